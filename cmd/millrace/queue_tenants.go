@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -85,57 +83,15 @@ func tableOfTenants(w io.Writer, doc document.Tenants, now time.Time) {
 		if t.Until != nil {
 			state += " for " + readable.Duration(max(0, t.Until.Sub(now)))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", t.Owner, t.Waiting, oldest, t.InFlight, handling, state, limitsInWords(t.Limits))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", t.Owner, t.Waiting, oldest, t.InFlight, handling, state, t.Limits)
 	}
 	if more := doc.Count - len(doc.Tenants); more > 0 {
 		fmt.Fprintf(w, "%d more\t\t\t\t\t\t\n", more)
 	}
-	fmt.Fprintf(w, "all others\t\t\t\t\t\t%s\n", limitsInWords(doc.Default))
+	fmt.Fprintf(w, "all others\t\t\t\t\t\t%s\n", doc.Default)
 	if doc.FairBy != fairqueue.FairByMessages.String() {
 		fmt.Fprintf(w, "\nTurns are shared by %s.\n", doc.FairBy)
 	}
-}
-
-// limitsInWords says in a line what is limited.
-func limitsInWords(l document.Limits) string {
-	var words []string
-	if l.Paused {
-		words = append(words, "paused")
-	}
-	if l.Weight != 1 {
-		words = append(words, fmt.Sprintf("weight %g", l.Weight))
-	}
-	if l.MaxInFlight > 0 {
-		words = append(words, fmt.Sprintf("%d in flight", l.MaxInFlight))
-	}
-	if l.MaxShare > 0 {
-		words = append(words, fmt.Sprintf("%g%% of handlers", 100*l.MaxShare))
-	}
-	if l.Rate > 0 {
-		words = append(words, rateInWords(l))
-	}
-	if l.MaxWaiting > 0 {
-		words = append(words, fmt.Sprintf("%d waiting", l.MaxWaiting))
-	}
-	if len(words) == 0 {
-		return "none"
-	}
-	return strings.Join(words, ", ")
-}
-
-// rateInWords says a rate in the first unit in which it is a whole number.
-func rateInWords(l document.Limits) string {
-	rate, unit := float64(l.Rate), "s"
-	for _, larger := range []string{"m", "h"} {
-		if math.Abs(rate-math.Round(rate)) > 1e-6*rate {
-			rate, unit = rate*60, larger
-		}
-	}
-	text := fmt.Sprintf("%.6g/%s", rate, unit)
-	if l.Burst > 0 {
-		text += fmt.Sprintf(" in bursts of %d", l.Burst)
-	}
-	return text
 }
 
 // storedLimits lists what is stored.
@@ -150,7 +106,7 @@ func storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
 	return doc, func(w io.Writer) {
 		fmt.Fprintln(w, "TENANT\tLIMITS")
 		for _, l := range doc.Limits {
-			fmt.Fprintf(w, "%s\t%s\n", l.Owner, limitsInWords(l.Limits))
+			fmt.Fprintf(w, "%s\t%s\n", l.Owner, l.Limits)
 		}
 	}, nil
 }
@@ -205,7 +161,7 @@ func (o ownerName) show(ctx context.Context, q *fairqueue.Queue, err error) (any
 	}
 	l, own, err := q.Limits(ctx, o.doc().Of())
 	doc := document.TenantLimits{Owner: o.doc(), Own: own, Limits: document.OfLimits(l)}
-	text := limitsInWords(doc.Limits)
+	text := doc.Limits.String()
 	if !own && doc.Owner != (document.Owner{}) {
 		text += ", as all that have no limits of their own"
 	}

@@ -3,6 +3,7 @@ package document
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -72,6 +73,48 @@ func OfLimits(l fairqueue.Limits) Limits {
 		weight = 1
 	}
 	return Limits{weight, l.MaxInFlight, l.MaxShare, Rate(l.Rate), l.Burst, l.MaxWaiting, l.Paused}
+}
+
+// String says in a line what is limited.
+func (l Limits) String() string {
+	var words []string
+	if l.Paused {
+		words = append(words, "paused")
+	}
+	if l.Weight != 1 {
+		words = append(words, fmt.Sprintf("weight %g", l.Weight))
+	}
+	if l.MaxInFlight > 0 {
+		words = append(words, fmt.Sprintf("%d in flight", l.MaxInFlight))
+	}
+	if l.MaxShare > 0 {
+		words = append(words, fmt.Sprintf("%g%% of handlers", 100*l.MaxShare))
+	}
+	if l.Rate > 0 {
+		words = append(words, l.rate())
+	}
+	if l.MaxWaiting > 0 {
+		words = append(words, fmt.Sprintf("%d waiting", l.MaxWaiting))
+	}
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+// rate says the rate in the first unit in which it is a whole number.
+func (l Limits) rate() string {
+	rate, unit := float64(l.Rate), "s"
+	for _, larger := range []string{"m", "h"} {
+		if math.Abs(rate-math.Round(rate)) > 1e-6*rate {
+			rate, unit = rate*60, larger
+		}
+	}
+	text := fmt.Sprintf("%.6g/%s", rate, unit)
+	if l.Burst > 0 {
+		text += fmt.Sprintf(" in bursts of %d", l.Burst)
+	}
+	return text
 }
 
 // LimitsChange is a change of limits. What is absent stays.

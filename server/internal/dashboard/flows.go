@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/shuffleshard"
 )
@@ -30,7 +31,10 @@ type flowRow struct {
 	fairqueue.FlowStats
 
 	Key  string // on the page
-	Path string // to its messages; empty for a stream
+	Path string // to its messages; empty for a stream and where there is an account
+
+	State   string // why it waits, if not for its turn or its handlers
+	Limited string // its limits in words; empty for none
 
 	Waits, Oldest, Flying, Takes measure
 }
@@ -66,6 +70,17 @@ const (
 // maxFlows is how many flows have a row.
 const maxFlows = 15
 
+// state says why a tenant or an account may not start a message now.
+func state(f fairqueue.FlowStats, now time.Time) string {
+	switch {
+	case f.Paused:
+		return "paused"
+	case f.NotBefore.After(now):
+		return "waits " + ago(f.NotBefore.Sub(now))
+	}
+	return ""
+}
+
 // newFlows ranks the flows of a queue. path returns the path of a ranking, and tenant that
 // of the messages of a tenant.
 func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant func(string) string) flowList {
@@ -87,7 +102,7 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 	}
 	row := func(f fairqueue.FlowStats) flowRow {
 		r := flowRow{
-			FlowStats: f, Key: "t" + token(f.Tenant),
+			FlowStats: f, Key: "t" + token(f.Account+"\x00"+f.Tenant), State: state(f, s.At),
 			Waits:  measure{readable.Number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
 			Oldest: measure{ago(f.OldestAge), "", hundredths(part(f.OldestAge, most.OldestAge)), "used", false},
 			Flying: measure{readable.Number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},
@@ -99,7 +114,12 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 		if f.Stream >= 0 {
 			r.Key = "s" + readable.Number(f.Stream)
 		} else {
-			r.Path = tenant(f.Tenant)
+			if f.Account == "" {
+				r.Path = tenant(f.Tenant)
+			}
+			if l := document.OfLimits(f.Limits).String(); l != "none" {
+				r.Limited = l
+			}
 		}
 		return r
 	}
