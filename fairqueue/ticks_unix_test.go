@@ -34,7 +34,7 @@ func beKeeper(spec string) error {
 	if err != nil {
 		return err
 	}
-	q, err := New(client, name, Config{})
+	q, err := New(client, name, Config{MaxAttempts: 1000})
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func TestTwoHundredKeepers(t *testing.T) {
 		ticks = 60
 	}
 	server := redistest.Start(t, redistest.Options{})
-	q := openOn(t, server.Client(t), "x", Config{})
+	q := openOn(t, server.Client(t), "x", Config{MaxAttempts: 1000})
 	s := hourly(t, "x")
 	s.Spec = every(t, time.Second)
 	setSchedule(t, q, s)
@@ -75,7 +75,7 @@ func TestTwoHundredKeepers(t *testing.T) {
 	for range 190 {
 		client := server.Client(t)
 		keepers.Go(func() {
-			keeper, err := New(client, "x", Config{})
+			keeper, err := New(client, "x", Config{MaxAttempts: 1000})
 			if err != nil {
 				t.Error(err)
 				return
