@@ -137,6 +137,16 @@ func (c *ClusterServers) HoldFailovers() {
 // now.
 func (c *ClusterServers) MasterOf(key string) *Server {
 	c.t.Helper()
+	master := c.masterOf(key)
+	if master == nil {
+		c.t.Fatalf("no node of the cluster serves %q", key)
+	}
+	return master
+}
+
+// masterOf is MasterOf that returns nil if no node serves the key, as for a moment of a failover.
+func (c *ClusterServers) masterOf(key string) *Server {
+	c.t.Helper()
 	for _, node := range c.Nodes {
 		if !node.alive() {
 			continue
@@ -158,7 +168,7 @@ func (c *ClusterServers) MasterOf(key string) *Server {
 				return c.Nodes[i]
 			}
 		}
-		c.t.Fatalf("no node of the cluster serves slot %d", slot)
+		return nil
 	}
 	c.t.Fatal("no node of the cluster is alive")
 	return nil
@@ -170,7 +180,10 @@ func (c *ClusterServers) Failover(key string) *Server {
 	c.t.Helper()
 	old := c.MasterOf(key)
 	old.Kill()
-	Eventually(c.t, "a replica has taken over from "+old.Addr(), func() bool { return c.MasterOf(key) != old })
+	Eventually(c.t, "a replica has taken over from "+old.Addr(), func() bool {
+		master := c.masterOf(key)
+		return master != nil && master != old
+	})
 	c.AwaitOK()
 	return c.MasterOf(key)
 }
