@@ -340,14 +340,15 @@ func (q *Queue) PauseTenant(ctx context.Context, of Owner, d time.Duration) erro
 	return q.nap(ctx, of, pause)
 }
 
-// ResumeTenant ends a pause and a throttle of an owner, and sets Paused of its limits to off.
+// ResumeTenant ends a pause and a throttle of an owner, and sets Paused of its limits to off: if
+// the default has it, the owner gets limits of its own.
 // Errors: as of [Queue.PauseTenant].
 func (q *Queue) ResumeTenant(ctx context.Context, of Owner) error {
 	if err := q.nap(ctx, of, ""); err != nil {
 		return err
 	}
-	l, own, err := q.Limits(ctx, of)
-	if err != nil || !own || !l.Paused {
+	l, _, err := q.Limits(ctx, of)
+	if err != nil || !l.Paused {
 		return err
 	}
 	return q.ChangeLimits(ctx, of, func(l *Limits) { l.Paused = false })

@@ -156,3 +156,14 @@ func TestAccountsRotate(t *testing.T) {
 		wantSizes(t, q, 0, 0, 0, 0)
 	}
 }
+
+// TestResumeFromAPausedDefault gives the tenant limits of its own.
+func TestResumeFromAPausedDefault(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:1 b:2")
+	want(t, "pause all", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.Paused = true }))
+	want(t, "messages of a paused queue", bodies(read(t, q, 10)), "", nil)
+	want(t, "resume a", nil, nil, q.ResumeTenant(t.Context(), Owner{Tenant: "a"}))
+	want(t, "messages", bodies(read(t, q, 10)), "1", nil)
+}
