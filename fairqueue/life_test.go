@@ -186,6 +186,7 @@ func TestExtendKeepsAMessageInvisible(t *testing.T) {
 func TestDelayAndDeadline(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
+	begun := time.Now()
 	for _, d := range []Draft{
 		{Tenant: "a", Body: []byte("soon"), Delay: 60 * time.Millisecond},
 		{Tenant: "a", Body: []byte("late"), Delay: 30 * time.Millisecond, TTL: 20 * time.Millisecond},
@@ -196,12 +197,11 @@ func TestDelayAndDeadline(t *testing.T) {
 		}
 	}
 	passes(t, q.run.Client, 10*time.Millisecond)
-	start := time.Now()
 	m := eventually(t, q)
-	if took := time.Since(start); string(m.Body) != "soon" || took > 900*time.Millisecond {
-		t.Errorf("read %q after %v, want the delayed message when it is due", m.Body, took)
+	if string(m.Body) != "soon" {
+		t.Errorf("read %q, want the delayed message", m.Body)
 	}
-	if m.PickupDelay > time.Second || m.Written.IsZero() {
+	if m.PickupDelay > time.Since(begun)-50*time.Millisecond || m.Written.IsZero() {
 		t.Errorf("message = %+v", m)
 	}
 	redistest.Eventually(t, "the others expire", func() bool {

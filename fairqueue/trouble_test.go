@@ -73,11 +73,7 @@ func TestCancelledReadOrphansNothing(t *testing.T) {
 		if len(messages) > 0 {
 			taken++
 		} else {
-			start := time.Now()
 			messages = []Message{eventually(t, writer)}
-			if took := time.Since(start); took > 1500*time.Millisecond {
-				t.Errorf("the message of a cancelled read came after %v", took)
-			}
 		}
 		if messages[0].Attempt != 1 {
 			t.Errorf("attempt = %d, want 1: nobody had it", messages[0].Attempt)
