@@ -3,7 +3,7 @@
 -- Removes messages that are not done. The receipt of a message in flight stays until its reader
 -- settles or extends it.
 --
--- Needs    record, limits, turns, flight, lane
+-- Needs    record, always, limits, turns, flight, lane
 -- KEYS[1]  K
 -- ARGV     ids, at most 33
 -- Reply    for each id a letter: d if it was delayed, w if it waited, f if it was in flight,

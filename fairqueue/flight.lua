@@ -62,7 +62,7 @@ end
 local function enqueue(member, attempts, since)
   redis.call('ZADD', backlog, '0', again(member, attempts, since))
   local flow = string.sub(member, 1, string.find(member, '\1', 1, true) - 1)
-  put(flow, turn(unit_of(flow)))
+  put({flow})
   returned = returned + 1
 end
 
@@ -131,7 +131,7 @@ local function run_due(limit, budget)
   for _, receipt in ipairs(late) do
     redis.call('ZREM', flight, receipt)
     if tracked then
-      end_delivery(receipt, true)
+      end_deliveries({receipt}, true)
     end
     if give_back(receipt, true, 0, limit, 'its reader did not finish in time') > 0 then
       reclaimed = reclaimed + 1

@@ -3,7 +3,7 @@
 -- Changes the limits of an owner, unless they are others than the caller believes. Creates the
 -- queue if there is none.
 --
--- Needs    record, limits, turns, create, wake, lane
+-- Needs    record, always, limits, turns, create, wake, lane
 -- KEYS[1]  K
 -- ARGV[1]  owner: '=TENANT', '@ACCOUNT', '=ACCOUNT\2cTENANT' for a tenant of the account, or
 --          'default'
@@ -36,14 +36,17 @@ redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what
 if not exists then
   create('')
 end
-enable()
+local new = ''
+if ARGV[3] ~= '' then
+  local most, share, rate, waiting = string.match(ARGV[3], '^%S+ (%d+) (%S+) (%S+) %d+ (%d+)')
+  new = 'w' .. ((most ~= '0' or share ~= '0') and 'f' or '') .. (rate ~= '0' and 'r' or '') .. (waiting ~= '0' and 'm' or '')
+end
+enable(new, owner == 'default' and 1 or 0)
 redis.call('HDEL', key, owner)
 if ARGV[3] ~= '' then
   redis.call('HSET', key, owner, ARGV[3])
 end
-if owner == 'default' then
-  redis.call('HSET', K, 'limits', whole((epoch or 1) + 1))
-else
+if owner ~= 'default' then
   n.blocked = math.max(0, n.blocked - redis.call('ZREM', prefix .. 'blocked', owner))
   local slept = tonumber(redis.call('ZSCORE', prefix .. 'asleep', owner) or nil)
   if slept and slept < math.huge and slept ~= math.floor(slept) then

@@ -14,72 +14,47 @@
 -- A score of asleep is in milliseconds. One by a rate has half a millisecond less, so that it
 -- can be told from a pause, which is whole.
 --
+-- K has the field limits once there was a limit, an account, a throttle or fairness by time. It
+-- is 'EPOCH KINDS', where the kinds are letters: a if there are accounts, w if limits are stored,
+-- f if some count deliveries, r if some are rates, m if some count messages that wait.
+-- Scripts have the fragment plain or always in front of this one.
+--
 -- Needs    record
 -- Touches  K, limits, asleep, buckets, ring, debts, active, blocked, backlog, work
--- Gives    epoch: a number if there may be limits, else nil; load_rules, rule_of and limit_of
---          exist only then
+-- Gives    epoch: a number if K has the field, else nil; kinds: the letters
+--          counting: whether deliveries are counted for limits
 --          by_time: whether turns are shared by time
 --          unit_of(flow): its unit
---          turn(unit): how much later the next turn of the unit is
---          held(owner): whether it is blocked or asleep
---          put(flow, wait): gives a flow with messages its turn, in so much virtual time,
---          unless it or its unit is held -> whether its unit has a turn
---          put_unit(unit, wait): the same for a unit
 --          leave(owner): takes its turn away
---          bring(owner): gives it its turn if it has messages -> whether its unit has one
+--          earlier: 1 if an owner fell asleep that wakes before all others, else 0
+--          The following exists only in a queue with the field, or with always:
+--          turn(unit): how much later the next turn of the unit is
+--          put(flows, wait) -> how many units have a turn: gives flows with messages their
+--          turns, after so much virtual time, or after a turn of each, unless they or their
+--          units are held
+--          bring(owner) -> whether its unit has a turn: gives it one if it has messages
 --          forget_account(unit): forgets which tenant of an account was last, if none has messages
---          enable(): notes that there are limits
+--          enable(new, step): notes that there are limits of these kinds, in an epoch by so much later
 --          nap(owner, score): has it sleep, at least until then
 --          charge(unit, took): moves its next turn by the time that a delivery took
---          earlier: 1 if an owner fell asleep that wakes before all others, else 0
+--          The following exists only in a queue with the field:
 --          load_rules(owners): reads limits and buckets of owners
 --          rule_of(owner): its limits
---          limit_of(owner, state, consumes): the key where it has to wait, and the score there;
---          nil if a delivery may start
+--          limit_of(owner, state, consumes) -> the key where it has to wait, and the score
+--          there; nil if a delivery may start. Without counting there is no state
 --          take_token(owner), return_token(owner): counts a delivery for the rate
 --          save_buckets(): stores the buckets; once, at the end
-local epoch, by_time, naps_known, earlier = tonumber(limits or nil), fair == 'time', limits, 0
+local epoch, kinds = string.match(limits or '', '^(%d+) (%a*)$')
+local counting, by_time, earlier = string.find(kinds or '', 'f', 1, true), fair == 'time', 0
 local quantum = by_time and 100 or 1000
+local turn, put, bring, forget_account, enable, nap, charge
 local load_rules, rule_of, limit_of, take_token, return_token, save_buckets
+epoch = tonumber(epoch)
+local sleeps = epoch -- whether there may be owners that sleep
 
 local function unit_of(flow)
   local at = string.byte(flow) == 61 and string.find(flow, '\2c', 1, true) -- =
   return at and '@' .. string.sub(flow, 2, at - 1) or flow
-end
-
-local function turn(unit)
-  local weight = rule_of and rule_of(unit).weight or 1
-  return math.max(1, math.ceil(quantum / weight))
-end
-
-local function held(owner)
-  return n.blocked ~= '0' and redis.call('ZSCORE', prefix .. 'blocked', owner) or
-    naps_known and redis.call('ZSCORE', prefix .. 'asleep', owner)
-end
-
-local function put_unit(unit, wait)
-  if held(unit) then
-    return false
-  end
-  local from = tonumber(n.virtual)
-  local debt = by_time and redis.call('ZSCORE', prefix .. 'debts', unit)
-  if debt then
-    redis.call('ZREM', prefix .. 'debts', unit)
-    from = math.max(from, debt)
-  end
-  redis.call('ZADD', active, 'NX', whole(from + wait), unit)
-  return true
-end
-
-local function put(flow, wait)
-  if held(flow) then
-    return false
-  end
-  local unit = unit_of(flow)
-  if unit ~= flow then
-    redis.call('ZADD', prefix .. 'ring', '0', unit .. '\1' .. flow)
-  end
-  return put_unit(unit, wait)
 end
 
 local function leave(owner)
@@ -95,60 +70,116 @@ local function leave(owner)
   redis.call('ZREM', active, owner)
 end
 
-local function forget_account(unit)
-  local flow = '=' .. string.sub(unit, 2) .. '\2'
-  if not redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. 'c', '(' .. flow .. 'd', 'LIMIT', '0', '1')[1] then
-    redis.call('HDEL', prefix .. 'work', unit .. '\1')
+if not plain then
+  function turn(unit)
+    local weight = rule_of and rule_of(unit).weight
+    return weight and math.max(1, math.ceil(quantum / weight)) or quantum
   end
-end
 
-local function bring(owner)
-  if string.byte(owner) == 64 then -- @
-    local member = redis.call('ZRANGEBYLEX', prefix .. 'ring', '[' .. owner .. '\1', '(' .. owner .. '\2', 'LIMIT', '0', '1')[1]
-    if not member then
+  function put(flows, wait)
+    local owners, held, units, ring, tags = {}, {}, {}, {}, {}
+    for _, flow in ipairs(flows) do
+      local unit = unit_of(flow)
+      owners[#owners + 1] = flow
+      if unit ~= flow then
+        owners[#owners + 1] = unit
+      end
+    end
+    local sets = {sleeps and 'asleep' or nil}
+    if n.blocked ~= '0' then
+      sets[#sets + 1] = 'blocked'
+    end
+    for _, name in ipairs(sets) do
+      for i, score in ipairs(redis.call('ZMSCORE', prefix .. name, unpack(owners))) do
+        held[owners[i]] = held[owners[i]] or score
+      end
+    end
+    for _, flow in ipairs(flows) do
+      local unit = unit_of(flow)
+      if not held[flow] and unit ~= flow then
+        ring[#ring + 1] = '0'
+        ring[#ring + 1] = unit .. '\1' .. flow
+      end
+      if not held[flow] and not held[unit] and not units[unit] then
+        units[unit] = true
+        units[#units + 1] = unit
+      end
+    end
+    if #ring > 0 then
+      redis.call('ZADD', prefix .. 'ring', unpack(ring))
+    end
+    if #units == 0 then
+      return 0
+    end
+    local debts = by_time and redis.call('ZMSCORE', prefix .. 'debts', unpack(units)) or {}
+    for i, unit in ipairs(units) do
+      local from = tonumber(n.virtual)
+      if debts[i] then
+        redis.call('ZREM', prefix .. 'debts', unit)
+        from = math.max(from, debts[i])
+      end
+      tags[#tags + 1] = whole(from + (wait or turn(unit)))
+      tags[#tags + 1] = unit
+    end
+    redis.call('ZADD', active, 'NX', unpack(tags))
+    return #units
+  end
+
+  function forget_account(unit)
+    local flow = '=' .. string.sub(unit, 2) .. '\2'
+    if not redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. 'c', '(' .. flow .. 'd', 'LIMIT', '0', '1')[1] then
+      redis.call('HDEL', prefix .. 'work', unit .. '\1')
+    end
+  end
+
+  function bring(owner)
+    local set = string.byte(owner) == 64 and prefix .. 'ring' or backlog -- @
+    if redis.call('ZRANGEBYLEX', set, '[' .. owner .. '\1', '(' .. owner .. '\2', 'LIMIT', '0', '1')[1] then
+      return put({owner}, 0) > 0
+    elseif set ~= backlog then
       forget_account(owner)
     end
-    return member and put_unit(owner, 0)
   end
-  return redis.call('ZRANGEBYLEX', backlog, '[' .. owner .. '\1', '(' .. owner .. '\2', 'LIMIT', '0', '1')[1] and put(owner, 0)
-end
 
-local function enable()
-  if not naps_known then
-    naps_known = '1'
-    redis.call('HSETNX', prefix .. 'limits', '', '0')
-    redis.call('ZADD', prefix .. 'ring', 'NX', 0, '')
-    for _, name in ipairs({'asleep', 'buckets', 'debts'}) do
-      redis.call('ZADD', prefix .. name, 'NX', '+inf', '')
+  function enable(new, step)
+    for kind in string.gmatch(new, '%a') do
+      if not string.find(kinds or '', kind, 1, true) then
+        kinds = (kinds or '') .. kind
+      end
     end
-    redis.call('HSET', K, 'limits', '1')
+    sleeps, kinds = true, kinds or ''
+    local text = whole((epoch or 1) + step) .. ' ' .. kinds
+    if text ~= limits then
+      limits = text
+      redis.call('HSET', K, 'limits', text)
+    end
   end
-end
 
-local function nap(owner, score)
-  enable()
-  local asleep = prefix .. 'asleep'
-  local until_now = tonumber(redis.call('ZSCORE', asleep, owner) or nil) or 0
-  if score == math.floor(score) and until_now < math.huge and until_now ~= math.floor(until_now) then
-    until_now = 0 -- it slept by its rate, which the next read finds again
+  function nap(owner, score)
+    enable('', 0)
+    local asleep = prefix .. 'asleep'
+    local until_now = tonumber(redis.call('ZSCORE', asleep, owner) or nil) or 0
+    if score == math.floor(score) and until_now < math.huge and until_now ~= math.floor(until_now) then
+      until_now = 0 -- it slept by its rate, which the next read finds again
+    end
+    if score > until_now then
+      local first = tonumber(redis.call('ZRANGE', asleep, '0', '0', 'WITHSCORES')[2]) or math.huge
+      earlier = score < first and 1 or earlier
+      redis.call('ZADD', asleep, score == math.huge and '+inf' or string.format('%.1f', score), owner)
+    end
+    n.blocked = math.max(0, n.blocked - redis.call('ZREM', prefix .. 'blocked', owner))
+    leave(owner)
   end
-  if score > until_now then
-    local first = tonumber(redis.call('ZRANGE', asleep, '0', '0', 'WITHSCORES')[2]) or math.huge
-    earlier = score < first and 1 or earlier
-    redis.call('ZADD', asleep, score == math.huge and '+inf' or string.format('%.1f', score), owner)
-  end
-  n.blocked = math.max(0, n.blocked - redis.call('ZREM', prefix .. 'blocked', owner))
-  leave(owner)
-end
 
-local function charge(unit, took)
-  local cost = math.ceil(took * quantum / (rule_of and rule_of(unit).weight or 1))
-  local tag = redis.call('ZSCORE', active, unit)
-  if tag then
-    redis.call('ZADD', active, 'XX', whole(tag + cost), unit)
-  else
-    local debt = redis.call('ZSCORE', prefix .. 'debts', unit)
-    redis.call('ZADD', prefix .. 'debts', whole(math.max(n.virtual, debt or 0) + cost), unit)
+  function charge(unit, took)
+    local cost = math.ceil(took * quantum / (rule_of and rule_of(unit).weight or 1))
+    local tag = redis.call('ZSCORE', active, unit)
+    if tag then
+      redis.call('ZADD', active, 'XX', whole(tag + cost), unit)
+    else
+      local debt = redis.call('ZSCORE', prefix .. 'debts', unit)
+      redis.call('ZADD', prefix .. 'debts', whole(math.max(n.virtual, debt or 0) + cost), unit)
+    end
   end
 end
 
@@ -171,6 +202,8 @@ if epoch then
     return rule
   end
 
+  local are_stored = string.find(kinds, 'w', 1, true)
+
   function load_rules(owners)
     local names, rated = {'default'}, {}
     for _, owner in ipairs(owners) do
@@ -178,7 +211,7 @@ if epoch then
         rules[owner], names[#names + 1] = none, owner
       end
     end
-    if #names == 1 then
+    if #names == 1 or not are_stored then
       return
     end
     local texts = redis.call('HMGET', prefix .. 'limits', unpack(names))

@@ -2,7 +2,7 @@
 --
 -- Has an owner wait for a while, or ends that.
 --
--- Needs    record, limits, wake
+-- Needs    record, always, limits, wake
 -- KEYS[1]  K
 -- ARGV[1]  owner, as in limit
 -- ARGV[2]  pause: for how many milliseconds from now, at least; '+inf' until it is ended; '' to

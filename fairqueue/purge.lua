@@ -2,7 +2,7 @@
 --
 -- Removes dead messages for good.
 --
--- Needs    record, limits, turns, flight, lane
+-- Needs    record, always, limits, turns, flight, lane
 -- KEYS[1]  K
 -- ARGV     ids, at most 33
 -- Reply    how many of them were dead

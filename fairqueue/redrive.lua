@@ -3,7 +3,7 @@
 -- Makes dead messages wait again, as if they had never been delivered and without their
 -- deadline.
 --
--- Needs    record, limits, turns, flight, wake, lane
+-- Needs    record, always, limits, turns, flight, wake, lane
 -- KEYS[1]  K
 -- ARGV     ids, at most 33
 -- Reply    a digit for each id: 1 if it was dead

@@ -3,7 +3,7 @@
 -- Gives owners their turn that sleep because of a rate, after the default has changed. The next
 -- read has those sleep again that must.
 --
--- Needs    record, limits, wake
+-- Needs    record, always, limits, wake
 -- KEYS[1]  K
 -- ARGV[1]  score: where to go on; '-inf' at first
 -- ARGV[2]  skip: how many with this score are left out

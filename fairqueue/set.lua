@@ -2,7 +2,7 @@
 --
 -- Changes settings of a queue, and wakes readers.
 --
--- Needs    record, limits, wake
+-- Needs    record, always, limits, wake
 -- KEYS[1]  K
 -- ARGV     pairs of a field of the record, paused, streams, fair, dead_most or dead_age, and its
 --          value; '' to forget it
@@ -24,7 +24,7 @@ for i = 1, #ARGV, 2 do
   end
 end
 if ARGV[1] == 'fair' then
-  enable()
+  enable('', 0)
 end
 wake(64)
 save()

@@ -2,7 +2,7 @@
 --
 -- Gives back deliveries that were not handled.
 --
--- Needs    record, limits, turns, flight, wake, lane
+-- Needs    record, always, limits, turns, flight, wake, lane
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead; 0 for the stored setting
 -- ARGV     for each delivery, at most 40: its receipt; 'n' if it failed, 'd' if the message is
@@ -30,7 +30,7 @@ for arg = 2, #ARGV, 3 do
     local handed, flow = verb == 'u' or verb == 't', string.match(receipt, '^([^\1]*)', 39)
     local naps = verb == 't' and string.byte(flow) == 61 -- = ; of a stream only the message waits
     if tracked then
-      end_delivery(receipt, verb ~= 'u')
+      end_deliveries({receipt}, verb ~= 'u')
     end
     verdict = give_back(receipt, not handed, naps and 0 or tonumber(delay), handed and math.huge or verb == 'd' and 0 or limit, reason)
     if naps and verdict > 0 then

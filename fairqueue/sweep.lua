@@ -2,7 +2,7 @@
 --
 -- Removes messages of an owner that are delayed, and then those that wait, a page of them.
 --
--- Needs    record, limits, turns, flight, lane
+-- Needs    record, always, limits, turns, flight, lane
 -- KEYS[1]  K
 -- ARGV[1]  owner, as in limit
 -- ARGV[2]  place: how many delayed messages to leave out, from the latest on; '' for those that

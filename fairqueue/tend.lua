@@ -3,7 +3,7 @@
 -- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle
 -- for the time of its setting.
 --
--- Needs    keys, record, limits, turns, flight, wake, tidy
+-- Needs    keys, record, always, limits, turns, flight, wake, tidy
 -- Touches  ticks
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from
@@ -38,7 +38,8 @@ if ARGV[1] == '' then
   if epoch then
     redis.call('ZREMRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999')
     if not by_time and tostring(n.blocked) == '0' and redis.call('HLEN', prefix .. 'limits') <= 1 and redis.call('ZCARD', flight) <= 1 and
-      redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
+      redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 and
+      (not string.find(kinds, 'a', 1, true) or redis.call('HLEN', messages) <= 1 and redis.call('ZCARD', active) <= 1) then
       redis.call('HDEL', K, 'limits')
     end
   end

@@ -21,14 +21,14 @@
 --          hold(flow, owner, where, score): takes a flow's turn away
 --          begin_delivery(flow, consumes): counts it
 --          undo_delivery(flow, consumes): as if it had not begun
---          end_delivery(receipt, timed): counts down a delivery that has left flight
+--          end_deliveries(receipts, timed): counts down deliveries that have left flight
 --          unblock(room, most) -> whether there may be more: gives at most so many flows their turn, of tenants that have
 --          fewer than room in flight, or of all if room is nil, and those of the tenant of
 --          the last message if they may start
 --          rouse(most) -> whether there may be more: the same for those whose sleep is over
 --          save_states(): stores the states; once, at the end
 local tracked, freed, charged = epoch or n.capacity ~= '0' or n.busy ~= '0' or n.blocked ~= '0', 0, false
-local load_states, hindrance, begin_delivery, undo_delivery, end_delivery, hold, unblock, rouse, save_states
+local load_states, hindrance, begin_delivery, undo_delivery, end_deliveries, hold, unblock, rouse, save_states
 
 local function tenant_of(member)
   local at = string.find(member, '\1', 1, true)
@@ -68,7 +68,7 @@ if tracked then
   function hindrance(owner, consumes, stream)
     local where, score
     if epoch and not stream then
-      where, score = limit_of(owner, state_of(owner), consumes)
+      where, score = limit_of(owner, counting and state_of(owner), consumes)
     end
     if not where and consumes and unit_of(owner) == owner and not may_start(owner) then
       return 'blocked', state_of(owner).n
@@ -92,7 +92,10 @@ if tracked then
 
   local function release(flow)
     n.blocked = math.max(0, n.blocked - redis.call('ZREM', blocked, flow))
-    if bring(flow) then
+    if not plain and bring(flow) then
+      freed = freed + 1
+    elseif plain and redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2', 'LIMIT', '0', '1')[1] then
+      redis.call('ZADD', active, 'NX', n.virtual, flow)
       freed = freed + 1
     end
   end
@@ -129,14 +132,18 @@ if tracked then
 
   function begin_delivery(flow, consumes)
     local unit = unit_of(flow)
-    count(unit, consumes, 1)
     if consumes then
       n.busy = n.busy + 1
+    end
+    if consumes or counting then
+      count(unit, consumes, 1)
+    end
+    if counting and unit ~= flow then
+      count(flow, consumes, 1)
     end
     if epoch then
       take_token(unit)
       if unit ~= flow then
-        count(flow, consumes, 1)
         take_token(flow)
       end
     end
@@ -172,16 +179,33 @@ if tracked then
         return_token(flow)
       end
     end
-    discount(flow, consumes, epoch)
+    if consumes or counting then
+      discount(flow, consumes, counting)
+    end
   end
 
-  function end_delivery(receipt, timed)
-    local kind = string.lower(string.sub(receipt, 1, 1))
-    if kind ~= 'r' then
-      local flow, took = tenant_of(string.sub(receipt, 39)), timed and math.max(0, now - string.sub(receipt, 18, 30)) or nil
-      discount(flow, kind ~= 'o', kind ~= 'c', took)
+  function end_deliveries(receipts, timed)
+    local counted, owners = {}, {}
+    for _, receipt in ipairs(receipts) do
+      local kind = string.lower(string.sub(receipt, 1, 1))
+      if kind ~= 'r' or by_time then
+        local flow = tenant_of(string.sub(receipt, 39))
+        local unit = unit_of(flow)
+        owners[#owners + 1] = unit
+        owners[#owners + 1] = unit ~= flow and flow or nil
+        counted[#counted + 1] = {flow, unit, kind, timed and math.max(0, now - string.sub(receipt, 18, 30)) or nil}
+      end
+    end
+    if #owners > 0 then
+      load_states(owners)
+    end
+    for _, delivery in ipairs(counted) do
+      local flow, unit, kind, took = unpack(delivery)
+      if kind ~= 'r' then
+        discount(flow, kind ~= 'o', kind ~= 'c', took)
+      end
       if by_time and took then
-        charge(unit_of(flow), took)
+        charge(unit, took)
         charged = true
       end
     end

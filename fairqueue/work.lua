@@ -3,7 +3,7 @@
 -- Acknowledges deliveries, and then takes messages: the head of the flow whose turn it is, and so
 -- on. Every 100 ms it checks whether something is due, and says so, but does not do it.
 --
--- Needs    record, limits, turns, wake, lane
+-- Needs    record, plain, limits, turns, wake, lane
 -- Touches  ring, flight, delayed, deadlines, ticks
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others
@@ -88,9 +88,7 @@ else
     redis.call('ZREM', flight, unpack(settled))
   end
   if tracked then
-    for _, receipt in ipairs(settled) do
-      end_delivery(receipt, true)
-    end
+    end_deliveries(settled, true)
   end
 end
 verdicts = table.concat(verdicts)
@@ -102,8 +100,8 @@ local drowsy = false
 if turns then
   if epoch then
     drowsy = rouse(max + 10)
-    for name, most in pairs({buckets = instant .. '999', debts = n.virtual}) do -- what is over
-      local over = redis.call('ZRANGEBYSCORE', prefix .. name, '-inf', most, 'LIMIT', '0', '2')
+    for name, most in pairs({buckets = string.find(kinds, 'r', 1, true) and instant .. '999', debts = by_time and n.virtual}) do
+      local over = most and redis.call('ZRANGEBYSCORE', prefix .. name, '-inf', most, 'LIMIT', '0', '2') or {}
       if #over > 0 then
         redis.call('ZREM', prefix .. name, unpack(over))
       end
@@ -128,66 +126,71 @@ end
 
 local reply, receipts, lost, skipped, room, largest = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 0, 0, 1048576, 131072
 local visible, stamp = whole(now + ARGV[3]), instant .. ARGV[6]
-local kind = consumes and (epoch and 'h' or 'c') or epoch and 'o' or 'r'
+local kind = consumes and (counting and 'h' or 'c') or counting and 'o' or 'r'
 local expiring_kind, counts = string.upper(kind), consumes or epoch
 local ring, reads = prefix .. 'ring', turns
 
--- The tenants of an account that come next, in the order of their names, from the one after
--- the last that was served.
-local function next_tenants(unit, most)
-  local last, from, to = unit.last or redis.call('HGET', prefix .. 'work', unit.name .. '\1'), unit.name .. '\1', unit.name .. '\2'
-  local list = redis.call('ZRANGEBYLEX', ring, last and '(' .. from .. last or '[' .. from, '(' .. to, 'LIMIT', '0', most)
-  if last and #list < most then
-    for _, member in ipairs(redis.call('ZRANGEBYLEX', ring, '[' .. from, '[' .. from .. last, 'LIMIT', '0', most - #list)) do
-      list[#list + 1] = member
+local account_head
+if not plain then
+  -- The tenants of an account that come next, in the order of their names, from the one after
+  -- the last that was served.
+  local function next_tenants(unit, most)
+    local last, from, to = unit.last or redis.call('HGET', prefix .. 'work', unit.name .. '\1'), unit.name .. '\1', unit.name .. '\2'
+    local list = redis.call('ZRANGEBYLEX', ring, last and '(' .. from .. last or '[' .. from, '(' .. to, 'LIMIT', '0', most)
+    if last and #list < most then
+      for _, member in ipairs(redis.call('ZRANGEBYLEX', ring, '[' .. from, '[' .. from .. last, 'LIMIT', '0', most - #list)) do
+        list[#list + 1] = member
+      end
     end
+    return list
   end
-  return list
-end
 
--- The head of an account: the message and the flow of its next tenant that may start one.
-local function account_head(unit, page, spent)
-  while true do
-    if not unit.ring or unit.at > #unit.ring and not unit.all then
-      local list = next_tenants(unit, page)
-      unit.all, unit.ring, unit.at, unit.flows = #list < page, {}, 1, unit.flows or {}
-      for i, member in ipairs(list) do
-        unit.ring[i] = string.sub(member, #unit.name + 2)
+  -- The head of an account: the message and the flow of its next tenant that may start one.
+  function account_head(unit, page, spent)
+    while true do
+      if not unit.ring or unit.at > #unit.ring and not unit.all then
+        local list = next_tenants(unit, page)
+        unit.all, unit.ring, unit.at, unit.flows = #list < page, {}, 1, unit.flows or {}
+        for i, member in ipairs(list) do
+          unit.ring[i] = string.sub(member, #unit.name + 2)
+        end
+        if #list > 0 then
+          load_rules(unit.ring)
+          if counting then
+            load_states(unit.ring)
+          end
+        end
+        unit.size = math.ceil(page / math.max(1, #list)) + 1
+        if #list == 0 then
+          return
+        end
       end
-      if epoch and #list > 0 then
-        load_states(unit.ring)
-        load_rules(unit.ring)
-      end
-      unit.size = math.ceil(page / math.max(1, #list)) + 1
-      if #list == 0 then
+      local name = unit.ring[unit.at]
+      if not name then
         return
       end
+      local flow = unit.flows[name]
+      if not flow then
+        flow = {next = 1, size = unit.size}
+        flow.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', whole(flow.size))
+        unit.flows[name] = flow
+      end
+      local member, where, score = flow.page[flow.next]
+      if member then
+        where, score = hindrance(name, consumes)
+      end
+      if member and not where then
+        return member, name, flow
+      elseif skipped >= 100 or unit.seen[name] then -- none of the tenants may start
+        return
+      elseif not member and not spent[name] then
+        leave(name) -- its messages were cancelled
+      elseif member then
+        hold(name, name, where, score)
+        flow.held = true
+      end
+      skipped, unit.at, unit.last, unit.seen[name] = skipped + 1, unit.at + 1, name, true
     end
-    local name = unit.ring[unit.at]
-    if not name then
-      return
-    end
-    local flow = unit.flows[name]
-    if not flow then
-      flow = {next = 1, size = unit.size}
-      flow.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', whole(flow.size))
-      unit.flows[name] = flow
-    end
-    local member, where, score = flow.page[flow.next]
-    if member and epoch then
-      where, score = hindrance(name, consumes)
-    end
-    if member and not where then
-      return member, name, flow
-    elseif skipped >= 100 or unit.seen[name] then -- none of the tenants may start
-      return
-    elseif not member and not spent[name] then
-      leave(name) -- its messages were cancelled
-    elseif member then
-      hold(name, name, where, score)
-      flow.held = true
-    end
-    skipped, unit.at, unit.last, unit.seen[name] = skipped + 1, unit.at + 1, name, true
   end
 end
 
@@ -203,7 +206,9 @@ while turns do
     for i = 1, #turns, 2 do
       names[#names + 1] = turns[i] ~= '' and turns[i] or nil
     end
-    load_states(names)
+    if consumes or counting then
+      load_states(names)
+    end
     if epoch then
       load_rules(names)
     end
@@ -334,8 +339,8 @@ while turns do
     if counts then
       undo_delivery(flows[i], consumes)
     end
-    if i > taken and string.byte(members[i]) == 61 and (epoch or string.byte(units[i]) == 64) then -- =, @
-      put(flows[i], 0)
+    if i > taken and string.byte(members[i]) == 61 and epoch then -- =
+      put({flows[i]}, 0)
     end
   end
   if #flying > 0 then

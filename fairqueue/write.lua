@@ -4,7 +4,7 @@
 -- messages wait. A message with a delay lies in delayed until then. Creates the queue if there is
 -- none.
 --
--- Needs    record, limits, create, dedupes, wake, lane
+-- Needs    record, plain, limits, create, dedupes, wake, lane
 -- KEYS[1]  K
 -- ARGV[1]  attempts: the setting to store, how many deliveries a message has; 0 for no change
 -- ARGV[2]  window: for how many milliseconds a dedupe id counts
@@ -35,7 +35,7 @@ end
 
 local delayed, deadlines = prefix .. 'delayed', prefix .. 'deadlines'
 local ids, bodies, ready, flows = {}, {}, {}, {}
-local later, expiring, names, positions, states -- rare
+local later, expiring, names, positions, states, accounts -- rare
 local sources, most_sources = 0, 1000
 local last, next_turn = n.last + 0, whole(n.virtual + quantum)
 
@@ -60,28 +60,32 @@ end
 -- Whether the owners of a message have as many that wait as they may, with those that this call
 -- adds.
 local waiting_of, is_full
-if epoch then
-  waiting_of = {}
+if epoch and string.find(kinds, 'w', 1, true) then
   local owners = {}
   for arg = 5, #ARGV, 3 do
-    owners[#owners + 1] = ARGV[arg]
-    owners[#owners + 1] = unit_of(ARGV[arg])
+    local flow, unit = ARGV[arg], unit_of(ARGV[arg])
+    owners[#owners + 1] = flow
+    owners[#owners + 1] = unit ~= flow and unit or nil
   end
   load_rules(owners)
-  function is_full(flow, unit)
-    for _, owner in ipairs({unit, flow}) do
-      local most = rule_of(owner).waiting
-      if most and most > 0 then
-        local account = unit ~= flow and owner == unit and '=' .. string.sub(unit, 2) .. '\2'
-        waiting_of[owner] = waiting_of[owner] or
-          redis.call('ZLEXCOUNT', backlog, '[' .. (account and account .. 'c' or owner .. '\1'), '(' .. (account and account .. 'd' or owner .. '\2'))
-        if waiting_of[owner] >= most then
-          return true
-        end
-      end
+end
+if epoch and string.find(kinds, 'm', 1, true) then
+  waiting_of = {}
+  local function counted(owner, from, to)
+    local most = rule_of(owner).waiting or 0
+    if most > 0 then
+      waiting_of[owner] = waiting_of[owner] or redis.call('ZLEXCOUNT', backlog, '[' .. from, '(' .. to)
     end
-    for owner in pairs({[unit] = true, [flow] = true}) do
-      waiting_of[owner] = waiting_of[owner] and waiting_of[owner] + 1
+    return most > 0 and waiting_of[owner] >= most
+  end
+  function is_full(flow, unit)
+    local account = unit ~= flow and '=' .. string.sub(unit, 2) .. '\2'
+    if account and counted(unit, account .. 'c', account .. 'd') or counted(flow, flow .. '\1', flow .. '\2') then
+      return true
+    end
+    waiting_of[flow] = waiting_of[flow] and waiting_of[flow] + 1
+    if account then
+      waiting_of[unit] = waiting_of[unit] and waiting_of[unit] + 1
     end
   end
 end
@@ -119,7 +123,7 @@ for arg = 5, #ARGV, 3 do
     end
   end
   local unit = unit_of(least_loaded and string.match(tenant, '=.*') or tenant)
-  if not before and waiting_of and delay == 0 and is_full(tenant, unit) then
+  if not before and is_full and delay == 0 and is_full(tenant, unit) then
     before = '!'
   end
   if before then
@@ -161,6 +165,7 @@ for arg = 5, #ARGV, 3 do
         flows[#flows + 1] = flow
       end
     end
+    accounts = accounts or string.byte(unit) == 64 and flow == tenant -- @
     note(unit)
   end
 end
@@ -174,6 +179,11 @@ if expiring then
 end
 redis.call('ZCARD', active)
 redis.call('ZCARD', backlog)
+if accounts or epoch then
+  redis.call('ZCARD', prefix .. 'ring')
+  redis.call('ZCARD', prefix .. 'asleep')
+  redis.call('ZCARD', prefix .. 'debts')
+end
 if not exists then
   create(ARGV[4])
 end
@@ -183,18 +193,31 @@ end
 if #ready > 0 then
   redis.call('ZADD', backlog, unpack(ready))
 end
-local turns = {}
-for _, flow in ipairs(flows) do
-  local unit = flows[flow]
-  if epoch or by_time or n.blocked ~= '0' or unit ~= flow then
-    put(flow, turn(unit))
-  else
-    turns[#turns + 1] = next_turn
-    turns[#turns + 1] = flow
+if not plain and #flows > 0 then
+  put(flows)
+elseif #flows > 0 then
+  local turns, ring = {}, {}
+  local held = n.blocked ~= '0' and redis.call('ZMSCORE', prefix .. 'blocked', unpack(flows)) or {}
+  for i, flow in ipairs(flows) do
+    local unit = flows[flow]
+    if not held[i] then
+      turns[#turns + 1] = next_turn
+      turns[#turns + 1] = unit
+    end
+    if unit ~= flow then
+      ring[#ring + 1] = '0'
+      ring[#ring + 1] = unit .. '\1' .. flow
+    end
+  end
+  if #turns > 0 then
+    redis.call('ZADD', active, 'NX', unpack(turns))
+  end
+  if #ring > 0 then
+    redis.call('ZADD', prefix .. 'ring', unpack(ring))
   end
 end
-if #turns > 0 then
-  redis.call('ZADD', active, 'NX', unpack(turns))
+if accounts and not string.find(kinds or '', 'a', 1, true) then
+  redis.call('HSET', K, 'limits', whole(epoch or 1) .. ' ' .. (kinds or '') .. 'a')
 end
 local sooner = 0
 if later then

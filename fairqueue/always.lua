@@ -1,0 +1,7 @@
+-- fragment always: scripts that have the functions of limits in each queue
+--
+-- They may be the first to set a limit, or are not called often.
+--
+-- Needs    record
+-- Gives    plain: false, see the fragment plain
+local plain = false

@@ -1,0 +1,8 @@
+-- fragment plain: scripts that are called often spare themselves the functions of limits
+--
+-- Each function that a script defines costs a call about a microsecond. In a queue without limits
+-- write and work do not need them.
+--
+-- Needs    record
+-- Gives    plain: whether the functions of the fragment limits do not exist
+local plain = not limits
