@@ -3,5 +3,5 @@
 -- They may be the first to set a limit, or are not called often.
 --
 -- Needs    record
--- Gives    plain: false, see the fragment plain
-local plain = false
+-- Gives    plain, hot: false, see the fragment plain
+local plain, hot = false, false

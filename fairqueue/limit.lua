@@ -38,10 +38,11 @@ if not exists then
 end
 local new = ''
 if ARGV[3] ~= '' then
-  local most, share, rate, waiting = string.match(ARGV[3], '^%S+ (%d+) (%S+) (%S+) %d+ (%d+)')
-  new = 'w' .. ((most ~= '0' or share ~= '0') and 'f' or '') .. (rate ~= '0' and 'r' or '') .. (waiting ~= '0' and 'm' or '')
+  local most, share, rate, waiting, stopped = string.match(ARGV[3], '^%S+ (%d+) (%S+) (%S+) %d+ (%d+) (%d)$')
+  new = 'w' .. (stopped == '1' and 'p' or '') .. ((most ~= '0' or share ~= '0') and 'f' or '') .. (rate ~= '0' and 'r' or '') .. (waiting ~= '0' and 'm' or '')
 end
 enable(new, owner == 'default' and 1 or 0)
+redis.call('HSET', key, '', string.rep('0', 65)) -- a long value makes a table of the hash, where fields are found at once
 redis.call('HDEL', key, owner)
 if ARGV[3] ~= '' then
   redis.call('HSET', key, owner, ARGV[3])

@@ -71,7 +71,8 @@ type Limits struct {
 	Weight float64
 
 	// MaxInFlight is how many messages may be in flight at once, of Consume and Read
-	// alike. Messages that were read before the queue had its first limit do not count.
+	// alike. Messages that were read before the queue had its first limit of this kind or
+	// of MaxShare do not count.
 	// Defaults to 0, no limit.
 	MaxInFlight int
 

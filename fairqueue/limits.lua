@@ -16,18 +16,21 @@
 --
 -- K has the field limits once there was a limit, an account, a throttle or fairness by time. It
 -- is 'EPOCH KINDS', where the kinds are letters: a if there are accounts, w if limits are stored,
--- f if some count deliveries, r if some are rates, m if some count messages that wait.
+-- p if some are pauses, f if some count deliveries, r if some are rates, m if some count messages
+-- that wait.
 -- Scripts have the fragment plain or always in front of this one.
 --
 -- Needs    record
 -- Touches  K, limits, asleep, buckets, ring, debts, active, blocked, backlog, work
 -- Gives    epoch: a number if K has the field, else nil; kinds: the letters
---          counting: whether deliveries are counted for limits
+--          counting, rating: whether deliveries are counted for limits, and for rates
+--          limiting: whether a limit may hold a delivery back
 --          by_time: whether turns are shared by time
 --          unit_of(flow): its unit
 --          leave(owner): takes its turn away
+--          freed: how many units got their turn again
 --          earlier: 1 if an owner fell asleep that wakes before all others, else 0
---          The following exists only in a queue with the field, or with always:
+--          The following exists only with always, or in a queue with the field that needs it:
 --          turn(unit): how much later the next turn of the unit is
 --          put(flows, wait) -> how many units have a turn: gives flows with messages their
 --          turns, after so much virtual time, or after a turn of each, unless they or their
@@ -36,18 +39,20 @@
 --          forget_account(unit): forgets which tenant of an account was last, if none has messages
 --          enable(new, step): notes that there are limits of these kinds, in an epoch by so much later
 --          nap(owner, score): has it sleep, at least until then
+--          rouse(most) -> whether there may be more: brings at most so many whose sleep is over
 --          charge(unit, took): moves its next turn by the time that a delivery took
 --          The following exists only in a queue with the field:
 --          load_rules(owners): reads limits and buckets of owners
 --          rule_of(owner): its limits
 --          limit_of(owner, state, consumes) -> the key where it has to wait, and the score
 --          there; nil if a delivery may start. Without counting there is no state
---          take_token(owner), return_token(owner): counts a delivery for the rate
---          save_buckets(): stores the buckets; once, at the end
+--          take_token(owner), return_token(owner): counts a delivery for the rate; if rating
+--          save_buckets(): stores the buckets; once, at the end; if rating
 local epoch, kinds = string.match(limits or '', '^(%d+) (%a*)$')
-local counting, by_time, earlier = string.find(kinds or '', 'f', 1, true), fair == 'time', 0
+local counting, rating = string.find(kinds or '', 'f', 1, true), string.find(kinds or '', 'r', 1, true)
+local limiting, by_time, earlier, freed = string.find(kinds or '', '[pfr]'), fair == 'time', 0, 0
 local quantum = by_time and 100 or 1000
-local turn, put, bring, forget_account, enable, nap, charge
+local turn, put, bring, forget_account, enable, nap, rouse, charge
 local load_rules, rule_of, limit_of, take_token, return_token, save_buckets
 epoch = tonumber(epoch)
 local sleeps = epoch -- whether there may be owners that sleep
@@ -125,22 +130,39 @@ if not plain then
     return #units
   end
 
+  function bring(owner)
+    local set = string.byte(owner) == 64 and prefix .. 'ring' or backlog -- @
+    if redis.call('ZRANGEBYLEX', set, '[' .. owner .. '\1', '(' .. owner .. '\2', 'LIMIT', '0', '1')[1] then
+      return put({owner}, 0) > 0
+    elseif set ~= backlog and forget_account then
+      forget_account(owner)
+    end
+  end
+
+  function rouse(most)
+    local due = redis.call('ZRANGEBYSCORE', prefix .. 'asleep', '-inf', instant, 'LIMIT', '0', most)
+    if #due > 0 then
+      redis.call('ZREM', prefix .. 'asleep', unpack(due))
+      for _, owner in ipairs(due) do
+        if bring(owner) then
+          freed = freed + 1
+        end
+      end
+    end
+    return #due == most
+  end
+end
+
+if not hot or string.find(kinds or '', 'a', 1, true) then
   function forget_account(unit)
     local flow = '=' .. string.sub(unit, 2) .. '\2'
     if not redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. 'c', '(' .. flow .. 'd', 'LIMIT', '0', '1')[1] then
       redis.call('HDEL', prefix .. 'work', unit .. '\1')
     end
   end
+end
 
-  function bring(owner)
-    local set = string.byte(owner) == 64 and prefix .. 'ring' or backlog -- @
-    if redis.call('ZRANGEBYLEX', set, '[' .. owner .. '\1', '(' .. owner .. '\2', 'LIMIT', '0', '1')[1] then
-      return put({owner}, 0) > 0
-    elseif set ~= backlog then
-      forget_account(owner)
-    end
-  end
-
+if not hot then
   function enable(new, step)
     for kind in string.gmatch(new, '%a') do
       if not string.find(kinds or '', kind, 1, true) then
@@ -154,9 +176,13 @@ if not plain then
       redis.call('HSET', K, 'limits', text)
     end
   end
+end
 
+if not hot or rating then
   function nap(owner, score)
-    enable('', 0)
+    if enable then
+      enable('', 0)
+    end
     local asleep = prefix .. 'asleep'
     local until_now = tonumber(redis.call('ZSCORE', asleep, owner) or nil) or 0
     if score == math.floor(score) and until_now < math.huge and until_now ~= math.floor(until_now) then
@@ -170,7 +196,9 @@ if not plain then
     n.blocked = math.max(0, n.blocked - redis.call('ZREM', prefix .. 'blocked', owner))
     leave(owner)
   end
+end
 
+if by_time then
   function charge(unit, took)
     local cost = math.ceil(took * quantum / (rule_of and rule_of(unit).weight or 1))
     local tag = redis.call('ZSCORE', active, unit)
@@ -188,6 +216,10 @@ if epoch then
 
   -- Reads limits as they are stored: 'WEIGHT IN_FLIGHT SHARE RATE BURST WAITING PAUSED'.
   local function parse(text)
+    if not string.find(kinds, '[frm]') then -- weights and pauses, which is quick
+      local weight = string.match(text or '', '^%S+')
+      return weight and {weight = tonumber(weight), paused = string.sub(text, -1) == '1', most = 0, share = 0, waiting = 0} or none
+    end
     local weight, most, share, rate, burst, waiting, paused = string.match(text or '', '^(%S+) (%d+) (%S+) (%S+) (%d+) (%d+) (%d)$')
     if not weight then
       return none
@@ -258,28 +290,30 @@ if epoch then
     end
   end
 
-  function take_token(owner)
-    local rule = rule_of(owner)
-    if rule.gap then
-      buckets[owner], stored[owner] = buckets[owner] + rule.gap, true
+  if rating then
+    function take_token(owner)
+      local rule = rule_of(owner)
+      if rule.gap then
+        buckets[owner], stored[owner] = buckets[owner] + rule.gap, true
+      end
     end
-  end
 
-  function return_token(owner)
-    local rule = rule_of(owner)
-    if rule.gap then
-      buckets[owner] = buckets[owner] - rule.gap
+    function return_token(owner)
+      local rule = rule_of(owner)
+      if rule.gap then
+        buckets[owner] = buckets[owner] - rule.gap
+      end
     end
-  end
 
-  function save_buckets()
-    local list = {}
-    for owner in pairs(stored) do
-      list[#list + 1] = whole(math.ceil(buckets[owner]))
-      list[#list + 1] = owner
-    end
-    if #list > 0 then
-      redis.call('ZADD', prefix .. 'buckets', unpack(list))
+    function save_buckets()
+      local list = {}
+      for owner in pairs(stored) do
+        list[#list + 1] = whole(math.ceil(buckets[owner]))
+        list[#list + 1] = owner
+      end
+      if #list > 0 then
+        redis.call('ZADD', prefix .. 'buckets', unpack(list))
+      end
     end
   end
 end

@@ -259,6 +259,7 @@ func (c *machine) nack(r *rapid.T) {
 		Delay: rapid.SampledFrom([]time.Duration{0, 0, time.Hour}).Draw(r, "delay"),
 		Dead:  rapid.IntRange(0, 5).Draw(r, "dead") == 0,
 	}
+	c.nextMillisecond(r)
 	c.lose(r)
 	_, err := c.q.Nack(c.t.Context(), cfg, receipt)
 	good := k != nil && k.state == flying
@@ -322,7 +323,23 @@ func (c *machine) cancel(r *rapid.T) {
 // over lets the visibility or the delay of a message be over.
 func (c *machine) over(r *rapid.T) { c.bringAbout(r, c.someMessage(r, aside, flying, ghost)) }
 
+// nextMillisecond waits for it on the server. Of messages that died in one millisecond, that
+// with the lowest id is dropped first, and not the one that died first.
+func (c *machine) nextMillisecond(r *rapid.T) {
+	now := func() int64 {
+		parts, err := c.server(r, "TIME").AsIntSlice()
+		if err != nil {
+			r.Fatal(err)
+		}
+		return parts[0]*1000 + parts[1]/1000
+	}
+	for start := now(); now() == start; {
+		continue // the clock goes on
+	}
+}
+
 func (c *machine) bringAbout(r *rapid.T, k *known) {
+	c.nextMillisecond(r)
 	set, is := ":flight", k.state
 	if is == aside {
 		set = ":delayed"

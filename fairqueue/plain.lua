@@ -5,4 +5,5 @@
 --
 -- Needs    record
 -- Gives    plain: whether the functions of the fragment limits do not exist
-local plain = not limits
+--          hot: true, so that of them only those exist that this queue needs
+local plain, hot = not limits, true

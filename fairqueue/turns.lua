@@ -13,7 +13,6 @@
 -- Gives    tracked: whether there are handlers of Consume, or what they left, or limits. The
 --          functions exist only then
 --          tenant_of(member): the flow of the tenant whose message it is; it exists always
---          freed: how many units got their turn again
 --          charged: whether turns moved because of the time that deliveries took
 --          load_states(owners): reads the states of owners in one call
 --          hindrance(owner, consumes, stream) -> the key where it has to wait and the score
@@ -25,10 +24,9 @@
 --          unblock(room, most) -> whether there may be more: gives at most so many flows their turn, of tenants that have
 --          fewer than room in flight, or of all if room is nil, and those of the tenant of
 --          the last message if they may start
---          rouse(most) -> whether there may be more: the same for those whose sleep is over
 --          save_states(): stores the states; once, at the end
-local tracked, freed, charged = epoch or n.capacity ~= '0' or n.busy ~= '0' or n.blocked ~= '0', 0, false
-local load_states, hindrance, begin_delivery, undo_delivery, end_deliveries, hold, unblock, rouse, save_states
+local tracked, charged = limiting or by_time or n.capacity ~= '0' or n.busy ~= '0' or n.blocked ~= '0', false
+local load_states, hindrance, begin_delivery, undo_delivery, end_deliveries, hold, unblock, save_states
 
 local function tenant_of(member)
   local at = string.find(member, '\1', 1, true)
@@ -141,7 +139,7 @@ if tracked then
     if counting and unit ~= flow then
       count(flow, consumes, 1)
     end
-    if epoch then
+    if rating then
       take_token(unit)
       if unit ~= flow then
         take_token(flow)
@@ -167,7 +165,7 @@ if tracked then
   end
 
   function undo_delivery(flow, consumes)
-    if epoch then
+    if rating then
       for _, owner in ipairs({flow, unit_of(flow)}) do
         if rated[owner] then
           rated[owner] = nil
@@ -233,19 +231,6 @@ if tracked then
     return more
   end
 
-  function rouse(most)
-    local due = redis.call('ZRANGEBYSCORE', prefix .. 'asleep', '-inf', instant, 'LIMIT', '0', most)
-    if #due > 0 then
-      redis.call('ZREM', prefix .. 'asleep', unpack(due))
-      for _, owner in ipairs(due) do
-        if bring(owner) then
-          freed = freed + 1
-        end
-      end
-    end
-    return #due == most
-  end
-
   function save_states()
     local keep, forget = {}, {}
     for owner, state in pairs(states) do
@@ -263,7 +248,7 @@ if tracked then
     if #forget > 0 then
       redis.call('HDEL', work, unpack(forget))
     end
-    if epoch then
+    if rating then
       save_buckets()
     end
   end

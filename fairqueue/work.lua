@@ -100,7 +100,7 @@ local drowsy = false
 if turns then
   if epoch then
     drowsy = rouse(max + 10)
-    for name, most in pairs({buckets = string.find(kinds, 'r', 1, true) and instant .. '999', debts = by_time and n.virtual}) do
+    for name, most in pairs({buckets = rating and instant .. '999', debts = by_time and n.virtual}) do
       local over = most and redis.call('ZRANGEBYSCORE', prefix .. name, '-inf', most, 'LIMIT', '0', '2') or {}
       if #over > 0 then
         redis.call('ZREM', prefix .. name, unpack(over))
@@ -127,7 +127,8 @@ end
 local reply, receipts, lost, skipped, room, largest = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 0, 0, 1048576, 131072
 local visible, stamp = whole(now + ARGV[3]), instant .. ARGV[6]
 local kind = consumes and (counting and 'h' or 'c') or counting and 'o' or 'r'
-local expiring_kind, counts = string.upper(kind), consumes or epoch
+local counts, begins = consumes or limiting, consumes or counting or rating
+local expiring_kind = string.upper(kind)
 local ring, reads = prefix .. 'ring', turns
 
 local account_head
@@ -176,7 +177,7 @@ if not plain then
         unit.flows[name] = flow
       end
       local member, where, score = flow.page[flow.next]
-      if member then
+      if member and counts then
         where, score = hindrance(name, consumes)
       end
       if member and not where then
@@ -255,13 +256,13 @@ while turns do
         break -- the next call goes on
       end
       leave(name) -- its messages were cancelled, or its tenants may not start
-      if unit.form == 64 then -- @
+      if unit.form == 64 and forget_account then -- @
         forget_account(name)
       end
       nexts[name] = nil
       skipped = skipped + 1
     else
-      if counts then
+      if begins then
         begin_delivery(flow, consumes)
       end
       virtual = math.max(virtual, unit.tag)
@@ -336,7 +337,7 @@ while turns do
     missing[#missing + 1] = i
   end
   for _, i in ipairs(missing) do
-    if counts then
+    if begins then
       undo_delivery(flows[i], consumes)
     end
     if i > taken and string.byte(members[i]) == 61 and epoch then -- =

@@ -29,10 +29,13 @@ func ownQueueFigures() []Figure {
 		{What: "fairqueue whole life, write one by one and consume, 50 handlers", Unit: "messages/s", Sides: []Side{
 			{Name: "fairqueue", Measure: queueLife},
 		}},
-		{What: "fairqueue write, read, ack one by one, each of 100 tenants with a weight", Unit: "messages/s", Sides: []Side{
-			{Name: "weights", Measure: weighedCycles},
-			{Name: "none", Goal: AtLeast(0.9), Measure: queueCycles(1)},
-		}},
+		limitFigure("a weight", func(l *fairqueue.Limits) { l.Weight = 2 }),
+		limitFigure("a limit of deliveries", func(l *fairqueue.Limits) { l.MaxInFlight = 1000 }),
+		limitFigure("a rate", func(l *fairqueue.Limits) { l.Rate = 1e6 }),
+		limitFigure("a limit of waiting messages", func(l *fairqueue.Limits) { l.MaxWaiting = 1000 }),
+		limitFigure("all kinds of limits", func(l *fairqueue.Limits) {
+			l.Weight, l.MaxInFlight, l.Rate, l.MaxWaiting = 2, 1000, 1e6, 1000
+		}),
 		{What: MemoryOfWaiting + "100 bytes that waits", Unit: "bytes", Sides: []Side{
 			{Name: "fairqueue", Measure: Memory(LifeMessages, 1, writeMessages(100))},
 			{Name: "stream", Goal: AtMost(2.8), Measure: Memory(LifeMessages, 1, writeEntries(100))},
@@ -75,13 +78,18 @@ func queueLife(ctx context.Context, b *B) float64 {
 	return float64(n) / time.Since(start).Seconds()
 }
 
-// weighedCycles is queueCycles where each tenant has a weight of its own.
-func weighedCycles(ctx context.Context, b *B) float64 {
-	q := b.queue(b.Client, fairqueue.Config{})
-	for i := range tenants {
-		must.Do(q.ChangeLimits(ctx, fairqueue.Owner{Tenant: tenant(i)}, func(l *fairqueue.Limits) { l.Weight = float64(2 + i%5) }))
-	}
-	return cycles(ctx, b, 1, func(int) *fairqueue.Queue { return q })
+// limitFigure measures what limits cost that hold nothing back.
+func limitFigure(name string, change func(*fairqueue.Limits)) Figure {
+	return Figure{What: "fairqueue write, read, ack one by one, each of 100 tenants with " + name, Unit: "messages/s", Sides: []Side{
+		{Name: "limits", Measure: func(ctx context.Context, b *B) float64 {
+			q := b.queue(b.Client, fairqueue.Config{})
+			for i := range tenants {
+				must.Do(q.ChangeLimits(ctx, fairqueue.Owner{Tenant: tenant(i)}, change))
+			}
+			return cycles(ctx, b, 1, func(int) *fairqueue.Queue { return q })
+		}},
+		{Name: "none", Goal: AtLeast(0.9), Measure: queueCycles(1)},
+	}}
 }
 
 // start starts a server, which is stopped at the end.
