@@ -27,7 +27,7 @@ func (r *Rate) UnmarshalText(b []byte) error {
 		text, per = number, seconds
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0) {
+	if err != nil || !(n >= 0) || math.IsInf(n, 1) {
 		return fmt.Errorf("%.40q is not a rate such as 5/s, 100/m or 10/h", b)
 	}
 	*r = Rate(n / per)
@@ -41,6 +41,17 @@ func (r *Rate) UnmarshalJSON(b []byte) error {
 		return r.UnmarshalText([]byte(text))
 	}
 	return r.UnmarshalText(b)
+}
+
+// String writes the rate in the first unit in which it is a whole number.
+func (r Rate) String() string {
+	rate, unit := float64(r), "s"
+	for _, larger := range []string{"m", "h"} {
+		if math.Abs(rate-math.Round(rate)) > 1e-6*rate {
+			rate, unit = rate*60, larger
+		}
+	}
+	return fmt.Sprintf("%.6g/%s", rate, unit)
 }
 
 // Schema describes the value for the OpenAPI document.
@@ -102,19 +113,12 @@ func (l Limits) String() string {
 	return strings.Join(words, ", ")
 }
 
-// rate says the rate in the first unit in which it is a whole number.
+// rate says the rate and its burst.
 func (l Limits) rate() string {
-	rate, unit := float64(l.Rate), "s"
-	for _, larger := range []string{"m", "h"} {
-		if math.Abs(rate-math.Round(rate)) > 1e-6*rate {
-			rate, unit = rate*60, larger
-		}
-	}
-	text := fmt.Sprintf("%.6g/%s", rate, unit)
 	if l.Burst > 0 {
-		text += fmt.Sprintf(" in bursts of %d", l.Burst)
+		return fmt.Sprintf("%s in bursts of %d", l.Rate, l.Burst)
 	}
-	return text
+	return l.Rate.String()
 }
 
 // LimitsChange is a change of limits. What is absent stays.
@@ -215,8 +219,8 @@ type Tenants struct {
 	Tenants []TenantStats `json:"tenants" doc:"At most 1,024 are examined."`
 }
 
-// OfTenant converts the numbers of a flow that is a tenant or an account.
-func OfTenant(f fairqueue.FlowStats) TenantStats {
+// OfTenant converts the numbers of a flow that is a tenant or an account, at an instant.
+func OfTenant(f fairqueue.FlowStats, at time.Time) TenantStats {
 	doc := TenantStats{
 		Owner: Owner{Account: Text(f.Account), Tenant: Text(f.Tenant)}, Waiting: f.Waiting, InFlight: f.InFlight,
 		OldestAge: f.OldestAge.Milliseconds(), Handling: -1, State: "ready", Limits: OfLimits(f.Limits),
@@ -227,7 +231,7 @@ func OfTenant(f fairqueue.FlowStats) TenantStats {
 	switch {
 	case f.Paused:
 		doc.State = "paused"
-	case !f.NotBefore.IsZero():
+	case f.NotBefore.After(at):
 		doc.State, doc.Until = "asleep", Time(f.NotBefore)
 	case f.Held:
 		doc.State = "held"
@@ -240,7 +244,7 @@ func OfTenants(s fairqueue.Stats, all fairqueue.Limits) Tenants {
 	doc := Tenants{Default: OfLimits(all), FairBy: s.FairBy.String(), Count: s.FlowCount, Tenants: []TenantStats{}}
 	for _, f := range s.Flows {
 		if f.Stream < 0 {
-			doc.Tenants = append(doc.Tenants, OfTenant(f))
+			doc.Tenants = append(doc.Tenants, OfTenant(f, s.At))
 		}
 	}
 	return doc

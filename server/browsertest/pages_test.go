@@ -20,6 +20,8 @@ var pages = []struct{ name, path string }{
 	{"queue", "/queues/orders"},
 	{"flows", "/queues/reports?by=handling"},
 	{"dead", "/queues/orders?place=dead"},
+	{"tenant", "/queues/orders/tenants/~/noisy"},
+	{"all-tenants", "/queues/orders/tenants/~/~"},
 	{"schedules", "/schedules"},
 	{"schedule", "/queues/orders/schedules/daily"},
 	{"icks", "/icks"},

@@ -167,6 +167,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/queues", "queues", "Queues", d.queues},
 		{"/queues/{name}", "queue", "Queues", d.queue},
 		{"/queues/{name}/schedules/{schedule}", "schedule", "Schedules", d.schedule},
+		{"/queues/{name}/tenants/{account}/{tenant}", "tenant", "Queues", d.tenant},
 		{"/schedules", "schedules", "Schedules", d.schedules},
 		{"/schedules/new", "schedule-new", "Schedules", d.newSchedule},
 		{"/icks", "icks", "Dirty lists", d.icks},
@@ -189,6 +190,10 @@ func (d *Dashboard) routes() *http.ServeMux {
 	for word, a := range scheduleActions {
 		mux.HandleFunc("POST /queues/{name}/schedules/{schedule}/"+word, d.act("schedules", word, a))
 	}
+	for word, a := range tenantActions {
+		mux.HandleFunc("POST /queues/{name}/tenants/{account}/{tenant}/"+word, d.actOnTenant(word, a))
+	}
+	mux.HandleFunc("GET /queues/{name}/tenants", d.openTenant)
 	mux.HandleFunc("POST /schedules/new", d.create)
 	mux.HandleFunc("GET /open/{section}", d.open)
 	mux.HandleFunc("GET /charts/{kind}/{file}", d.chartJSON)

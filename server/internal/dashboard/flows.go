@@ -31,7 +31,7 @@ type flowRow struct {
 	fairqueue.FlowStats
 
 	Key  string // on the page
-	Path string // to its messages; empty for a stream and where there is an account
+	Path string // of its page; empty for a stream
 
 	State   string // why it waits, if not for its turn or its handlers
 	Limited string // its limits in words; empty for none
@@ -81,9 +81,36 @@ func state(f fairqueue.FlowStats, now time.Time) string {
 	return ""
 }
 
+// most has the largest numbers of flows, which have the longest bars.
+func most(flows []fairqueue.FlowStats) (m fairqueue.FlowStats) {
+	for _, f := range flows {
+		m.Waiting, m.OldestAge, m.Handling = max(m.Waiting, f.Waiting), max(m.OldestAge, f.OldestAge), max(m.Handling, f.Handling)
+	}
+	return m
+}
+
+func newFlowRow(f fairqueue.FlowStats, s fairqueue.Stats, most fairqueue.FlowStats, path string) flowRow {
+	r := flowRow{
+		FlowStats: f, Key: "t" + token(f.Account) + "/" + token(f.Tenant), Path: path, State: state(f, s.At),
+		Waits:  measure{readable.Number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
+		Oldest: measure{ago(f.OldestAge), "", hundredths(part(f.OldestAge, most.OldestAge)), "used", false},
+		Flying: measure{readable.Number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},
+		Takes:  measure{takes(f.Handling), "", hundredths(part(f.Handling, most.Handling)), "used", f.Handling < 0},
+	}
+	if f.Held {
+		r.Takes.Tone = "full"
+	}
+	if f.Stream >= 0 {
+		r.Key = "s" + readable.Number(f.Stream)
+	} else if l := document.OfLimits(f.Limits).String(); l != "none" {
+		r.Limited = l
+	}
+	return r
+}
+
 // newFlows ranks the flows of a queue. path returns the path of a ranking, and tenant that
-// of the messages of a tenant.
-func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant func(string) string) flowList {
+// of the page of a tenant or an account.
+func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant func(fairqueue.Owner) string) flowList {
 	l := flowList{Sort: by, Count: s.FlowCount, Looked: len(s.Flows), Streams: s.Streams, PerTenant: s.PerTenant}
 	if by != byOldest && by != byHandling {
 		l.Sort = byWaiting
@@ -92,36 +119,18 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 		chances := shuffleshard.Collision(s.Streams, s.PerTenant)
 		l.All, l.None = odds(chances[len(chances)-1]), percent(chances[0])
 	}
-	var most fairqueue.FlowStats
+	most := most(s.Flows)
 	for _, f := range s.Flows {
-		most.Waiting, most.OldestAge = max(most.Waiting, f.Waiting), max(most.OldestAge, f.OldestAge)
-		most.Handling = max(most.Handling, f.Handling)
 		if f.Held {
 			l.Held++
 		}
 	}
 	row := func(f fairqueue.FlowStats) flowRow {
-		r := flowRow{
-			FlowStats: f, Key: "t" + token(f.Account+"\x00"+f.Tenant), State: state(f, s.At),
-			Waits:  measure{readable.Number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
-			Oldest: measure{ago(f.OldestAge), "", hundredths(part(f.OldestAge, most.OldestAge)), "used", false},
-			Flying: measure{readable.Number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},
-			Takes:  measure{takes(f.Handling), "", hundredths(part(f.Handling, most.Handling)), "used", f.Handling < 0},
+		path := ""
+		if f.Stream < 0 {
+			path = tenant(fairqueue.Owner{Account: f.Account, Tenant: f.Tenant})
 		}
-		if f.Held {
-			r.Takes.Tone = "full"
-		}
-		if f.Stream >= 0 {
-			r.Key = "s" + readable.Number(f.Stream)
-		} else {
-			if f.Account == "" {
-				r.Path = tenant(f.Tenant)
-			}
-			if l := document.OfLimits(f.Limits).String(); l != "none" {
-				r.Limited = l
-			}
-		}
-		return r
+		return newFlowRow(f, s, most, path)
 	}
 	for _, kind := range []struct {
 		by    sorting

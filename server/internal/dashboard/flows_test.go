@@ -35,7 +35,7 @@ func crowd() fairqueue.Stats {
 }
 
 func flowsOf(s fairqueue.Stats, by sorting) flowList {
-	return newFlows(s, by, func(by sorting) string { return string(by) }, func(tenant string) string { return tenant })
+	return newFlows(s, by, func(by sorting) string { return string(by) }, func(of fairqueue.Owner) string { return of.Tenant })
 }
 
 func TestFlowsAreRanked(t *testing.T) {
@@ -128,7 +128,7 @@ func TestReadersAreListed(t *testing.T) {
 	}
 }
 
-// TestFlowsOnThePage: the page has the flows, each with a way to its messages, and the
+// TestFlowsOnThePage: the page has the flows, each with a way to its page, and the
 // readers.
 func TestFlowsOnThePage(t *testing.T) {
 	t.Parallel()
@@ -145,11 +145,11 @@ func TestFlowsOnThePage(t *testing.T) {
 		page.says(words)
 	}
 	var links []string
-	for n := range nodes(page.root, having("title", "its waiting messages")) {
+	for n := range nodes(page.root, having("title", "its limits, and what can be done")) {
 		link, _ := attribute(n, "href")
 		links = append(links, link)
 	}
-	if len(links) == 0 || links[0] != "/queues/orders?by=handling&place=waiting&tenant=slow#browser" {
+	if len(links) == 0 || links[0] != "/queues/orders/tenants/~/slow" {
 		t.Errorf("links lead to %q", links)
 	}
 	var current string

@@ -42,6 +42,9 @@ type queuePage struct {
 	Counters []readable.Counter
 	Browser  *browser // nil in streams
 	Controls []dialog
+
+	Others     string // path of the default limits
+	FindTenant string // path of the form that opens the page of a tenant
 }
 
 func (d *Dashboard) queue(a *asked) (scene, error) {
@@ -76,9 +79,8 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 			queueRow: d.newQueueRow(v, stats), How: how, Counters: readable.Counters(stats.Counters), Browser: seen,
 			Flows: newFlows(stats, sorting(at.By), func(by sorting) string {
 				return d.selectionPath(name, selection{at.Place, at.Tenant, string(by)}, "") + "#flows"
-			}, func(tenant string) string {
-				return d.selectionPath(name, selection{string(fairqueue.Waiting), tenant, at.By}, "") + "#browser"
-			}),
+			}, func(of fairqueue.Owner) string { return d.tenantPath(name, of) }),
+			Others: d.tenantPath(name, fairqueue.Owner{}), FindTenant: d.link("queues", name, "tenants"),
 			Controls: d.dialogs("queues", name, toggle, "resize", "delete"),
 		}
 		p.Controls[1].Fields = []field{{"streams", "Streams", stats.Streams, 0, 1024}, {"per_tenant", "Streams per tenant", stats.PerTenant, 0, 1024}}

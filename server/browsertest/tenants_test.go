@@ -1,0 +1,55 @@
+package browsertest
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// TestStopAFlood pauses the tenant with the most messages with one click in the list, opens its
+// page, limits it, resumes it and deletes what waits.
+func TestStopAFlood(t *testing.T) {
+	t.Parallel()
+	town := build(t, true)
+	noisy := fairqueue.Owner{Tenant: "noisy"}
+	b := open(t)
+	click := func(selector string) {
+		b.await("that the page is loaded", `document.readyState === 'complete'`)
+		eval[chromedp.Void](b, `document.querySelector(`+strconv.Quote(selector)+`).click()`)
+	}
+	ask := func(word, typed string) {
+		click(`[data-opens=ask-` + word + `]`)
+		b.await("the question", `document.querySelector('#ask-`+word+`').open`)
+		if typed != "" {
+			b.do("confirming", chromedp.SendKeys(css(`#ask-`+word+`-confirm`), typed))
+		}
+		click(`[data-does=ask-` + word + `]`)
+	}
+	says := func(words string) {
+		b.await("that it says "+words, `document.querySelector('[data-flash=good]')?.textContent.includes('`+words+`')`)
+	}
+	b.visit(town.url + "/queues/orders")
+	click(`[data-quick="t~/noisy"]`)
+	says("noisy is paused.")
+	b.await("that it can be resumed", `document.querySelector('[data-quick="t~/noisy"]')?.textContent === 'Resume'`)
+	click(`[data-flow="t~/noisy"] th a`)
+	b.await("that it is paused on its page", `document.querySelector('[data-state]')?.textContent === 'paused'`)
+
+	b.do("typing limits", chromedp.SendKeys(css("#in_flight"), "5"), chromedp.SendKeys(css("#rate"), "100/m"))
+	click("[data-does=limits]")
+	says("The limits of noisy are changed.")
+	l, own, err := town.orders.Limits(t.Context(), noisy)
+	if want := (fairqueue.Limits{Weight: 1, MaxInFlight: 5, Rate: 100.0 / 60}); err != nil || !own || l != want {
+		t.Errorf("limits are %+v, %t, %v, want %+v", l, own, err, want)
+	}
+	ask("resume", "")
+	says("noisy is resumed.")
+	ask("purge", "noisy")
+	says("messages of noisy deleted.")
+	if said := b.complained(); len(said) > 0 {
+		t.Errorf("the console says %q", said)
+	}
+}

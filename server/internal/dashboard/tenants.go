@@ -1,0 +1,326 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/survey"
+)
+
+// tenantPage is the page of one tenant or account of a queue, or of the default limits.
+type tenantPage struct {
+	heading
+	fairqueue.Owner
+
+	Queue    string
+	Path     string
+	Flow     flowRow
+	Listed   bool // it has messages, or waits for something
+	How      presence
+	Default  bool
+	FairBy   string
+	Source   string // where the limits come from
+	Limits   limitsForm
+	Message  string // path of its waiting messages; empty for an account
+	Dead     string // path of its dead ones
+	Controls []dialog
+}
+
+// limitsForm is the form of limits, as it was typed.
+type limitsForm struct {
+	Weight, InFlight, Share, Rate, Burst, Waiting string
+
+	Paused bool
+	Inside bool // of a tenant of an account, which has no weight
+	Own    bool
+}
+
+func newLimitsForm(l fairqueue.Limits, of fairqueue.Owner, own bool) limitsForm {
+	count := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	f := limitsForm{
+		InFlight: count(l.MaxInFlight), Burst: count(l.Burst), Waiting: count(l.MaxWaiting), Paused: l.Paused,
+		Inside: of.Account != "" && of.Tenant != "", Own: own,
+	}
+	if l.Weight != 0 && l.Weight != 1 {
+		f.Weight = strconv.FormatFloat(l.Weight, 'g', -1, 64)
+	}
+	if l.MaxShare > 0 {
+		f.Share = strconv.FormatFloat(100*l.MaxShare, 'g', 6, 64)
+	}
+	if l.Rate > 0 {
+		f.Rate = document.Rate(l.Rate).String()
+	}
+	return f
+}
+
+// typed are the fields of the form as they were sent, for the page after an error.
+func typed(values url.Values, f limitsForm) limitsForm {
+	f.Weight, f.InFlight, f.Share = values.Get("weight"), values.Get("in_flight"), values.Get("share")
+	f.Rate, f.Burst, f.Waiting = values.Get("rate"), values.Get("burst"), values.Get("waiting")
+	return f
+}
+
+// limits returns the limits of the form. Empty fields limit nothing.
+func (f limitsForm) limits() (l fairqueue.Limits, err error) {
+	for _, field := range []struct {
+		text, what string
+		to         func(float64)
+		whole      bool
+	}{
+		{f.Weight, "the weight", func(n float64) { l.Weight = n }, false},
+		{f.InFlight, "the number in flight", func(n float64) { l.MaxInFlight = int(n) }, true},
+		{f.Share, "the share of the handlers", func(n float64) { l.MaxShare = n / 100 }, false},
+		{f.Burst, "the burst", func(n float64) { l.Burst = int(n) }, true},
+		{f.Waiting, "the number of waiting messages", func(n float64) { l.MaxWaiting = int(n) }, true},
+	} {
+		text := strings.TrimSpace(field.text)
+		if text == "" {
+			continue
+		}
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || field.whole && n != float64(int(n)) {
+			return l, errForm.Errorf("%s is not a number: %q", field.what, plain(cut(text, 40))).WithHint("Leave the field empty for no limit.")
+		}
+		field.to(n)
+	}
+	if text := strings.TrimSpace(f.Rate); text != "" {
+		var rate document.Rate
+		if err := rate.UnmarshalText([]byte(text)); err != nil {
+			return l, errForm.Errorf("%s", err).WithHint("Leave the field empty for no limit.")
+		}
+		l.Rate = float64(rate)
+	}
+	return l, nil
+}
+
+// tenantPath is the path of the page of an owner.
+func (d *Dashboard) tenantPath(queue string, of fairqueue.Owner, more ...string) string {
+	return d.link(append([]string{"queues", queue, "tenants", of.Account, of.Tenant}, more...)...)
+}
+
+// owner returns the owner of a path.
+func owner(r *http.Request) (of fairqueue.Owner, ok bool) {
+	account, good := untoken(r.PathValue("account"))
+	tenant, also := untoken(r.PathValue("tenant"))
+	return fairqueue.Owner{Account: account, Tenant: tenant}, good && also
+}
+
+// label is how messages name an owner.
+func label(of fairqueue.Owner) string {
+	account, tenant := plain(cut(of.Account, 100)), plain(cut(of.Tenant, 100))
+	switch {
+	case account != "" && tenant != "":
+		return account + " / " + tenant
+	case account != "":
+		return "account " + account
+	case tenant != "":
+		return tenant
+	}
+	return "All other tenants"
+}
+
+func (d *Dashboard) tenant(a *asked) (scene, error) {
+	queue, err := a.name()
+	if err != nil {
+		return nil, err
+	}
+	of, ok := owner(a.Request)
+	if !ok {
+		return nil, errNoPage
+	}
+	q, err := fairqueue.New(d.cfg.Client, queue, fairqueue.Config{})
+	if err != nil {
+		return nil, err
+	}
+	find, err := follow(d, a, survey.Queue, queue, func(v *survey.View) []fairqueue.Stats { return v.Queues },
+		func(s fairqueue.Stats) string { return s.Name }, func(ctx context.Context) (fairqueue.Stats, error) { return q.Stats(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	limits, own, err := q.Limits(a.Context(), of)
+	if err != nil {
+		return nil, err
+	}
+	form := newLimitsForm(limits, of, own)
+	if values := a.URL.Query(); values.Has("again") {
+		form = typed(values, form)
+	}
+	return func(v *survey.View) body {
+		stats, how := find(v)
+		p := tenantPage{
+			heading: heading{Title: label(of)}, Owner: of, Queue: queue, Path: d.tenantPath(queue, of), How: how,
+			Default: of == fairqueue.Owner{}, FairBy: stats.FairBy.String(), Source: source(of, own, limits), Limits: form,
+		}
+		for _, f := range stats.Flows {
+			if f.Stream < 0 && f.Account == of.Account && f.Tenant == of.Tenant && !p.Default {
+				p.Flow, p.Listed = newFlowRow(f, stats, most(stats.Flows), ""), true
+			}
+		}
+		if of.Account == "" && of.Tenant != "" {
+			p.Message = d.selectionPath(queue, selection{Place: string(fairqueue.Waiting), Tenant: of.Tenant}, "") + "#browser"
+			p.Dead = d.selectionPath(queue, selection{Place: string(fairqueue.Dead), Tenant: of.Tenant}, "") + "#browser"
+		}
+		stopped := limits.Paused || p.Listed && p.Flow.State != ""
+		p.Controls = d.tenantDialogs(queue, of, p.Flow.Waiting, stats, stopped)
+		return p
+	}, nil
+}
+
+// source says where limits come from.
+func source(of fairqueue.Owner, own bool, l fairqueue.Limits) string {
+	switch {
+	case of == fairqueue.Owner{}:
+		return "They count for each tenant without an account, and for each account, that has no limits of its own."
+	case own:
+		return "These limits are its own."
+	case document.OfLimits(l).String() == "none":
+		return "It has no limits of its own, and the queue has no default that counts for it."
+	}
+	return "It has no limits of its own: these are the default of the queue."
+}
+
+// tenantDialogs are what can be done to an owner.
+func (d *Dashboard) tenantDialogs(queue string, of fairqueue.Owner, waiting int, s fairqueue.Stats, stopped bool) []dialog {
+	words := []string{"pause", "purge"}
+	switch {
+	case of == fairqueue.Owner{} && s.FairBy == fairqueue.FairByTime:
+		words = []string{"fair-messages"}
+	case of == fairqueue.Owner{}:
+		words = []string{"fair-time"}
+	case stopped:
+		words = []string{"resume", "pause", "purge"}
+	}
+	var all []dialog
+	for _, word := range words {
+		ask := tenantActions[word].dialog
+		ask.ID, ask.Path = "ask-"+word, d.tenantPath(queue, of, word)
+		if word == "purge" {
+			ask.Title = "Delete " + readable.Count(waiting, "waiting message") + " of " + label(of) + "?"
+			ask.Confirm = label(of)
+		}
+		all = append(all, ask)
+	}
+	return all
+}
+
+// tenantActions change one owner. Their words are the ends of their paths.
+var tenantActions = map[string]action{
+	"pause": {dialog{
+		Open: "Pause", Title: "Pause its messages?", Verb: "Pause",
+		Text:   "Its messages wait. Those in flight may be finished, and writing continues. All others go on.",
+		Fields: []field{{"minutes", "For so many minutes; 0 until it is resumed", 0, 0, 527040}},
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		minutes := 0
+		if f.Has("minutes") {
+			var err error
+			if minutes, err = f.number("minutes", "the number of minutes"); err != nil {
+				return "", err
+			}
+		}
+		d := time.Duration(minutes) * time.Minute
+		text := label(f.owner) + " is paused"
+		if d > 0 {
+			text += " for " + readable.Duration(d)
+		}
+		return text + ".", q.PauseTenant(ctx, f.owner, d)
+	})},
+	"resume": {dialog{
+		Open: "Resume", Title: "Resume its messages?", Verb: "Resume", Text: "A pause or a throttle ends, and its messages take turns again.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		return label(f.owner) + " is resumed.", q.ResumeTenant(ctx, f.owner)
+	})},
+	"purge": {dialog{
+		Open: "Purge", Verb: "Delete", Danger: true, Typed: true,
+		Text: "Messages that wait or are delayed are deleted with their bodies. Those in flight stay, and dead ones.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		n, err := q.PurgeTenant(ctx, f.owner)
+		return readable.Count(n, "message") + " of " + label(f.owner) + " deleted.", err
+	})},
+	"clear": {dialog{}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		return "The limits of " + label(f.owner) + " are removed.", q.ClearLimits(ctx, f.owner)
+	})},
+	"limits": {dialog{}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		limits, err := typed(f.Values, limitsForm{}).limits()
+		if err != nil {
+			return "", err
+		}
+		return "The limits of " + label(f.owner) + " are changed.", q.ChangeLimits(ctx, f.owner, func(l *fairqueue.Limits) {
+			limits.Paused = l.Paused
+			*l = limits
+		})
+	})},
+	"fair-time": {dialog{
+		Open: "Share time", Title: "Share the time of handlers?", Verb: "Share time",
+		Text: "Each tenant gets the same time of handlers, instead of the same number of messages.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
+		return "Tenants share the time of handlers now.", q.SetFairBy(ctx, fairqueue.FairByTime)
+	})},
+	"fair-messages": {dialog{
+		Open: "Share turns", Title: "Share turns?", Verb: "Share turns",
+		Text: "Each tenant gets the same number of messages, however long they take.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
+		return "Tenants share turns now.", q.SetFairBy(ctx, fairqueue.FairByMessages)
+	})},
+}
+
+// actOnTenant serves an action on a tenant or an account.
+func (d *Dashboard) actOnTenant(word string, a action) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		queue, ok := untoken(r.PathValue("name"))
+		of, also := owner(r)
+		if !ok || !also {
+			d.refuse(w, r, errNoPage)
+			return
+		}
+		name := label(of)
+		d.commit(w, r, "tenant."+word, queue+": "+name, func(ctx context.Context, values url.Values) (string, error) {
+			f, err := a.read(name, values)
+			if err != nil {
+				return "", err
+			}
+			f.owner = of
+			text, err := a.do(ctx, d, queue, f)
+			if errors.Is(err, millrace.ErrNotFound) {
+				err = millrace.ErrNotFound.Errorf("the queue does not exist yet").WithHint("Write a message first.")
+			}
+			return text, err
+		}, func(values url.Values, done bool) string {
+			switch {
+			case values.Get("view") == "queue":
+				return d.link("queues", queue) + "#flows"
+			case word == "limits" && !done:
+				again := []string{"again", "1"}
+				for _, field := range []string{"weight", "in_flight", "share", "rate", "burst", "waiting"} {
+					again = append(again, field, cut(values.Get(field), 40))
+				}
+				return query(d.tenantPath(queue, of), again...) + "#limits"
+			}
+			return d.tenantPath(queue, of)
+		})
+	}
+}
+
+// openTenant redirects to the page of a tenant by name, also if no list has it.
+func (d *Dashboard) openTenant(w http.ResponseWriter, r *http.Request) {
+	queue, ok := untoken(r.PathValue("name"))
+	if !ok {
+		d.refuse(w, r, errNoPage)
+		return
+	}
+	values := r.URL.Query()
+	http.Redirect(w, r, d.tenantPath(queue, fairqueue.Owner{Account: values.Get("account"), Tenant: values.Get("tenant")}), http.StatusSeeOther)
+}
