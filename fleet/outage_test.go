@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -160,6 +161,24 @@ func TestReadsGoOnWithoutASilentMaster(t *testing.T) {
 		if got, err := get(ctx, f.Client(), "{a}"); err != nil || got != "x" {
 			t.Errorf("GET = %q, %v, want x", got, err)
 		}
+	}
+}
+
+// TestFailedCommandIsNotRecycled: a command that a second member answered stays as it is.
+// rueidis would build another one in its memory, while the first connection may still write it.
+func TestFailedCommandIsNotRecycled(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 1, calm)
+	f, ctx := tf.open(Config{}), t.Context()
+	must(t, put(ctx, f.Client(), "{a}", "x"))
+	awaitKeys(t, tf.masters[0], tf.copies[0][0])
+	tf.masters[0].Kill()
+	cmd := f.Client().B().Get().Key("{a}").Build()
+	if got, err := f.Client().Do(ctx, cmd).ToString(); err != nil || got != "x" {
+		t.Errorf("GET = %q, %v, want x", got, err)
+	}
+	if got := cmd.Commands(); !slices.Equal(got, []string{"GET", "{a}"}) {
+		t.Errorf("the command is %q now", got)
 	}
 }
 

@@ -208,6 +208,9 @@ func (t target) read(ctx context.Context, cmds []rueidis.Completed) []rueidis.Re
 		return results
 	}
 	err := t.p.lost(ctx, m, results[0].NonRedisError())
+	for i := range cmds {
+		cmds[i].Pin() // the connection that failed may still be writing it
+	}
 	for other := range t.others(ctx, m) {
 		if again := other.ask(ctx, cmds); slices.ContainsFunc(again, answered) {
 			return again

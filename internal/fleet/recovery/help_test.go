@@ -120,6 +120,25 @@ func (w *world) server(addr string) devfleet.Server {
 // lose deletes all that the directory has.
 func (w *world) lose() { w.do(w.servers.DirectoryAddr(), "FLUSHALL") }
 
+// loseWhole deletes all that the directory has, at a moment when all members have a copy of
+// its map: an agent may change it at any time. It returns that map.
+func (w *world) loseWhole() (m *directory.Map) {
+	w.t.Helper()
+	const script = "if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then return 0 end redis.call('FLUSHALL') return 1"
+	redistest.Eventually(w.t, "the map that all members have is lost", func() bool {
+		m = mapOf(w.t, w.dir)
+		for _, copied := range w.copiesOf() {
+			if copied != m.Epoch {
+				return false
+			}
+		}
+		lost, err := w.do(w.servers.DirectoryAddr(), "EVAL", script, "1", "mr:fleet:{directory}", fmt.Sprint(m.Epoch)).ToInt64()
+		must(w.t, err)
+		return lost == 1
+	})
+	return m
+}
+
 // do sends a command to one server.
 func (w *world) do(addr string, args ...string) rueidis.RedisResult {
 	w.t.Helper()

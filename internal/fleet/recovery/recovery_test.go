@@ -27,8 +27,7 @@ func TestTheDirectoryIsEmptied(t *testing.T) {
 	w.settled(w.dir, f)
 	l := w.load(f, "a", "b", "c", "d")
 	l.goesOn()
-	before := mapOf(t, w.dir)
-	w.lose()
+	before := w.loseWhole()
 	w.readOnly(f)
 	w.dirHasNone()
 
