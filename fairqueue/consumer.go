@@ -318,7 +318,7 @@ func (c *consumer) beat(work context.Context) {
 		within, cancel := context.WithTimeout(work, interval)
 		good, err := c.q.beat(within, c.cfg.Visibility, r, receipts)
 		cancel()
-		if err != nil && work.Err() == nil {
+		if err != nil && len(receipts) > 0 && work.Err() == nil {
 			c.log.WarnContext(work, "messages in flight were not extended", "messages", len(receipts), "error", err)
 		}
 		c.mu.Lock()

@@ -451,3 +451,33 @@ func TestLenCountsWhatAWorkerCouldDo(t *testing.T) {
 	n, err = q.Len(t.Context())
 	want(t, "Len", n, 3, err) // the one that waits, the one that is due, the abandoned one
 }
+
+// TestReady: a server that takes messages is ready, with and without a queue. A full one and a
+// replica are not, and nothing is left behind.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	q := openOn(t, client, "x", Config{})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(q.Ready(t.Context()))
+	if keys, err := do(t, client, "KEYS", "*").AsStrSlice(); err != nil || len(keys) > 0 {
+		t.Errorf("keys = %q, %v", keys, err)
+	}
+	write(t, q, "a:x")
+	must(q.Ready(t.Context()))
+	must(do(t, client, "CONFIG", "SET", "maxmemory", "1").Error())
+	wantError(t, q.Ready(t.Context()), millrace.ErrFull)
+	must(do(t, client, "CONFIG", "SET", "maxmemory", "0").Error())
+	must(do(t, client, "REPLICAOF", "127.0.0.1", "1").Error())
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // it may become the master
+	defer cancel()
+	if err := q.Ready(ctx); err == nil {
+		t.Error("a replica is ready")
+	}
+}

@@ -94,6 +94,14 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	return n, reply.Err()
 }
 
+// Ready returns nil if the queue's server takes messages now, whether or not there is a queue, and
+// what a write would return if it does not: it does not answer, is full, or is a replica. It
+// changes nothing. For probes of readiness.
+func (q *Queue) Ready(ctx context.Context) error {
+	_, err := q.call(ctx, "ready")
+	return err
+}
+
 // Stats shows up to 1,024 flows, with a call for each 40.
 const (
 	maxFlows  = 1024

@@ -67,3 +67,41 @@ func TestSlotMoves(t *testing.T) {
 		t.Error("the slot did not move")
 	}
 }
+
+// TestMasterOfAClusterDies: with parts in the slots of a Cluster it is as with servers that know
+// nothing of each other. A replica takes over from a killed master, or a silent one comes back.
+// The Cluster must serve its other slots meanwhile, see the package.
+func TestMasterOfAClusterDies(t *testing.T) {
+	t.Parallel()
+	for name, replicas := range map[string]int{"a replica takes over": 1, "it comes back": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.Cluster(t, 3, replicas)
+			client := cluster.Client(t)
+			for _, node := range cluster.Nodes {
+				direct := node.Client(t)
+				for setting, value := range map[string]string{"cluster-require-full-coverage": "no", "cluster-replica-validity-factor": "0"} {
+					if err := direct.Do(t.Context(), direct.B().ConfigSet().ParameterValue().ParameterValue(setting, value).Build()).Error(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			cluster.HoldFailovers()
+			q := mustNew(t, Config{Parts: On(client, "jobs", 6), Timeout: 500 * time.Millisecond})
+			key := func(part int) string { return "mr:queue:{" + q.parts[part].queue.Name() + "}" }
+			master, lost := cluster.MasterOf(key(0)), map[int]bool{}
+			for i := range q.parts {
+				lost[i] = cluster.MasterOf(key(i)) == master
+			}
+			o := outage{begin: master.Pause, end: master.Resume, hits: func(part int) bool { return lost[part] }}
+			if replicas > 0 {
+				o.begin = func() {
+					cluster.AwaitSynced(key(0))
+					master.Kill()
+				}
+				o.end = func() { cluster.AllowFailovers() }
+			}
+			survive(t, q, o)
+		})
+	}
+}

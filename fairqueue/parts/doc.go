@@ -24,7 +24,8 @@
 //
 // The load of a part is known from a look every 200 ms while the process writes, and from its own
 // writes. No write asks a part that it does not need. A part is avoided from its first failure on,
-// and looked at in the background, after 100 ms at first and 2 s at most.
+// and looked at in the background, after 100 ms at first and 2 s at most, until it would take a
+// message: [fairqueue.Queue.Ready]. A look may outlive the last call by [Config.Timeout].
 //
 // [Queue.Consume] has one set of handlers for all parts. A handler that is free goes to the parts
 // in turn; see [fairqueue.Pool].
@@ -53,6 +54,10 @@
 // # The wrinkle
 //
 // A tenant all of whose parts are down cannot write.
+//
+// A Cluster stops all slots while one has no master, unless all its nodes have
+// cluster-require-full-coverage no. Set that, or a dead master delays everybody until its replica
+// takes over. A fleet goes on by itself.
 //
 // Each part protects itself from slow tenants with its share of the handlers, C/P of them. So a
 // slow tenant gets half of that in each of its parts while other tenants are there: less than in

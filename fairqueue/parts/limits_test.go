@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/redistest"
 )
 
 // TestShares: the shares of a limit add up to it, and none is 0, which would be no limit.
@@ -156,9 +157,13 @@ func TestRefusedMoves(t *testing.T) {
 	q, list := servers(t, 2, nil)
 	write(t, q, many(1, "a", "b")...)
 	full := list[0].Client(t)
-	if err := full.Do(t.Context(), full.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error(); err != nil {
-		t.Fatal(err)
+	maxMemory := func(bytes string) {
+		t.Helper()
+		if err := full.Do(t.Context(), full.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", bytes).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	maxMemory("1")
 	for i := range 10 {
 		for j, w := range write(t, q, many(3, "a", "b")...) {
 			if !strings.HasPrefix(w.ID, "1.") {
@@ -173,4 +178,16 @@ func TestRefusedMoves(t *testing.T) {
 	if _, err := q.Write(t.Context(), fairqueue.Draft{Tenant: "a", DedupeID: fmt.Sprint(fixed)}); !errors.Is(err, millrace.ErrFull) {
 		t.Errorf("a dedupe id of the full part: %v", err)
 	}
+
+	// Looks find it full, too, although it tells its load.
+	failures := func() int {
+		q.parts[0].state()
+		q.parts[0].mu.Lock()
+		defer q.parts[0].mu.Unlock()
+		return q.parts[0].failed
+	}
+	before := failures()
+	redistest.Eventually(t, "two looks have failed", func() bool { return failures() >= before+2 })
+	maxMemory("0")
+	redistest.Eventually(t, "the part takes messages again", func() bool { return failures() == 0 })
 }

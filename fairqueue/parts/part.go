@@ -60,11 +60,18 @@ func (p *part) state() (open bool, waiting int) {
 	return p.failed == 0, p.waiting
 }
 
-// look asks the part for its load.
+// look asks the part for its load. One that has failed must take messages, too: a replica tells
+// the load while its master is down, and so does a full server.
 func (p *part) look() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
+	p.mu.Lock()
+	closed := p.failed > 0
+	p.mu.Unlock()
 	n, err := p.queue.Len(ctx)
+	if err == nil && closed {
+		err = p.queue.Ready(ctx)
+	}
 	p.mu.Lock()
 	p.looking = false
 	if err == nil {

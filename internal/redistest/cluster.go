@@ -133,6 +133,17 @@ func (c *ClusterServers) HoldFailovers() {
 	}
 }
 
+// AllowFailovers has living nodes that were told to hold failovers notice again which ones have
+// failed, within about a second.
+func (c *ClusterServers) AllowFailovers() {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		if node.alive() {
+			c.must(node, "CONFIG", "SET", "cluster-node-timeout", "1000")
+		}
+	}
+}
+
 // MasterOf returns the living node that serves a key, as the cluster sees it
 // now.
 func (c *ClusterServers) MasterOf(key string) *Server {

@@ -33,9 +33,10 @@
 // # Actions
 //
 // Pages are read-only unless [Config.Actions] is set. Then they have buttons. Each opens a
-// dialog that explains the consequences; what cannot be undone needs the name of the
-// structure. A form is sent by POST, and the answer redirects to the page, which shows the
-// result, so reloading it repeats nothing. Every action is logged with the client's name.
+// dialog that explains the consequences, but for the pause of a tenant in a list, which is one
+// click; what cannot be undone needs the name of the structure. A form is sent by POST, and the
+// answer redirects to the page, which shows the result, so reloading it repeats nothing. Every
+// action is logged with the client's name.
 //
 // Pages cannot release a lease or acknowledge a message: the holder would continue as if
 // nothing had happened.

@@ -1,0 +1,13 @@
+-- fairqueue.ready(K) -> 1
+--
+-- Is refused as a write would be: by a replica, by a full server, and by a master that has lost
+-- replicas that it needs. It changes nothing.
+--
+-- Needs    record
+-- Touches  none
+-- KEYS[1]  K
+-- ARGV     none
+-- Reply    1, also without a queue
+-- Cost     O(1)
+-- Repeat   harmless: it changes nothing
+return redis.call('ZADD', prefix .. 'none', 'XX', 0, '') + 1
