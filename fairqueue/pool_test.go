@@ -107,21 +107,32 @@ func TestPoolAndASilentServer(t *testing.T) {
 		write(t, q, "a:1 b:1")
 	}
 	started := make(chan struct{}, 1000)
+	handler := func(context.Context, Message) error {
+		started <- struct{}{}
+		return nil
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var consumers sync.WaitGroup
-	consume := func(q *Queue) {
-		consumers.Go(func() {
-			_ = q.Consume(ctx, ConsumeConfig{Pool: pool}, func(context.Context, Message) error {
-				started <- struct{}{}
-				return nil
-			})
-		})
+	cfg, err := ConsumeConfig{Pool: pool}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
 	}
-	consume(silent)
+	busy := pool.join(func() {}) // so that the first call is for one message, and leaves room for a second call
+	busy.set(1)
+	c := newConsumer(silent, cfg, handler)
+	consumers.Go(func() { _ = c.run(ctx) })
 	<-started
 	server.Pause()
-	consume(q)
+	redistest.Eventually(t, "all calls wait for an answer, and keep no handlers", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		return c.calls == pumpCalls && c.slots.holds == 0
+	})
+	busy.leave()
+	consumers.Go(func() { _ = q.Consume(ctx, cfg, handler) })
 	redistest.Eventually(t, "the other queue is empty", func() bool { return stats(t, q).Counters.Acked == 100 })
 	server.Resume()
 	redistest.Eventually(t, "both are empty", func() bool { return stats(t, silent).Counters.Acked == 100 })

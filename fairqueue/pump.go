@@ -50,10 +50,7 @@ func (c *consumer) pump(ctx context.Context, stop context.CancelCauseFunc, done 
 // step starts one call if there is something to do, and reports whether there may be more.
 // Call it with mu held.
 func (c *consumer) step(ctx context.Context) bool {
-	if c.calls >= pumpCalls {
-		return false
-	}
-	if c.resting {
+	if c.calls >= pumpCalls || c.resting {
 		c.reserve(0)
 		return false
 	}

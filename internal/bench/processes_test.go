@@ -251,7 +251,7 @@ func (s *simulation) lose(ctx context.Context, node int) error {
 	for i, p := range s.m.Partitions {
 		for _, m := range p.Members() {
 			if m.Node == name {
-				s.members[m.Addr].stop()
+				s.members[m.Addr].kill()
 			}
 		}
 		switch name {
@@ -294,9 +294,7 @@ func (s *simulation) lose(ctx context.Context, node int) error {
 func (s *simulation) bringBack(ctx context.Context, node int) error {
 	for i, p := range s.m.Partitions {
 		if r := p.Replicas[0]; r.Node == fmt.Sprint("node-", node) {
-			if err := s.members[r.Addr].start(r.Addr); err != nil {
-				return err
-			}
+			s.members[r.Addr].revive()
 			retry.Sleep(ctx, 100*time.Millisecond)
 			if err := s.change(ctx, func(m *directory.Map) { m.Partitions[i].Replicas[0].Down = false }); err != nil {
 				return err
@@ -308,25 +306,21 @@ func (s *simulation) bringBack(ctx context.Context, node int) error {
 
 // simMember is a server that answers OK to everything.
 type simMember struct {
-	addr string
-
-	mu       sync.Mutex
+	addr     string
 	listener net.Listener
-	conns    map[net.Conn]struct{}
-	serving  sync.WaitGroup
+
+	mu      sync.Mutex
+	dead    bool // it closes connections at once, and keeps its port
+	conns   map[net.Conn]struct{}
+	serving sync.WaitGroup
 }
 
 func startMember() (*simMember, error) {
-	m := &simMember{}
-	return m, m.start("127.0.0.1:0")
-}
-
-func (m *simMember) start(addr string) error {
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.addr, m.listener, m.conns = l.Addr().String(), l, map[net.Conn]struct{}{}
+	m := &simMember{addr: l.Addr().String(), listener: l, conns: map[net.Conn]struct{}{}}
 	m.serving.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -334,12 +328,16 @@ func (m *simMember) start(addr string) error {
 				return
 			}
 			m.mu.Lock()
-			m.conns[c] = struct{}{}
+			if m.dead {
+				c.Close()
+			} else {
+				m.conns[c] = struct{}{}
+				m.serving.Go(func() { m.serve(c) })
+			}
 			m.mu.Unlock()
-			m.serving.Go(func() { m.serve(c) })
 		}
 	})
-	return nil
+	return m, nil
 }
 
 // serve answers. Commands are counted by their first bytes: no value has a star.
@@ -371,12 +369,25 @@ func (m *simMember) serve(c net.Conn) {
 	}
 }
 
-func (m *simMember) stop() {
-	m.listener.Close()
+// kill closes all connections, now and until revive.
+func (m *simMember) kill() {
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = true
 	for c := range m.conns {
 		c.Close()
 	}
-	m.mu.Unlock()
+}
+
+func (m *simMember) revive() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = false
+}
+
+// stop ends it.
+func (m *simMember) stop() {
+	m.kill()
+	m.listener.Close()
 	m.serving.Wait()
 }

@@ -63,6 +63,33 @@ func TestReplicaAnswers(t *testing.T) {
 	}
 }
 
+// seen is a client that keeps the commands that it sent.
+type seen struct {
+	rueidis.Client
+	cmds []rueidis.Completed
+}
+
+func (c *seen) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	c.cmds = append(c.cmds, cmd)
+	return c.Client.Do(ctx, cmd)
+}
+
+// TestReadsAreNotRecycled: rueidis sends a read again when its connection breaks, which may still
+// be writing it. So another command must not take its memory.
+func TestReadsAreNotRecycled(t *testing.T) {
+	t.Parallel()
+	client := &seen{Client: redistest.Shared(t).Client(t)}
+	run := script.Runner{Client: client, Scripts: reading}
+	if _, err := run.Run(t.Context(), "get", redistest.Name(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range client.cmds {
+		if cmd.IsReadOnly() && len(cmd.Commands()) == 0 {
+			t.Error("a read was recycled")
+		}
+	}
+}
+
 // TestWithoutReadOnlyCommands: where EVALSHA_RO is unknown or not allowed, scripts go out as before,
 // and are asked for so once.
 func TestWithoutReadOnlyCommands(t *testing.T) {

@@ -226,7 +226,9 @@ func (c *call) send(ctx context.Context, suffix string) (rueidis.RedisMessage, e
 		client := c.runner.Client
 		cmd := client.B().Arbitrary(command+suffix, script, strconv.Itoa(len(c.keys))).Keys(c.keys...).Args(c.args...)
 		if suffix != "" {
-			return client.Do(ctx, cmd.ReadOnly()).ToMessage()
+			// rueidis sends a read again when its connection breaks. Without Pin it would recycle
+			// the command after that while the first connection may still be writing it.
+			return client.Do(ctx, cmd.ReadOnly().Pin()).ToMessage()
 		}
 		return client.Do(ctx, cmd.Build()).ToMessage()
 	}

@@ -166,7 +166,7 @@ func (s *Space) due(ctx context.Context, most int, bases ...string) ([]due, erro
 	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		cmds := make(rueidis.Commands, 0, len(bases)+1)
 		for _, base := range bases {
-			cmds = append(cmds, c.B().Zrange().Key(base+":due").Min("0").Max(strconv.Itoa(most-1)).Withscores().Build())
+			cmds = append(cmds, c.B().Zrange().Key(base+":due").Min("0").Max(strconv.Itoa(most-1)).Withscores().Build().Pin())
 		}
 		return c.DoMulti(ctx, append(cmds, timeAt(c, bases[0]))...), nil
 	})

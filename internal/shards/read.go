@@ -97,11 +97,11 @@ func (r *readers) call(ctx context.Context, reads []read) ([]answer, error) {
 	defer cancel()
 	c := r.client
 	cmds := make(rueidis.Commands, len(reads), len(reads)+1)
-	for i, want := range reads {
+	for i, want := range reads { // pinned, see script.Runner
 		if len(want.fields) == 1 {
-			cmds[i] = c.B().Hget().Key(want.key).Field(want.fields[0]).Build()
+			cmds[i] = c.B().Hget().Key(want.key).Field(want.fields[0]).Build().Pin()
 		} else {
-			cmds[i] = c.B().Hmget().Key(want.key).Field(want.fields...).Build()
+			cmds[i] = c.B().Hmget().Key(want.key).Field(want.fields...).Build().Pin()
 		}
 	}
 	results := c.DoMulti(ctx, append(cmds, timeAt(c, reads[0].base))...)
@@ -129,7 +129,7 @@ func (r *readers) call(ctx context.Context, reads []read) ([]answer, error) {
 // timeAt returns a TIME command that goes to the node of a key, as the reads in front of it
 // do.
 func timeAt(c rueidis.Client, key string) rueidis.Completed {
-	return c.B().Arbitrary("TIME").ReadOnly().SetSlot(key)
+	return c.B().Arbitrary("TIME").ReadOnly().SetSlot(key).Pin()
 }
 
 // microsOf decodes the reply to TIME.
