@@ -481,3 +481,33 @@ func TestReady(t *testing.T) {
 		t.Error("a replica is ready")
 	}
 }
+
+// TestBusyTenantsAreListed: a tenant all of whose messages are with handlers, and its account.
+func TestBusyTenantsAreListed(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for _, d := range []Draft{{Tenant: "slow"}, {Tenant: "user", Account: "firm"}} {
+		if _, err := q.Write(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	returns := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- q.Consume(ctx, ConsumeConfig{Concurrency: 4}, func(context.Context, Message) error { <-returns; return nil })
+	}()
+	redistest.Eventually(t, "both are with handlers", func() bool { return stats(t, q).InFlight == 2 })
+	busy := map[Owner]int{}
+	for _, f := range stats(t, q).Flows {
+		busy[Owner{f.Account, f.Tenant}] += f.InFlight
+	}
+	// An account without limits is counted as a whole only.
+	if len(busy) < 2 || busy[Owner{Tenant: "slow"}] != 1 || busy[Owner{Account: "firm"}] != 1 {
+		t.Errorf("busy = %v", busy)
+	}
+	close(returns)
+	redistest.Eventually(t, "nothing is listed", func() bool { return len(stats(t, q).Flows) == 0 })
+	stop()
+	<-done
+}

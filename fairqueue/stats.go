@@ -30,7 +30,7 @@ type Stats struct {
 	FairBy FairBy // what tenants have the same of
 
 	FlowCount int         // flows in which messages wait or that sleep, and accounts
-	Flows     []FlowStats // those of them that come next, 1,024 at most, the fullest first
+	Flows     []FlowStats // those of them that come next, 1,024 at most, and about 100 tenants with messages in flight, the fullest first
 
 	Schedules        int // that the queue keeps
 	OverdueSchedules int // those whose tick is late by more than a minute and their jitter; of 100 at most
@@ -142,6 +142,11 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	}
 	s.readers(reply)
 	s.Schedules, s.OverdueSchedules = int(reply.Int()), int(reply.Int())
+	var busy []string
+	for list := reply.List(); list.More(); {
+		busy = append(busy, list.Text())
+		list.Text() // its state, which may have changed
+	}
 	if record["fair"] != "" {
 		s.FairBy = FairByTime
 	}
@@ -153,7 +158,13 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 			return s, err
 		}
 	}
-	if err = q.accounts(ctx, &s); err != nil {
+	if s.Streams == 0 {
+		err = q.describe(ctx, &s, busy)
+	}
+	if err == nil {
+		err = q.accounts(ctx, &s)
+	}
+	if err != nil {
 		return s, err
 	}
 	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
@@ -162,26 +173,41 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 
 // accounts adds the accounts of which only tenants are there: those may not start now.
 func (q *Queue) accounts(ctx context.Context, s *Stats) error {
-	there, missing := map[string]bool{}, []string(nil)
+	var accounts []string
 	for _, f := range s.Flows {
-		if f.Tenant == "" {
-			there[f.Account] = true
+		if f.Account != "" {
+			accounts = append(accounts, accountUnit(f.Account))
 		}
 	}
+	return q.describe(ctx, s, accounts)
+}
+
+// describe adds owners that are not there.
+func (q *Queue) describe(ctx context.Context, s *Stats, owners []string) error {
+	there, missing := map[Owner]bool{}, []string(nil)
 	for _, f := range s.Flows {
-		if f.Tenant != "" && f.Account != "" && !there[f.Account] {
-			there[f.Account] = true
-			missing = append(missing, accountUnit(f.Account))
+		there[Owner{f.Account, f.Tenant}] = true
+	}
+	for _, name := range owners {
+		account, tenant, _ := readFlow(name)
+		of := Owner{account, tenant}
+		if name == "" || strings.HasSuffix(name, "\x01") || there[of] { // the placeholder, and the cursor of an account
+			continue
 		}
+		there[of] = true
+		missing = append(missing, name)
 	}
 	for some := range slices.Chunk(missing, flowsPage) {
-		reply, err := q.call(ctx, "stats", append([]string{"0", "0"}, some...)...)
+		reply, err := q.call(ctx, "stats", append([]string{"-1", "0"}, some...)...)
 		if err != nil || reply.None() {
 			return err
 		}
 		reply.MilliTime() // the server's clock
 		for list := reply.List(); list.More(); {
-			s.Flows = append(s.Flows, s.flow(list))
+			f := s.flow(list)
+			if f.Waiting+f.InFlight > 0 { // else it has gone meanwhile
+				s.Flows = append(s.Flows, f)
+			}
 		}
 	}
 	return nil

@@ -9,12 +9,13 @@
 -- ARGV[1]  first: which flow or account to describe first, from 0: those that wait for their
 --          handlers, those that sleep, those whose turn is next, and tenants of accounts
 -- ARGV[2]  most: how many, at most 40
--- ARGV     accounts to describe besides, as @ACCOUNT, at most 40
+-- ARGV     owners to describe besides, at most 40
 -- Reply    nil without a queue, else {the server's clock; {flow, waiting, the id of its head or
 --          '', since when that waits or '', 1 if the flow is blocked, its state in work or '',
 --          until when it sleeps or '', the limits that apply or '' ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;
---          {readers and what they say ...}; schedules; those that are overdue}, times in milliseconds. Of the schedules that are due, up to 100 are looked at, or a
---          mebibyte of definitions
+--          {readers and what they say ...}; schedules; those that are overdue; with first 0 about 100
+--          fields of work and their values}, times in milliseconds. Of the schedules that are due, up to 100 are
+--          looked at, or a mebibyte of definitions
 -- Cost     O(log N) a flow
 -- Repeat   harmless: it only reads
 local first, left = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -76,5 +77,5 @@ return {
   redis.call('ZCARD', prefix .. 'delayed') - 1, redis.call('ZCARD', prefix .. 'dead') - 1,
   redis.call('ZCARD', active) + redis.call('ZCARD', blocked) + redis.call('ZCARD', prefix .. 'asleep') +
     redis.call('ZCARD', prefix .. 'ring') - 4, redis.call('HGETALL', K), redis.call('HGETALL', prefix .. 'readers'),
-  redis.call('ZCARD', ticks) - 1, overdue,
+  redis.call('ZCARD', ticks) - 1, overdue, ARGV[1] == '0' and redis.call('HSCAN', work, '0', 'COUNT', '100')[2] or {},
 }
