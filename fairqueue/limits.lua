@@ -252,9 +252,7 @@ if epoch then
       local owner = names[i]
       local inside = string.byte(owner) == 61 and string.find(owner, '\2c', 1, true) -- =
       rules[owner] = texts[i] and parse(texts[i]) or inside and none or default
-      if string.byte(owner) == 35 then -- #
-        rules[owner] = none
-      elseif rules[owner].gap then
+      if rules[owner].gap then
         rated[#rated + 1] = owner
       end
     end

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,7 +206,23 @@ func TestFairByTime(t *testing.T) {
 		handlers int
 		weight   float64 // of the quick one
 		accounts bool
-	}{{"one handler", 1, 1, false}, {"four handlers", 4, 1, false}, {"weights", 2, 3, false}, {"accounts", 3, 1, true}} {
+		after    func(t *testing.T, q *Queue) // a message of the slow one
+	}{
+		{"one handler", 1, 1, false, nil},
+		{"four handlers", 4, 1, false, nil},
+		{"weights", 2, 3, false, nil},
+		{"accounts", 3, 1, true, nil},
+		{"one that comes back", 1, 1, false, func(t *testing.T, q *Queue) { write(t, q, "slow:x") }},
+		{"four that come back", 4, 1, false, func(t *testing.T, q *Queue) {
+			if flights(t, q)[Owner{Tenant: "slow"}] == 0 {
+				write(t, q, "slow:x slow:x slow:x slow:x")
+			}
+		}},
+		{"one that is paused and resumed", 1, 1, false, func(t *testing.T, q *Queue) {
+			want(t, "pause", nil, nil, q.PauseTenant(t.Context(), Owner{Tenant: "slow"}, 0))
+			want(t, "resume", nil, nil, q.ResumeTenant(t.Context(), Owner{Tenant: "slow"}))
+		}},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			q := openOn(t, client, redistest.Name(t), Config{})
@@ -214,6 +231,9 @@ func TestFairByTime(t *testing.T) {
 			f.setClock()
 			took := map[string]time.Duration{"quick": time.Millisecond, "slow": 50 * time.Millisecond}
 			number := map[string]int{"quick": 5000, "slow": 60}
+			if strings.HasSuffix(c.name, "back") {
+				number["slow"] = c.handlers
+			}
 			for tenant, n := range number {
 				drafts := make([]Draft, n)
 				for i := range drafts {
@@ -235,7 +255,9 @@ func TestFairByTime(t *testing.T) {
 			}
 			bound := time.Duration(2*(c.handlers+1)) * (50*time.Millisecond + time.Millisecond)
 			for f.spent["slow"] < 1500*time.Millisecond {
-				f.step(c.handlers, took)
+				if f.step(c.handlers, took) == "slow" && c.after != nil {
+					c.after(t, q)
+				}
 				ahead := time.Duration(float64(f.spent["quick"])/c.weight) - f.spent["slow"]
 				if ahead.Abs() > bound {
 					t.Fatalf("time of handlers: %v; want the same within %v", f.spent, bound)
@@ -267,8 +289,8 @@ func (f *timedHandlers) setClock() {
 	}
 }
 
-// step gives free handlers work, and has the next one end.
-func (f *timedHandlers) step(handlers int, took map[string]time.Duration) {
+// step gives free handlers work, and has the next one end. It returns whose message it had.
+func (f *timedHandlers) step(handlers int, took map[string]time.Duration) string {
 	f.t.Helper()
 	unit := func(m Message) string {
 		if m.Account != "" {
@@ -291,4 +313,5 @@ func (f *timedHandlers) step(handlers int, took map[string]time.Duration) {
 	f.setClock()
 	ack(f.t, f.q, m)
 	f.spent[unit(m)] += took[unit(m)] + time.Millisecond
+	return unit(m)
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
 )
 
 // limitHistories are ways in which limits could keep a reader waiting, or let too much pass.
@@ -171,6 +168,3 @@ func TestLimitHistories(t *testing.T) {
 		})
 	}
 }
-
-var _ = redistest.Eventually
-var _ *script.Library

@@ -1,0 +1,68 @@
+package fairqueue
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestLimitsOfACutCall: a call ends after a mebibyte. What it leaves where it was counts for no
+// limit, and keeps its turn: of a tenant, of an account, and of tenants of an account.
+func TestLimitsOfACutCall(t *testing.T) {
+	t.Parallel()
+	const may = 4                 // of six messages be delivered
+	body := make([]byte, 400<<10) // the third one ends a call
+	a, x, inside := Owner{Tenant: "a"}, Owner{Account: "x"}, Owner{Account: "x", Tenant: "a"}
+	rate := func(may int) Limits { return Limits{Rate: 0.0001, Burst: may} }
+	inFlight := func(may int) Limits { return Limits{MaxInFlight: may} }
+	for _, c := range []struct {
+		name    string
+		of      Owner
+		tenants int
+		limit   func(may int) Limits
+	}{
+		{"a rate", a, 1, rate},
+		{"a rate of an account", x, 3, rate},
+		{"a rate in an account", inside, 1, rate},
+		{"most in flight", a, 1, inFlight},
+		{"most in flight of an account", x, 3, inFlight},
+		{"most in flight in an account", inside, 1, inFlight},
+	} {
+		for _, may := range []int{4, 6} {
+			t.Run(fmt.Sprint(may, " of 6, ", c.name), func(t *testing.T) {
+				t.Parallel()
+				q := open(t, Config{})
+				want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), c.of, func(l *Limits) { *l = c.limit(may) }))
+				for i := range 6 {
+					tenant := "a"
+					if c.tenants > 1 {
+						tenant = fmt.Sprint(i % c.tenants)
+					}
+					if _, err := q.Write(t.Context(), Draft{Account: c.of.Account, Tenant: tenant, Body: body}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var got []Message
+				for calls := 0; ; calls++ {
+					some, err := q.Read(t.Context(), ReadConfig{Max: 6, Visibility: time.Hour})
+					if errors.Is(err, ErrEmpty) {
+						if calls < 2 {
+							t.Error("one call had all messages, so this shows nothing")
+						}
+						break
+					}
+					want(t, "read", nil, nil, err)
+					got = append(got, some...)
+				}
+				want(t, "messages", len(got), may, nil)
+				states, err := do(t, q.run.Client, "HGETALL", baseKey(q.name)+":work").AsStrMap()
+				for owner, text := range states {
+					if n := countOf(text); n > may {
+						t.Errorf("%q has %d in flight, %v", owner, n, err)
+					}
+				}
+			})
+		}
+	}
+}
