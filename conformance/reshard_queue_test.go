@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ type post struct {
 	tally
 
 	queue   *fairqueue.Queue
+	most    int // messages of a tenant or an account in flight; 0 for no limit
 	mu      sync.Mutex
+	flying  map[string]int  // deliveries whose end is not on its way, by account or tenant
 	written map[string]bool // ids
 	come    map[string]bool // deliveries: an id and which one
 	handled map[string]int  // how often, by id
@@ -27,8 +30,20 @@ type post struct {
 // newPost returns a queue that exists: one that does not would wait for its slot.
 func newPost(t *testing.T, q *fairqueue.Queue) *post {
 	t.Helper()
-	p := &post{queue: q, written: map[string]bool{}, come: map[string]bool{}, handled: map[string]int{}}
+	p := &post{queue: q, written: map[string]bool{}, come: map[string]bool{}, handled: map[string]int{}, flying: map[string]int{}}
 	p.write(t.Context(), t, fairqueue.Draft{Tenant: "first"})
+	return p
+}
+
+// newLimitedPost returns a queue in which each tenant and account has limits, and writes for both.
+func newLimitedPost(t *testing.T, q *fairqueue.Queue) *post {
+	t.Helper()
+	const most = 3
+	if err := q.ChangeLimits(t.Context(), fairqueue.Owner{}, func(l *fairqueue.Limits) { l.MaxInFlight, l.Rate, l.Weight = most, 1000, 2 }); err != nil {
+		t.Fatal(err)
+	}
+	p := newPost(t, q)
+	p.most = most
 	return p
 }
 
@@ -39,6 +54,9 @@ func (p *post) work(ctx context.Context, t *testing.T, worker int) {
 	case 0, 1, 2:
 		for i := 0; ctx.Err() == nil; i++ {
 			d := fairqueue.Draft{Tenant: fmt.Sprint("tenant", i%7)}
+			if p.most > 0 && i%2 == 0 {
+				d.Account = fmt.Sprint("account", i%3)
+			}
 			if i%5 == 0 {
 				d.Delay = time.Millisecond
 			}
@@ -51,6 +69,7 @@ func (p *post) work(ctx context.Context, t *testing.T, worker int) {
 	default:
 		handler := func(_ context.Context, m fairqueue.Message) error {
 			p.take(t, m)
+			p.end(m)
 			p.handle(m)
 			p.n.Add(1)
 			return nil
@@ -81,6 +100,9 @@ func (p *post) read(ctx context.Context, t *testing.T, picky bool) {
 	}
 	for _, m := range messages {
 		p.take(t, m)
+	}
+	for _, m := range messages {
+		p.end(m)
 		if picky && m.Attempt == 1 {
 			_, err := p.queue.Nack(ctx, fairqueue.NackConfig{}, m.Receipt)
 			p.count(ctx, t, "Nack", err)
@@ -100,7 +122,21 @@ func (p *post) take(t *testing.T, m fairqueue.Message) {
 		t.Errorf("delivery %d of message %s came twice", m.Attempt, m.ID)
 	}
 	p.come[delivery] = true
+	if n := p.flying[owner(m)] + 1; p.most > 0 && n > p.most {
+		t.Errorf("%s has %d messages in flight, at most %d", owner(m), n, p.most)
+	} else {
+		p.flying[owner(m)] = n
+	}
 }
+
+// end notes that a delivery is about to end.
+func (p *post) end(m fairqueue.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.flying[owner(m)]--
+}
+
+func owner(m fairqueue.Message) string { return cmp.Or(m.Account, m.Tenant) }
 
 func (p *post) handle(m fairqueue.Message) {
 	p.mu.Lock()

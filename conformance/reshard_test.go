@@ -197,6 +197,10 @@ var reshardings = []resharding{
 		t.Helper()
 		return newPost(t, queueOf(t, client, name, inStreams)), "mr:queue:{" + name + "}"
 	}},
+	{"queue with limits", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
+		t.Helper()
+		return newLimitedPost(t, openQueue(t, client, name)), "mr:queue:{" + name + "}"
+	}},
 	{"fetch", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
 		_, err := pinned.Open(t.Context(), client, "fetch/"+name, pinned.Config{Shards: 1})
