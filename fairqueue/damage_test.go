@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,9 +37,19 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Pause":    func() error { return q.Pause(ctx) },
 		"Resume":   func() error { return q.Resume(ctx) },
 		"Weight":   func() error { return setWeight(q, ctx, "a", 2) },
-		"KeepDead": func() error { return q.KeepDead(ctx, 1, 0) },
-		"Stats":    func() error { _, err := q.Stats(ctx); return err },
-		"Browse":   func() error { _, _, err := q.Browse(ctx, BrowseConfig{}); return err },
+		"Account":  func() error { _, err := q.Write(ctx, Draft{Account: "x", Tenant: "a"}); return err },
+		"Limits":   func() error { return q.ChangeLimits(ctx, Owner{}, func(l *Limits) { l.MaxInFlight++ }) },
+		"FairBy":   func() error { return q.SetFairBy(ctx, FairByTime) },
+		"Throttle": func() error {
+			_, err := q.shared.work(ctx, []workRequest{{q: q, settle: []settlement{{m.receipt(), throttleVerb, settleArg(time.Hour, "")}}}}, false)
+			return err
+		},
+		"PauseTenant":  func() error { return q.PauseTenant(ctx, Owner{Tenant: "a"}, time.Hour) },
+		"ResumeTenant": func() error { return q.ResumeTenant(ctx, Owner{Tenant: "a"}) },
+		"PurgeTenant":  func() error { _, err := q.PurgeTenant(ctx, Owner{Tenant: "a"}); return err },
+		"KeepDead":     func() error { return q.KeepDead(ctx, 1, 0) },
+		"Stats":        func() error { _, err := q.Stats(ctx); return err },
+		"Browse":       func() error { _, _, err := q.Browse(ctx, BrowseConfig{}); return err },
 		"BrowseInFlight": func() error {
 			_, _, err := q.Browse(ctx, BrowseConfig{State: InFlight, Tenant: "a"})
 			return err
@@ -73,33 +84,56 @@ func busyQueue(t *testing.T, client rueidis.Client) (q *Queue, flying Message, d
 	return q, flying, both[0].ID
 }
 
+// busyLimited returns such a queue in which tenants and accounts have limits.
+func busyLimited(t *testing.T, client rueidis.Client) (q *Queue, flying Message, deadID string) {
+	t.Helper()
+	q, _, deadID = busyQueue(t, client)
+	limits := func(l *Limits) { l.MaxInFlight, l.Rate, l.MaxWaiting = 10, 1000, 100 }
+	for _, err := range []error{
+		q.ChangeLimits(t.Context(), Owner{}, limits), q.ChangeLimits(t.Context(), Owner{Account: "x"}, limits),
+		q.PauseTenant(t.Context(), Owner{Tenant: "b"}, 0), q.SetFairBy(t.Context(), FairByTime),
+	} {
+		want(t, "limits", nil, nil, err)
+	}
+	for _, tenant := range []string{"a", "b"} {
+		_, err := q.Write(t.Context(), Draft{Account: "x", Tenant: tenant})
+		want(t, "write", nil, nil, err)
+	}
+	return q, read(t, q, 1)[0], deadID
+}
+
 // TestWrongTypesAreRefusedWhole: with a foreign value under any one of the
 // queue's keys, each call either does all of its work, because it does not need
 // that key, or fails with ErrBroken and changes nothing.
 func TestWrongTypesAreRefusedWhole(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
-	for part := range dump(t, func() *Queue { q, _, _ := busyQueue(t, client); return q }()) {
-		t.Run("key"+part, func(t *testing.T) {
-			t.Parallel()
-			for call := range everyCall(t.Context(), nil, Message{}, "") {
-				q, flying, deadID := busyQueue(t, client)
-				if err := do(t, client, "SET", baseKey(q.name)+part, "foreign").Error(); err != nil {
-					t.Fatal(err)
-				}
-				before := dump(t, q)
-				err := everyCall(t.Context(), q, flying, deadID)[call]()
-				if err == nil {
-					continue
-				}
-				if !errors.Is(err, millrace.ErrBroken) {
-					t.Errorf("%s: error = %v, want ErrBroken", call, err)
-				}
-				if diff := cmp.Diff(before, dump(t, q)); diff != "" {
-					t.Errorf("%s was refused and changed the queue (-before +after):\n%s", call, diff)
-				}
+	for name, busy := range map[string]func(*testing.T, rueidis.Client) (*Queue, Message, string){"": busyQueue, " with limits": busyLimited} {
+		for part := range dump(t, func() *Queue { q, _, _ := busy(t, client); return q }()) {
+			if name != "" && !slices.Contains([]string{":limits", ":asleep", ":buckets", ":ring", ":debts", ":blocked", ":work", ":active"}, part) {
+				continue // as without limits
 			}
-		})
+			t.Run("key"+part+name, func(t *testing.T) {
+				t.Parallel()
+				for call := range everyCall(t.Context(), nil, Message{}, "") {
+					q, flying, deadID := busy(t, client)
+					if err := do(t, client, "SET", baseKey(q.name)+part, "foreign").Error(); err != nil {
+						t.Fatal(err)
+					}
+					before := dump(t, q)
+					err := everyCall(t.Context(), q, flying, deadID)[call]()
+					if err == nil {
+						continue
+					}
+					if !errors.Is(err, millrace.ErrBroken) && (name == "" || call != "Resize") { // there are limits
+						t.Errorf("%s: error = %v, want ErrBroken", call, err)
+					}
+					if diff := cmp.Diff(before, dump(t, q)); diff != "" {
+						t.Errorf("%s was refused and changed the queue (-before +after):\n%s", call, diff)
+					}
+				}
+			})
+		}
 	}
 }
 

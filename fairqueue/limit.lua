@@ -25,12 +25,9 @@ local effective = found[1] or not inside and found[2] or ''
 if effective ~= ARGV[2] then
   return {0, effective}
 end
-redis.call('HLEN', prefix .. 'work') -- a key of another type ends the script here
-redis.call('ZCARD', prefix .. 'blocked')
-redis.call('ZCARD', active)
-redis.call('ZCARD', backlog)
-for _, name in ipairs({'asleep', 'buckets', 'ring', 'debts'}) do
-  redis.call('ZCARD', prefix .. name)
+local missing = exists and broken(true)
+if missing then
+  return missing
 end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 if not exists then

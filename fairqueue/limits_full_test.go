@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -94,4 +96,45 @@ func TestFullTenantsAmongOthers(t *testing.T) {
 	if proxy.Dropped() == 0 {
 		t.Error("no reply was lost")
 	}
+}
+
+// TestLimitsOnAFullServer: what frees memory, or stops a flood, is not refused.
+func TestLimitsOnAFullServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	q := openOn(t, server.Client(t), "x", Config{})
+	a, x := Owner{Tenant: "a"}, Owner{Account: "x"}
+	for _, of := range []Owner{a, x} {
+		want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxInFlight, l.Rate, l.Burst = 1, 1000, 10 }))
+		for range 3 {
+			_, err := q.Write(t.Context(), Draft{Account: of.Account, Tenant: "a"})
+			want(t, "write", nil, nil, err)
+		}
+	}
+	want(t, "maxmemory", nil, nil, do(t, q.run.Client, "CONFIG", "SET", "maxmemory", "1").Error())
+	_, err := q.Write(t.Context(), Draft{Tenant: "a"})
+	wantError(t, err, millrace.ErrFull)
+
+	m := read(t, q, 10)
+	want(t, "messages of two owners, one each", len(m), 2, nil)
+	want(t, "throttle", nil, nil, throttle(t, q, m[0], time.Hour))
+	ack(t, q, m[1])
+	for _, of := range []Owner{a, x} {
+		want(t, "pause", nil, nil, q.PauseTenant(t.Context(), of, 0))
+		want(t, "resume", nil, nil, q.ResumeTenant(t.Context(), of))
+		want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxInFlight = 2 }))
+		want(t, "clear", nil, nil, q.ClearLimits(t.Context(), of))
+	}
+	for _, m := range read(t, q, 1) {
+		nack(t, q, NackConfig{}, m)
+	}
+	n := 0
+	for _, of := range []Owner{a, x} {
+		purged, err := q.PurgeTenant(t.Context(), of)
+		want(t, "purge", nil, nil, err)
+		n += purged
+	}
+	want(t, "purged", n, 5, nil)
+	want(t, "maxmemory", nil, nil, do(t, q.run.Client, "CONFIG", "SET", "maxmemory", "0").Error())
+	awaitRest(t, q)
 }

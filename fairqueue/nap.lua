@@ -15,7 +15,7 @@ if not exists then
 elseif (streams or '') ~= '' then
   return 2
 end
-local missing = broken()
+local missing = broken(true)
 if missing then
   return missing
 end

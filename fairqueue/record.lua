@@ -18,7 +18,8 @@
 --          whole(number): its text
 --          note(tenant): notes that a message of the tenant was written or delivered
 --          attempts, paused, idle, streams, limits, fair: settings, as texts or false
---          broken() -> an error if a key of the queue is missing; before the first write.
+--          broken(first) -> an error if a key of the queue is missing; before the first write.
+--          With first also of those that a first limit needs.
 --          A key of another type ends the script
 local found = redis.call('HMGET', K, 'version', 'numbers', 'attempts', 'paused', 'idle', 'streams', 'limits', 'fair')
 local exists, attempts, paused, idle, streams, limits, fair = found[1] == '2', found[3], found[4], found[5], found[6], found[7], found[8]
@@ -64,7 +65,7 @@ local function note(tenant)
   n.tenant_at = instant
 end
 
-local function broken()
+local function broken(first)
   local good = redis.call('HEXISTS', messages, '') == 1
   for _, name in ipairs({'backlog', 'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes'}) do
     good = redis.call('ZSCORE', prefix .. name, '') and good
@@ -72,8 +73,8 @@ local function broken()
   for _, name in ipairs({'work', 'deaths', 'dedupe'}) do
     good = redis.call('HEXISTS', prefix .. name, '') == 1 and good
   end
-  if limits then
-    good = redis.call('HEXISTS', prefix .. 'limits', '') == 1 and good
+  if limits or first then
+    good = (not limits or redis.call('HEXISTS', prefix .. 'limits', '') == 1) and good
     for _, name in ipairs({'asleep', 'buckets', 'ring', 'debts'}) do
       good = redis.call('ZSCORE', prefix .. name, '') and good
     end

@@ -16,7 +16,11 @@ if not exists then
 elseif answered then
   return answered
 end
-local missing = broken()
+local naps_first = false -- perhaps before there was a limit
+for arg = 3, #ARGV, 3 do
+  naps_first = naps_first or ARGV[arg] == 't'
+end
+local missing = broken(naps_first)
 if missing then
   return missing
 end

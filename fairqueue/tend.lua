@@ -20,6 +20,7 @@ if missing then
   return missing
 end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
+local ticking = redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1' or '0'
 local limit, after, full = tonumber(ARGV[1] ~= '' and ARGV[1] or 0)
 if ARGV[1] == '' then
   after, full = string.match(idle or '', '^(%d+)(!?)$')
@@ -49,4 +50,4 @@ if tracked then
   save_states()
 end
 save()
-return {more and math.max(1, returned) or returned, redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1' or '0'}
+return {more and math.max(1, returned) or returned, ticking}
