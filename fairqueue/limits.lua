@@ -56,7 +56,7 @@ local turn, put, bring, forget_account, enable, nap, rouse, charge
 local load_rules, rule_of, limit_of, take_token, return_token, save_buckets
 epoch = tonumber(epoch)
 local sleeps = epoch -- whether there may be owners that sleep
-if hot and epoch then -- a key of another type ends the script here; broken does it for others
+if hot and (limiting or by_time) then -- a key of another type ends the script here; broken does it for others
   redis.call('HLEN', prefix .. 'limits')
   redis.call('HLEN', prefix .. 'work')
   for _, name in ipairs({'active', 'asleep', 'blocked', 'ring', rating and 'buckets' or nil}) do
