@@ -268,8 +268,10 @@ if epoch then
     end
     if #rated > 0 then
       for i, full in ipairs(redis.call('ZMSCORE', prefix .. 'buckets', unpack(rated))) do
-        local rule = rules[rated[i]] -- a clock that went back leaves a bucket too full
-        buckets[rated[i]] = math.min(math.max(full or 0, micros), micros + rule.room + rule.gap)
+        local owner, most = rated[i], micros + rules[rated[i]].room + rules[rated[i]].gap
+        full = math.max(full or 0, micros)
+        buckets[owner] = math.min(full, most)
+        stored[owner] = full > most or nil -- the clock went back, or the rate was lower: it empties from now on
       end
     end
   end

@@ -19,6 +19,17 @@ var limitHistories = []history{
 			return err
 		}, func(next Message) { m = next })
 	}},
+	{"a sleeping reader and a slot of a delayed message", Config{MaxAttempts: 100}, func(h *hand) error {
+		if err := h.limit(Owner{Tenant: "a"}, Limits{MaxInFlight: 1}); err != nil {
+			return err
+		}
+		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
+		m := h.read(1, time.Hour)[0]
+		return h.wakes(func() error {
+			_, err := h.watch.Nack(h.t.Context(), NackConfig{Delay: time.Hour}, m.Receipt)
+			return err
+		}, func(next Message) { m = next })
+	}},
 	{"a sleeping reader and a slot of an account", Config{MaxAttempts: 100}, func(h *hand) error {
 		if err := h.limit(Owner{Account: "x"}, Limits{MaxInFlight: 1}); err != nil {
 			return err

@@ -1,0 +1,90 @@
+package fairqueue
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
+)
+
+// TestPauseOfATenantThatSleeps: a pause holds though the rate makes the tenant wait for longer, and
+// when the rate has gone.
+func TestPauseOfATenantThatSleeps(t *testing.T) {
+	t.Parallel()
+	q, a := open(t, Config{}), Owner{Tenant: "a"}
+	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), a, func(l *Limits) { l.Rate, l.Burst = 0.0001, 1 }))
+	write(t, q, "a:1 a:2")
+	want(t, "messages", len(read(t, q, 2)), 1, nil)
+	want(t, "messages", len(read(t, q, 2)), 0, nil)
+	want(t, "pause", nil, nil, q.PauseTenant(t.Context(), a, time.Hour))
+	want(t, "clear", nil, nil, q.ClearLimits(t.Context(), a))
+	want(t, "messages of a paused tenant", len(read(t, q, 2)), 0, nil)
+	want(t, "resume", nil, nil, q.ResumeTenant(t.Context(), a))
+	want(t, "messages", len(read(t, q, 2)), 1, nil)
+}
+
+// TestDefaultIsNotForTenantsOfAccounts: it is for the account.
+func TestDefaultIsNotForTenantsOfAccounts(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	want(t, "default", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.MaxInFlight, l.MaxWaiting = 1, 1 }))
+	want(t, "account", nil, nil, q.ChangeLimits(t.Context(), Owner{Account: "x"}, func(l *Limits) { l.MaxInFlight, l.MaxWaiting = 5, 5 }))
+	for range 3 {
+		_, err := q.Write(t.Context(), Draft{Account: "x", Tenant: "a"})
+		want(t, "write", nil, nil, err)
+	}
+	want(t, "messages", len(read(t, q, 5)), 3, nil)
+}
+
+// TestLimitsThatManyChange at once: none overwrites what another one did.
+func TestLimitsThatManyChange(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	const n = 20
+	var changing sync.WaitGroup
+	for range n {
+		changing.Go(func() {
+			if err := q.ChangeLimits(t.Context(), Owner{Tenant: "a"}, func(l *Limits) { l.MaxInFlight++ }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	changing.Wait()
+	l, _, err := q.Limits(t.Context(), Owner{Tenant: "a"})
+	want(t, "most in flight", l.MaxInFlight, n, err)
+}
+
+// TestClockGoesBackUnderARate: afterwards a tenant waits for its rate, not for the old time.
+func TestClockGoesBackUnderARate(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	scripts := clocked(t, library)
+	scripttest.Load(t, client, scripts)
+	q := openOn(t, client, redistest.Name(t), Config{})
+	q.run.Scripts = scripts
+	f := &timedHandlers{t: t, q: q, now: limitsStart}
+	at := func(d time.Duration) {
+		f.now = limitsStart + d
+		f.setClock()
+	}
+	at(time.Hour)
+	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.Rate, l.Burst = 1, 1 }))
+	write(t, q, "a:1 a:2")
+	want(t, "messages", len(read(t, q, 1)), 1, nil)
+	at(0)
+	want(t, "messages within a second", len(read(t, q, 1)), 0, nil)
+	at(2 * time.Second)
+	want(t, "messages", len(read(t, q, 1)), 1, nil)
+}
+
+// TestDebtsOfAnEmptyQueue are forgotten: they would harm nobody.
+func TestDebtsOfAnEmptyQueue(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	want(t, "fair by time", nil, nil, q.SetFairBy(t.Context(), FairByTime))
+	write(t, q, "a:1 b:1 c:1")
+	ack(t, q, read(t, q, 3)...)
+	awaitRest(t, q)
+}
