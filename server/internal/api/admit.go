@@ -92,9 +92,8 @@ func checkPath(u *url.URL) error {
 	return nil
 }
 
-// methods are all methods of the API. HEAD is missing because a GET of messages takes
-// them.
-var methods = []string{http.MethodDelete, http.MethodGet, http.MethodPost, http.MethodPut}
+// methods are all methods of the API. A GET or HEAD changes nothing.
+var methods = []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut}
 
 // checkMethod returns the pattern of the operation, or an error if there is none.
 func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation string, err error) {

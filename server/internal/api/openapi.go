@@ -140,6 +140,18 @@ func operation(o huma.Operation) huma.Operation {
 	return o
 }
 
+// describeWait adds the longest wait to the description of a field. JSON Schema has no limit
+// for durations as text, so programs find it in x-maximum.
+func (a *API) describeWait(path, field string) {
+	spec := a.huma.OpenAPI()
+	body := spec.Components.Schemas.SchemaFromRef(spec.Paths[path].Post.RequestBody.Content[jsonType].Schema.Ref)
+	wait := *body.Properties[field]
+	most := a.cfg.MaxBlock.String()
+	wait.Description += " At most " + most + "; a longer one is refused."
+	wait.Extensions = map[string]any{"x-maximum": most}
+	body.Properties[field] = &wait
+}
+
 // publish serves the description, after all operations are registered.
 func (a *API) publish() error {
 	spec := a.huma.OpenAPI()
