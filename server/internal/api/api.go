@@ -99,6 +99,7 @@ type API struct {
 	mux      *http.ServeMux
 	bodies   map[string]*huma.Schema // by pattern of the operation
 	huma     huma.API
+	document []byte // of /openapi.json
 	counters *scatter.Scatter
 
 	queues  cache[queueUse, *fairqueue.Queue]
@@ -146,6 +147,9 @@ func New(cfg Config) (*API, error) {
 	a.routeCounters()
 	return a, a.publish()
 }
+
+// Document returns the OpenAPI document, which the caller may not change.
+func (a *API) Document() []byte { return a.document }
 
 // Drain makes requests that wait return what they have, now and from now on. Other
 // requests continue.
@@ -217,7 +221,7 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 		if w, ok := any(in).(waiter); ok {
 			field, wait := w.wait()
 			if wait > a.cfg.MaxBlock {
-				return nil, invalid("body."+field, "expected at most "+a.cfg.MaxBlock.String())
+				return nil, invalid("body."+field, "expected at most "+short(a.cfg.MaxBlock))
 			}
 			b.deadline = b.deadline.Add(wait)
 		} else if reqid.Seeded(ctx) {
