@@ -49,11 +49,14 @@ class Dead(Exception):
 
 
 class Problem(Exception):
-    """The service refused a request. The code is for programs: stale, not_found, ..."""
+    """The service refused a request. The code is for programs: stale, not_found, ...
 
-    def __init__(self, status, document):
+    Repeated means that an earlier try failed, and may have been applied.
+    """
+
+    def __init__(self, status, document, repeated):
         super().__init__(f"{status} {document.get('code', '')}: {document.get('detail', '')} {document.get('hint', '')}")
-        self.status, self.code = status, document.get("code", "")
+        self.status, self.code, self.repeated = status, document.get("code", ""), repeated
 
 
 class Client:
@@ -70,19 +73,20 @@ class Client:
         """Sends a request, and returns the answer.
 
         A failure is repeated for so many seconds, unless stop is set. After a lost answer
-        nobody knows whether the request was applied, so all repeats have the same
-        Idempotency-Key: it is applied once. Pass a key of your own for a request that
-        another process may repeat, such as the id of the message that caused it.
+        nobody knows whether the request was applied: with a key it is applied once, however
+        often it is repeated. The service stores answers to keys for a day, those of receive
+        as long as their messages are invisible. So requests that may be applied twice, such
+        as an ack, have none.
         """
-        headers = dict(self.headers, **{"Idempotency-Key": key or str(uuid.uuid4())})
-        body, end, delay = json.dumps(document).encode(), time.monotonic() + seconds, 0.1
+        headers = dict(self.headers, **({"Idempotency-Key": key} if key else {}))
+        body, end, delay, repeated = json.dumps(document).encode(), time.monotonic() + seconds, 0.1, False
         while True:
             wait = 0.0
             try:
                 status, header, answer = self._send(path, body, headers)
                 if status < 400:
                     return json.loads(answer)
-                problem = Problem(status, _document(answer))
+                problem = Problem(status, _document(answer), repeated)
                 # 503: Redis is away. in_progress: the first try is still being answered.
                 if status < 500 and problem.code != "in_progress" or status in (501, 507):
                     raise problem
@@ -96,7 +100,7 @@ class Client:
                 time.sleep(wait)
             elif stop.wait(wait):
                 raise problem
-            delay = min(2 * delay, 10)
+            delay, repeated = min(2 * delay, 10), True
 
     def _send(self, path, body, headers):
         connection = getattr(self.local, "connection", None)
@@ -196,7 +200,7 @@ class Worker:
         request = {"max": most, "block": _duration(self.block), "visibility": _duration(self.visibility)}
         try:
             # A later repeat would bring receipts that are worth nothing.
-            answer = self.client.post(self.path + "/receive", request, seconds=self.visibility, stop=self.draining)
+            answer = self.client.post(self.path + "/receive", request, str(uuid.uuid4()), self.visibility, self.draining)
             return answer["messages"]
         except (OSError, http.client.HTTPException, Problem) as failure:
             if isinstance(failure, Problem) and failure.status < 500:
@@ -218,8 +222,9 @@ class Worker:
                 verb, document = "nack", {"delay": _duration(min(2**message.attempt, 300)), "reason": _reason(failure)}
             if not message.lost.is_set():
                 self.client.post(f"{self.path}/{verb}", dict(document, receipts=[message.receipt]))
-        except Exception as failure:  # it comes again; stale means that it already has
-            print(f"message {message.id} is not settled: {failure}", file=sys.stderr)
+        except Exception as failure:  # it comes again; stale means that it already has, or that an earlier try settled it
+            if not (isinstance(failure, Problem) and failure.code == "stale" and failure.repeated):
+                print(f"message {message.id} is not settled: {failure}", file=sys.stderr)
         finally:
             with self.lock:
                 self.running.pop(message.receipt, None)

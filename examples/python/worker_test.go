@@ -2,6 +2,7 @@ package python_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -227,22 +228,30 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// lossy does the work of requests, and loses the first answer to each Idempotency-Key; the
-// first ack is refused before, with Retry-After.
+// lossy does the work of requests, and loses the answer to the first try of each; the first
+// ack is refused before, with Retry-After.
 type lossy struct {
 	t    *testing.T
 	next http.Handler
 
 	mu      sync.Mutex
 	seen    map[string]bool
-	refused string // the key of that ack
+	refused string // that ack
 	at      time.Time
 	again   time.Duration // after which it came again
 	lost    int
 }
 
 func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	key := r.Header.Get("Idempotency-Key")
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		l.t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	key := r.URL.Path + r.Header.Get("Idempotency-Key") // of this request and its repeats
+	if !strings.HasSuffix(r.URL.Path, "/receive") {
+		key += string(body)
+	}
 	l.mu.Lock()
 	refuse := l.refused == "" && strings.HasSuffix(r.URL.Path, "/ack")
 	lose := !refuse && !l.seen[key]
@@ -277,7 +286,7 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestLostAnswers loses the first answer to each request: all messages are still handled in
-// their first attempt, because the worker repeats a request under the same key.
+// their first attempt, because the worker repeats a receive under the same key.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	l := &lossy{t: t, seen: make(map[string]bool)}
