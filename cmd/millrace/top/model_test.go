@@ -472,12 +472,12 @@ func TestInterval(t *testing.T) {
 func TestFits(t *testing.T) {
 	t.Parallel()
 	v := flood()
-	for i := range 100 {
+	for i := range 60 {
 		v.Queues = append(v.Queues, fairqueue.Stats{Name: fmt.Sprintf("队列-%d-%s", i, strings.Repeat("x", i)), Waiting: i, OldestAge: time.Hour, At: start})
 	}
 	v.Icks[0].Name = strings.Repeat("n", 500)
-	for _, width := range []int{1, 10, 40, 79, 80, 81, 120, 200} {
-		for _, height := range []int{1, 2, 5, 24, 50} {
+	for _, width := range []int{1, 40, 80, 200} {
+		for _, height := range []int{1, 5, 24} {
 			s := newStage(t, v)
 			s.send(tea.WindowSizeMsg{Width: width, Height: height})
 			for _, keys := range [][]string{{"1"}, {"end"}, {"p"}, {"n", "2"}, {"3"}, {"4"}, {"5"}, {"?"}, {"x", "1", "home", "/", "o"}, {"enter", "enter"}, {"enter"}} {
