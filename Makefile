@@ -1,7 +1,7 @@
 # Every target with a ## comment is listed by `make help`.
 
 # Nested modules hold what only examples, benchmarks and tests with drivers need.
-NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod tracker/sqltest/go.mod server/browsertest/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod bench/compare/go.mod examples/*/go.mod tracker/sqltest/go.mod server/browsertest/go.mod))
 MODULES := . $(NESTED)
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # Vet runs with the linters, since half its time here would go to the packages of others. Most tests wait for servers,

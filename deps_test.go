@@ -20,6 +20,9 @@ const (
 	miniredis = "github.com/alicebob/miniredis/v2"
 	etcd      = "go.etcd.io"
 	grpc      = "google.golang.org/grpc"
+
+	charm         = "charm.land"
+	charmbracelet = "github.com/charmbracelet"
 )
 
 // depRule says what some packages may not import. The rules together are the
@@ -97,6 +100,10 @@ var depRules = []depRule{
 	{
 		of: is(module + "/schedule"), deep: true, only: anyOf(standard, is(module)),
 		why: "schedule is arithmetic that every queue imports: the parser of expressions is in schedule/cron",
+	},
+	{
+		of: but(under(module), rooms("cmd/millrace/top")), never: anyOf(under(charm), under(charmbracelet)),
+		why: "the library for terminals is for the live view of the command alone",
 	},
 }
 
@@ -287,6 +294,10 @@ func TestDependencyRules(t *testing.T) {
 		{"schedule on the root", 12, edges{"/schedule": "/ time", "/schedule/cron": "/schedule example.com/cron"}, nil},
 		{"schedule on a parser", 12, edges{"/schedule": "/schedule/cron", "/schedule/cron": "example.com/cron"},
 			[]string{"/schedule /schedule/cron"}},
+
+		{"terminals where they may be", 13, edges{"/cmd/millrace/top": charm + "/bubbletea/v2 " + charmbracelet + "/x/term", "/cmd/millrace": "/cmd/millrace/top"}, nil},
+		{"terminals where they may not be", 13, edges{"/internal/screen": charmbracelet + "/x/ansi", "/cmd/millrace": charm + "/bubbletea/v2"},
+			[]string{"/cmd/millrace " + charm + "/bubbletea/v2", "/internal/screen " + charmbracelet + "/x/ansi"}},
 	}
 	fired := map[int]bool{}
 	for _, tc := range tests {

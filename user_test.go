@@ -67,7 +67,7 @@ func TestUserOfOneStructure(t *testing.T) {
 		if !strings.Contains(text, "redis/rueidis") {
 			t.Errorf("%s does not even list rueidis:\n%s", what, text)
 		}
-		for _, foreign := range []string{etcd, grpc, "go.uber.org/zap", "alecthomas/kong"} {
+		for _, foreign := range []string{etcd, grpc, "go.uber.org/zap", "alecthomas/kong", charm + "/", charmbracelet} {
 			if strings.Contains(text, foreign) {
 				t.Errorf("%s lists %s", what, foreign)
 			}

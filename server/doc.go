@@ -30,10 +30,10 @@
 // address; the command makes sure of that. With it, every request needs a token or a
 // user with a password, except for /healthz and /readyz. Beyond that:
 //
-//   - A page of another site cannot change anything, nor use the API at all, whose reads
-//     take messages: the service checks the origin that browsers send
-//     ([http.CrossOriginProtection], Sec-Fetch-Site). Over plain HTTP to another machine
-//     browsers send less, and a page that hides its origin may take messages: use TLS.
+//   - A page of another site cannot change anything, nor use the API at all: the service
+//     checks the origin that browsers send ([http.CrossOriginProtection], Sec-Fetch-Site).
+//     Over plain HTTP to another machine browsers send less, and a page that hides its
+//     origin may make the service work for GETs, whose answers it cannot read: use TLS.
 //   - Without credentials the service answers only to the names in [Config.Hosts], which
 //     stops DNS rebinding.
 //   - Every client with access may do everything. There are no roles: run a second

@@ -64,7 +64,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 }
 
 // needsOrigin reports whether the origin of a request matters: if it changes something,
-// and always for the API, whose GETs may take messages. Pages may be linked to.
+// and always for the API, since other sites have no reason to make it work. Pages may be
+// linked to.
 func needsOrigin(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/v1/")
 }

@@ -119,18 +119,18 @@ func TestPagesOfOthers(t *testing.T) {
 		{"POST", "/v1/queues/orders/messages", "Sec-Fetch-Site", "same-site", true},
 		{"POST", "/v1/queues/orders/messages", "Origin", "https://evil.example", true},
 		{"DELETE", "/v1/queues/orders", "Origin", "https://evil.example", true},
-		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "cross-site", true},
-		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "same-site", true},
-		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "same-origin", false},
-		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "none", false},
+		{"GET", "/v1/queues/orders/browse", "Sec-Fetch-Site", "cross-site", true},
+		{"GET", "/v1/queues/orders/browse", "Sec-Fetch-Site", "same-site", true},
+		{"GET", "/v1/queues/orders/browse", "Sec-Fetch-Site", "same-origin", false},
+		{"GET", "/v1/queues/orders/browse", "Sec-Fetch-Site", "none", false},
 		{"GET", "/", "Sec-Fetch-Site", "cross-site", false}, // a link
 		{"POST", "/v1/queues/orders/ack", "Origin", "http://example.com", false},
 		// Over plain HTTP to another machine browsers send no Sec-Fetch-Site.
-		{"GET", "/v1/queues/orders/messages", "Origin", "http://evil.example", true},
-		{"GET", "/v1/queues/orders/messages", "Origin", "null", true},
-		{"GET", "/v1/queues/orders/messages", "Referer", "http://evil.example/page", true},
-		{"GET", "/v1/queues/orders/messages", "Referer", "http://example.com:8421/", true}, // another port
-		{"GET", "/v1/queues/orders/messages", "Referer", "http://Example.com/queues", false},
+		{"GET", "/v1/queues/orders/browse", "Origin", "http://evil.example", true},
+		{"GET", "/v1/queues/orders/browse", "Origin", "null", true},
+		{"GET", "/v1/queues/orders/browse", "Referer", "http://evil.example/page", true},
+		{"GET", "/v1/queues/orders/browse", "Referer", "http://example.com:8421/", true}, // another port
+		{"GET", "/v1/queues/orders/browse", "Referer", "http://Example.com/queues", false},
 		{"POST", "/queues/orders/pause", "Referer", "http://evil.example/page", true},
 		{"GET", "/", "Referer", "http://evil.example/page", false}, // a link
 	} {

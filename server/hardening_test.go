@@ -95,7 +95,8 @@ func TestBodyThatNobodyReads(t *testing.T) {
 	}
 
 	conn := dialTCP(t, base)
-	fmt.Fprintf(conn, "GET /v1/queues/%s/messages?block=500ms HTTP/1.1\r\nHost: localhost\r\n%sConnection: close\r\n\r\n", redistest.Name(t), known)
+	const long = `{"block":"500ms"}`
+	fmt.Fprintf(conn, "POST /v1/queues/%s/receive HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", redistest.Name(t), known, len(long), long)
 	if answer, err := io.ReadAll(conn); err != nil || !strings.Contains(string(answer), `"messages":[]`) {
 		t.Errorf("a long poll: %q, %v, want no messages", answer, err)
 	}

@@ -109,7 +109,7 @@ func (l *load) write(ctx context.Context, writer int) {
 // consume reads and acknowledges until ctx ends.
 func (l *load) consume(ctx context.Context) {
 	for ctx.Err() == nil {
-		status, answer := l.ask(http.MethodGet, "/v1/queues/orders/messages?max=50&block=500ms&visibility=2s", "", nil)
+		status, answer := l.ask(http.MethodPost, "/v1/queues/orders/receive", "", map[string]any{"max": 50, "block": "500ms", "visibility": "2s"})
 		var page struct {
 			Messages []struct{ Receipt, Body string }
 		}

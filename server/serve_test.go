@@ -57,10 +57,11 @@ func TestDrain(t *testing.T) {
 		}()
 		return done
 	}
-	poll, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+queue+"/messages?block=50s", http.NoBody)
+	poll, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+queue+"/receive", strings.NewReader(`{"block":"50s"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
+	poll.Header.Set("Content-Type", "application/json")
 	waiting := ask(poll)
 	body, rest := io.Pipe()
 	half, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+queue+"/messages", body)

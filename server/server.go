@@ -140,7 +140,7 @@ func (s *Server) build() error {
 	}
 	s.dashboard, err = dashboard.New(dashboard.Config{
 		Client: cfg.Client, Fleet: cfg.Fleet, Counters: s.counters, Survey: s.survey,
-		Prefix: cfg.Prefix, Actions: cfg.Actions, Principal: api.Principal, Logger: cfg.Logger,
+		Prefix: cfg.Prefix, Actions: cfg.Actions, Document: s.api.Document(), Principal: api.Principal, Logger: cfg.Logger,
 	})
 	return err
 }

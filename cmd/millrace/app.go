@@ -29,6 +29,7 @@ type app struct {
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
+	quiet  bool // nothing is logged
 
 	play func(context.Context, chaos.Config) (chaos.Report, error) // chaos.Run, but for tests
 }
@@ -101,8 +102,11 @@ func within[T any](ctx context.Context, open func() (T, error), closeLate func(T
 }
 
 // logger writes what happens on the way to standard error: lines for people, or
-// lines of JSON.
+// lines of JSON. A quiet app logs nothing.
 func (a *app) logger() *slog.Logger {
+	if a.quiet {
+		return slog.New(slog.DiscardHandler)
+	}
 	if a.json {
 		return slog.New(slog.NewJSONHandler(a.stderr, nil))
 	}

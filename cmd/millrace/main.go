@@ -39,6 +39,7 @@ type commands struct {
 	Schedule scheduleCommands `cmd:"" help:"Messages written to a queue by the clock: every so often, or by a cron expression."`
 	Fleet    fleetCommands    `cmd:"" help:"Many Redis servers as one, grown without moving data."`
 	Serve    serveCommand     `cmd:"" help:"Serve an HTTP API for any language, pages for people, and metrics."`
+	Top      topCommand       `cmd:"" help:"Show live in a terminal who floods and who is slow, and stop it by a key."`
 	Doctor   doctorCommand    `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
 	Bench    benchCommand     `cmd:"" help:"Measure Millrace on a Redis, each figure beside its baseline."`
 	Demo     demoCommand      `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
@@ -57,6 +58,7 @@ Examples:
     millrace serve
     export MILLRACE_REDIS_URL=redis://127.0.0.1:6379
     millrace doctor
+    millrace top
     millrace ick add search now doc:17
     millrace ick reserve search 100 --json
     millrace hash set sessions user:17 token 3f9a --ttl 30m

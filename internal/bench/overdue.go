@@ -132,7 +132,7 @@ func (a *aging) watch(ctx context.Context, h *expiry.Hashes) (err error) {
 
 // offerMoments reads fields that exist.
 func (a *aging) offerMoments(ctx context.Context, h *expiry.Hashes, end time.Time) error {
-	return each(ctx, func(calls context.Context, _ int, ended func() bool) error {
+	return each(ctx, Goroutines, func(calls context.Context, _ int, ended func() bool) error {
 		for next := time.Now(); next.Before(end) && !ended(); {
 			if _, _, err := h.Get(calls, hashName(rand.IntN(a.hashes)), stayingField); err != nil {
 				return err

@@ -37,7 +37,7 @@ func Figures() []Figure {
 // OwnServers returns the figures that start servers of their own, to kill, grow or
 // fill them. They have no names for programs.
 func OwnServers() []Figure {
-	return slices.Concat(ownQueueFigures(), memoryFigures(), fleetFigures(), failoverFigures(), scatterFigures())
+	return slices.Concat(ownQueueFigures(), serviceFigures(), memoryFigures(), fleetFigures(), failoverFigures(), scatterFigures())
 }
 
 // ErrUnknown means that there is no figure of a name.

@@ -119,15 +119,18 @@ func rated(prepare func(ctx context.Context, b *B) op) Measure {
 //
 // When ctx ends, no further call begins, and those under way are finished, so that
 // nothing arrives at the server afterwards: the context of do does not end.
-func (b *B) Rate(ctx context.Context, do op) float64 {
-	must.Get(rate(ctx, b.Time/10, do))
-	return must.Get(rate(ctx, b.Time, do))
+func (b *B) Rate(ctx context.Context, do op) float64 { return b.rate(ctx, Goroutines, do) }
+
+// rate is Rate with so many goroutines.
+func (b *B) rate(ctx context.Context, goroutines int, do op) float64 {
+	must.Get(rate(ctx, goroutines, b.Time/10, do))
+	return must.Get(rate(ctx, goroutines, b.Time, do))
 }
 
-func rate(ctx context.Context, length time.Duration, do op) (float64, error) {
+func rate(ctx context.Context, goroutines int, length time.Duration, do op) (float64, error) {
 	var calls atomic.Int64
 	start := time.Now()
-	err := each(ctx, func(ctx context.Context, goroutine int, ended func() bool) error {
+	err := each(ctx, goroutines, func(ctx context.Context, goroutine int, ended func() bool) error {
 		n := int64(0)
 		defer func() { calls.Add(n) }()
 		for !ended() && (n == 0 || time.Since(start) < length) {
@@ -152,7 +155,7 @@ func Deal(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 // calls there were.
 func dealUntil(ctx context.Context, end time.Time, n int, do func(ctx context.Context, i int) error) (int, error) {
 	var next, done atomic.Int64
-	err := each(ctx, func(ctx context.Context, _ int, ended func() bool) error {
+	err := each(ctx, Goroutines, func(ctx context.Context, _ int, ended func() bool) error {
 		for i := int(next.Add(1)) - 1; i < n && !ended(); i = int(next.Add(1)) - 1 {
 			if err := do(ctx, i); err != nil {
 				return err
@@ -167,13 +170,13 @@ func dealUntil(ctx context.Context, end time.Time, n int, do func(ctx context.Co
 	return int(done.Load()), err
 }
 
-// each calls do once in each of the goroutines, with a context that does not end, and
+// each calls do once in each of so many goroutines, with a context that does not end, and
 // returns the first error, or why ctx ended. ended reports that either has happened.
-func each(ctx context.Context, do func(ctx context.Context, goroutine int, ended func() bool) error) error {
+func each(ctx context.Context, goroutines int, do func(ctx context.Context, goroutine int, ended func() bool) error) error {
 	var all sync.WaitGroup
 	var first atomic.Pointer[error]
 	ended := func() bool { return ctx.Err() != nil || first.Load() != nil }
-	for i := range Goroutines {
+	for i := range goroutines {
 		all.Go(func() {
 			if err := do(context.WithoutCancel(ctx), i, ended); err != nil {
 				first.CompareAndSwap(nil, &err)

@@ -122,7 +122,7 @@ func queueIdle(ctx context.Context, b *B) float64 {
 	c := counted(b.Client)
 	q := b.queue(c, fairqueue.Config{})
 	return idle(ctx, b, c, func(ctx context.Context) error {
-		return each(ctx, func(context.Context, int, func() bool) error {
+		return each(ctx, Goroutines, func(context.Context, int, func() bool) error {
 			_, err := q.Read(ctx, fairqueue.ReadConfig{Block: -1}) // which ends with ctx
 			return err
 		})

@@ -129,7 +129,7 @@ func (s *Survey) seen() (*View, names) {
 func (s *Survey) Run(ctx context.Context) error {
 	_, _ = s.Refresh(ctx) // the View and the log have the error
 	var listing sync.WaitGroup
-	listing.Go(func() { s.keepListing(ctx) })
+	listing.Go(func() { s.KeepListing(ctx) })
 	began, took := time.Now(), time.Duration(0)
 	for s.wait(ctx, began, took) {
 		began = time.Now()
@@ -264,8 +264,14 @@ func (s *Survey) Refresh(ctx context.Context) (*View, error) {
 	return s.survey(ctx)
 }
 
-// keepListing lists names for at most 2% of the time, and not while no server answers.
-func (s *Survey) keepListing(ctx context.Context) {
+// Poll surveys now and returns the View with its Away, for a program that surveys at its own
+// times. It calls KeepListing instead of Run. Poll takes at most about 15 seconds, when Redis
+// is in trouble.
+func (s *Survey) Poll(ctx context.Context) (*View, error) { return s.survey(ctx) }
+
+// KeepListing lists names until ctx ends: for at most 2% of the time, and not while no server
+// answers. Run does it by itself.
+func (s *Survey) KeepListing(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		due := s.view.Away() == nil && !time.Now().Before(s.nextList)

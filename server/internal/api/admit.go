@@ -92,18 +92,17 @@ func checkPath(u *url.URL) error {
 	return nil
 }
 
-// methods are all methods of the API. HEAD is missing because a GET of messages takes
-// them.
-var methods = []string{http.MethodDelete, http.MethodGet, http.MethodPost, http.MethodPut}
+// methods are all methods of the API. A GET or HEAD changes nothing.
+var methods = []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut}
 
 // checkMethod returns the pattern of the operation, or an error if there is none.
 func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation string, err error) {
+	if _, pattern := a.mux.Handler(r); pattern != "" {
+		return pattern, nil
+	}
 	var allowed []string
 	for _, method := range methods {
 		if _, pattern := a.mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "" {
-			if method == r.Method {
-				return pattern, nil
-			}
 			allowed = append(allowed, method)
 		}
 	}
@@ -138,10 +137,10 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil || kind != jsonType || charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return nil, errMediaType.Errorf("the Content-Type is %q instead of JSON", r.Header.Get("Content-Type"))
 	}
-	tooLarge := errBodyTooLarge.Errorf("the body has more than %d bytes", a.cfg.MaxBody)
+	tooLarge := func() error { return errBodyTooLarge.Errorf("the body has more than %d bytes", a.cfg.MaxBody) }
 	if r.ContentLength > a.cfg.MaxBody {
 		w.Header().Set("Connection", "close") // the rest is not read
-		return nil, tooLarge
+		return nil, tooLarge()
 	}
 	// net/http removes the deadline after the body. Without a connection there is none.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.cfg.BodyTimeout))
@@ -149,7 +148,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case large:
-		return nil, tooLarge
+		return nil, tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
 		return nil, errSlowBody

@@ -54,8 +54,8 @@ type Config struct {
 	// to wait. Defaults to 10 seconds.
 	Timeout time.Duration
 
-	// MaxBlock limits how long a request may wait for messages or for a lease. Defaults
-	// to a minute.
+	// MaxBlock is the longest that a request may ask to wait for messages or for a
+	// lease; /openapi.json says it. Defaults to a minute.
 	MaxBlock time.Duration
 
 	// MaxBody is the largest body of a request in bytes. Defaults to 8 MiB.
@@ -99,6 +99,7 @@ type API struct {
 	mux      *http.ServeMux
 	bodies   map[string]*huma.Schema // by pattern of the operation
 	huma     huma.API
+	document []byte // of /openapi.json
 	counters *scatter.Scatter
 
 	queues  cache[queueUse, *fairqueue.Queue]
@@ -147,6 +148,9 @@ func New(cfg Config) (*API, error) {
 	return a, a.publish()
 }
 
+// Document returns the OpenAPI document, which the caller may not change.
+func (a *API) Document() []byte { return a.document }
+
 // Drain makes requests that wait return what they have, now and from now on. Other
 // requests continue.
 func (a *API) Drain() { a.drain() }
@@ -163,24 +167,35 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	deadline := time.Now().Add(a.cfg.Timeout)
-	r = r.WithContext(context.WithValue(r.Context(), deadlineKey{}, &deadline))
+	r = r.WithContext(context.WithValue(r.Context(), boundsKey{}, &bounds{time.Now().Add(a.cfg.Timeout), answerTTL}))
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if keys := r.Header.Values(keyHeader); len(keys) > 0 && r.Method != http.MethodGet {
+	if keys := r.Header.Values(keyHeader); len(keys) > 0 && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		a.once(w, r, keys, body)
 		return
 	}
 	a.mux.ServeHTTP(w, r)
 }
 
-type deadlineKey struct{}
-
-// deadlineOf returns the deadline of all calls to Redis of a request. A request that
-// waits moves it.
-func deadlineOf(ctx context.Context) *time.Time {
-	deadline, _ := ctx.Value(deadlineKey{}).(*time.Time) // set by ServeHTTP
-	return deadline
+// bounds are the times of a request. The operation may change them.
+type bounds struct {
+	deadline time.Time     // of all calls to Redis; a request that waits moves it
+	keep     time.Duration // how long its answer is stored if it has an Idempotency-Key
 }
+
+type boundsKey struct{}
+
+func boundsOf(ctx context.Context) *bounds {
+	b, _ := ctx.Value(boundsKey{}).(*bounds) // set by ServeHTTP
+	return b
+}
+
+// waiter is a request that may ask to wait, in a field of its body.
+type waiter interface {
+	wait() (field string, d time.Duration)
+}
+
+// brieflyKept is a request whose answer is stored for less than a day.
+type brieflyKept interface{ keepAnswer() time.Duration }
 
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	a.log(r.Context(), err)
@@ -199,15 +214,22 @@ func (a *API) log(ctx context.Context, err error) {
 func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (O, error)) {
 	type reply struct{ Body O }
 	huma.Register(a.huma, operation(op), func(ctx context.Context, in *I) (*reply, error) {
-		deadline := deadlineOf(ctx)
-		if w, ok := any(in).(interface{ wait() time.Duration }); ok {
-			*deadline = deadline.Add(min(w.wait(), a.cfg.MaxBlock))
+		b := boundsOf(ctx)
+		if k, ok := any(in).(brieflyKept); ok {
+			b.keep = k.keepAnswer()
+		}
+		if w, ok := any(in).(waiter); ok {
+			field, wait := w.wait()
+			if wait > a.cfg.MaxBlock {
+				return nil, invalid("body."+field, "expected at most "+short(a.cfg.MaxBlock))
+			}
+			b.deadline = b.deadline.Add(wait)
 		} else if reqid.Seeded(ctx) {
 			// A request with a key is finished even if its client disconnects: the
 			// answer is for the repeat.
 			ctx = context.WithoutCancel(ctx)
 		}
-		bounded, cancel := context.WithDeadline(ctx, *deadline)
+		bounded, cancel := context.WithDeadline(ctx, b.deadline)
 		defer cancel()
 		out, err := do(bounded, in)
 		if err != nil {
@@ -216,6 +238,10 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 		}
 		return &reply{out}, nil
 	})
+	if w, ok := any(new(I)).(waiter); ok {
+		field, _ := w.wait()
+		a.describeWait(op.Path, field)
+	}
 }
 
 // on registers an operation on one structure, which open returns.

@@ -4,7 +4,7 @@
 // # The mechanism
 //
 //	POST   /v1/queues/orders/messages             {"tenant":"acme","body":"hello"}  ──▶ 201 {"id":"..."}
-//	GET    /v1/queues/orders/messages?block=30s                   ──▶ 200 {"messages":[{"receipt":...}]}
+//	POST   /v1/queues/orders/receive              {"block":"30s"}  ──▶ 200 {"messages":[{"receipt":...}]}
 //	PUT    /v1/queues/orders/schedules/daily      {"cron":"0 3 * * *","tenant":"acme"}  ──▶ 200 {"next_at":...}
 //	POST   /v1/queues/orders/ack                  {"receipts":["..."]}   ──▶ 200 {"acked":1,"stale":0}
 //	POST   /v1/icks/search/marks                  {"members":["doc:17"]}  ──▶ 200 {"new":1,"lowered":0}
@@ -36,9 +36,11 @@
 // second document, and invalid Unicode are refused with their place. Lists and batches have
 // at most 1,000 entries. Answers may get more fields, which clients must ignore.
 //
-// A GET of messages takes them, so there is no HEAD. It is a long poll: with block=30s it
-// answers as soon as there is a message. If the client disconnects while it waits, messages
-// that were taken for it are returned.
+// GET and HEAD change nothing, so proxies and browsers may repeat and prefetch them.
+// Receiving takes messages: it is a POST, and a long poll. With a block of 30s it answers as
+// soon as there is a message. If the client disconnects while it waits, messages that were
+// taken for it are returned. A request that asks to wait longer than Config.MaxBlock is
+// refused, and /openapi.json says the limit.
 //
 // # Errors
 //
@@ -59,6 +61,8 @@
 //     request is in progress, repeats get 409 in_progress.
 //   - A started request is finished and its answer stored, also if the client disconnects.
 //     Only waiting for a lease ends with the client; a repeat waits again for the same lease.
+//   - The answer of a receive is stored only as long as its messages are invisible: its
+//     receipts are worth nothing later. If none was stored, the messages come again then.
 //   - A failure (5xx) is not stored, nor is a request that was refused before its work
 //     began. A repeat makes the same call to the structure; if the first call was applied
 //     after all, the structure remembers it for 24 hours and returns its answer. The same

@@ -20,7 +20,7 @@ func FuzzRequest(f *testing.F) {
 		{"POST", "/v1/queues/orders/messages", "", `{"tenant":"acme","body":"hello"}`, "k"},
 		{"POST", "/v1/queues/orders/messages", "", `{"tenant":{"base64":"/wA="},"headers":{"a":"b"},"delay":"1h"}`, ""},
 		{"POST", "/v1/queues/a%2Fb/messages/batch", "", `{"messages":[{"tenant":"a"}],"streams":1}`, ""},
-		{"GET", "/v1/queues/orders/messages", "max=1&visibility=1m", "", ""},
+		{"POST", "/v1/queues/orders/receive", "", `{"max":1,"visibility":"1m"}`, "k"},
 		{"POST", "/v1/queues/orders/ack", "", `{"receipts":["1:1-0"]}`, ""},
 		{"POST", "/v1/queues/orders/cancel", "", `{"ids":["1-0.d"]}`, "k"},
 		{"GET", "/v1/queues/orders/browse", "place=delayed&tenant=%FF&after=1.1-0", "", ""},

@@ -66,7 +66,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 		return
 	}
 	ctx := r.Context()
-	bounded, cancel := context.WithDeadline(ctx, *deadlineOf(ctx))
+	bounded, cancel := context.WithDeadline(ctx, boundsOf(ctx).deadline)
 	defer cancel()
 	answers, err := a.answers.get(answersNamespace, func() (*pinned.Keys, error) {
 		return pinned.Open(bounded, a.cfg.Client, answersNamespace,
@@ -159,11 +159,11 @@ func (a *API) do(ctx context.Context, w http.ResponseWriter, work *http.Request,
 		if failed {
 			a.forget(background, m)
 		} else {
-			a.store(background, m, own)
+			a.store(background, m, own, boundsOf(ctx).keep)
 		}
 	})
 	if !failed {
-		bounded, cancel := context.WithDeadline(background, *deadlineOf(ctx))
+		bounded, cancel := context.WithDeadline(background, boundsOf(ctx).deadline)
 		defer cancel()
 		select {
 		case <-settled:
@@ -199,9 +199,9 @@ func (a *API) forget(ctx context.Context, m mark) {
 }
 
 // store replaces a mark by an answer.
-func (a *API) store(ctx context.Context, m mark, own answer) {
+func (a *API) store(ctx context.Context, m mark, own answer, ttl time.Duration) {
 	a.settle(ctx, time.Now().Add(a.cfg.Timeout), "store", func(ctx context.Context) error {
-		_, err := m.answers.Set(ctx, m.name, own.encode(), answerTTL, pinned.SetConfig{})
+		_, err := m.answers.Set(ctx, m.name, own.encode(), ttl, pinned.SetConfig{})
 		return err
 	})
 }

@@ -20,6 +20,26 @@ import (
 
 const replayed = "Idempotency-Replayed"
 
+// TestReceiveAgain repeats a receive when its message is visible to others again: the
+// receipt of the first answer would be worth nothing.
+func TestReceiveAgain(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	q, k := "/v1/queues/"+redistest.Name(t), key(redistest.Name(t))
+	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
+	receive := func() []document.Message {
+		return read[document.Messages](s.ask("POST", q+"/receive", object{"visibility": "10ms"}, k)).Messages
+	}
+	first := receive()
+	if len(first) != 1 {
+		t.Fatalf("%d messages, want one", len(first))
+	}
+	redistest.Eventually(t, "the message comes again under another receipt", func() bool {
+		again := receive()
+		return len(again) == 1 && again[0].ID == first[0].ID && again[0].Receipt != first[0].Receipt
+	})
+}
+
 // TestReplay repeats requests under their keys: they are done once, and answered
 // alike, byte for byte.
 func TestReplay(t *testing.T) {
@@ -35,6 +55,7 @@ func TestReplay(t *testing.T) {
 	}{
 		{"POST", q + "/messages", message, 201},
 		{"POST", q + "/messages/batch", object{"messages": []object{message, message}}, 201},
+		{"POST", q + "/receive", object{"max": 2, "visibility": "1h"}, 200}, // the same messages with the same receipts
 		{"POST", "/v1/hashes/" + name + "/h/incr", object{"field": "n", "by": 1}, 200},
 		{"POST", "/v1/counters/" + name + "/add", object{"n": 1}, 200},
 		{"POST", "/v1/leases/" + name + "/acquire", object{"ttl": "1h"}, 200},
@@ -305,7 +326,7 @@ func TestKilledInBetween(t *testing.T) {
 		}
 	}
 	s := serve(t, api.Config{Client: client})
-	if got := s.take(q + "/messages?max=10"); len(got) != 1 {
+	if got := s.take(q, object{"max": 10}); len(got) != 1 {
 		t.Errorf("%d messages, want one", len(got))
 	}
 	s.ask("GET", "/v1/hashes/"+name+"/h", nil).want(200, `{"fields":[{"field":"n","value":"1","ttl_ms":-1}]}`)
@@ -406,7 +427,7 @@ func TestFailureIsNotKept(t *testing.T) {
 	})
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
-	if got := s.take(q + "/messages?max=10"); len(got) != 1 {
+	if got := s.take(q, object{"max": 10}); len(got) != 1 {
 		t.Errorf("%d messages, want one", len(got))
 	}
 }
@@ -420,7 +441,7 @@ func TestKeysOnAFullServer(t *testing.T) {
 	q := "/v1/queues/" + redistest.Name(t)
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, key("fill")).want(201, "")
 	s.ask("POST", q+"/messages", object{"tenant": "b"}, key("fill another")).want(201, "")
-	both := s.take(q + "/messages?max=2")
+	both := s.take(q, object{"max": 2})
 	receipt, other := both[0].Receipt, both[1].Receipt
 	for _, setting := range [][2]string{{"maxmemory-policy", "noeviction"}, {"maxmemory", "1"}} {
 		if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue(setting[0], setting[1]).Build()).Error(); err != nil {
@@ -484,7 +505,7 @@ func TestRedriveAllAgain(t *testing.T) {
 		}
 		s.ask("POST", q+"/messages/batch", object{"messages": messages}).want(201, "")
 		var receipts []string
-		for _, m := range s.take(q + "/messages?max=1000&visibility=1h") {
+		for _, m := range s.take(q, object{"max": 1000, "visibility": "1h"}) {
 			receipts = append(receipts, m.Receipt)
 		}
 		s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true}).want(200, fmt.Sprintf(`{"nacked":%d,"stale":0}`, n))

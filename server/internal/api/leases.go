@@ -27,7 +27,7 @@ func (a *API) routeLeases() {
 			return document.OfLease(info), err
 		})
 	register(a, op(http.MethodPost, leasePath+"/acquire", "acquireLease", "Acquire a lease, or wait for it",
-		"It is held until its deadline by the server's clock, or until it is released. While it has another holder, the request waits as long as wait says, at most for the service's limit, by default a minute. Then it fails with the code held, which shows the remaining time and the holder's metadata. Waiters have no order.",
+		"It is held until its deadline by the server's clock, or until it is released. While it has another holder, the request waits as long as wait says. Then it fails with the code held, which shows the remaining time and the holder's metadata. Waiters have no order.",
 		http.StatusInsufficientStorage), a.acquireLease)
 	register(a, op(http.MethodPost, leasePath+"/refresh", "refreshLease", "Hold a lease longer",
 		"It never moves the deadline back. A lease that expired or was released is lost."),
@@ -62,7 +62,7 @@ type acquireRequest struct {
 	} `nameHint:"AcquireRequest"`
 }
 
-func (r *acquireRequest) wait() time.Duration { return r.Body.Wait.Duration }
+func (r *acquireRequest) wait() (field string, d time.Duration) { return "wait", r.Body.Wait.Duration }
 
 // firstTTL is the longest TTL of an Acquire; for a longer one, the lease is refreshed at
 // once. This process does not need to know when the lease ends, but a [lease.Lease]
@@ -74,7 +74,7 @@ func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc documen
 	if err := names.CheckLeaseTTL(ttl); err != nil { // before the first call takes the lease
 		return doc, err
 	}
-	opts := lease.AcquireConfig{Wait: min(in.wait(), a.cfg.MaxBlock), Metadata: string(in.Body.Metadata), Token: string(in.Body.Token)}
+	opts := lease.AcquireConfig{Wait: in.Body.Wait.Duration, Metadata: string(in.Body.Metadata), Token: string(in.Body.Token)}
 	if opts.Token == "" && reqid.Seeded(ctx) {
 		opts.Token = reqid.Next(ctx) // a repeat adopts the lease with it
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -17,9 +18,9 @@ func (a *API) routeMessages() {
 		http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage), a.writeMessage)
 	register(a, op(http.MethodPost, queuePath+"/messages/batch", "writeMessages", "Write several messages",
 		"All of them or none; but a message that the queue refuses (position_gap, tenant_full) stops no other.", http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage), a.writeMessages)
-	onQueue(a, op(http.MethodGet, queuePath+"/messages", "readMessages", "Take messages to work on",
-		"One from each tenant in turn. They are invisible to other readers for the visibility timeout; then they are redelivered with new receipts, unless they were settled or extended. With block the request waits for the first message, at most for the service's limit, by default a minute. An empty, a paused or a missing queue is no error. If the client disconnects while it waits, it takes nothing."),
-		a.readMessages)
+	onQueue(a, op(http.MethodPost, queuePath+"/receive", "receiveMessages", "Take messages to work on",
+		"One from each tenant in turn. They are invisible to other readers for the visibility timeout; then they are redelivered with new receipts, unless they were settled or extended. With block the request waits for the first message. An empty, a paused or a missing queue is no error. If the client disconnects while it waits, it takes nothing. With an Idempotency-Key, a repeat gets the same messages with the same receipts, for as long as they stay invisible."),
+		a.receiveMessages)
 	onQueue(a, op(http.MethodPost, queuePath+"/ack", "ackMessages", "Acknowledge messages",
 		"They are removed. It is an error if all receipts are stale."), ackMessages)
 	onQueue(a, op(http.MethodPost, queuePath+"/nack", "nackMessages", "Return messages that failed",
@@ -80,21 +81,43 @@ func (a *API) write(ctx context.Context, name string, s Shape, drafts ...documen
 	return q.WriteBatch(ctx, messages...)
 }
 
-type readRequest struct {
-	Named
-
-	Max        int               `query:"max" default:"1" minimum:"1" maximum:"1000" doc:"The largest number of messages."`
-	Block      document.Duration `query:"block" doc:"How long to wait for the first message. Defaults to 0s, no waiting." example:"30s"`
-	Visibility document.Duration `query:"visibility" doc:"How long the messages stay invisible unless they are settled or extended, from 10ms to 12h. Defaults to 30s." example:"5m"`
+type receiveRequest struct {
+	Max        int               `json:"max,omitempty" default:"1" minimum:"1" maximum:"1000" doc:"The largest number of messages." example:"10"`
+	Block      document.Duration `json:"block,omitzero" doc:"How long to wait for the first message. Defaults to 0s, no waiting." example:"30s"`
+	Visibility document.Duration `json:"visibility,omitzero" doc:"How long the messages stay invisible unless they are settled or extended, from 10ms to 12h. Defaults to 30s." example:"5m"`
 }
 
-func (r *readRequest) wait() time.Duration { return r.Block.Duration }
+// receive is a request for messages. The body may be left out.
+type receive struct {
+	Named
 
-func (a *API) readMessages(ctx context.Context, q *fairqueue.Queue, in *readRequest) (document.Messages, error) {
+	Body *receiveRequest
+}
+
+// defaultVisibility is how long messages stay invisible if the request does not say.
+const defaultVisibility = 30 * time.Second
+
+func (r *receive) of() (wanted receiveRequest) {
+	if r.Body != nil {
+		wanted = *r.Body
+	}
+	wanted.Visibility.Duration = cmp.Or(wanted.Visibility.Duration, defaultVisibility)
+	return wanted
+}
+
+func (r *receive) wait() (field string, d time.Duration) { return "block", r.of().Block.Duration }
+
+// Nobody needs the answer again once its messages are visible to others.
+func (r *receive) keepAnswer() time.Duration {
+	return r.of().Visibility.Duration
+}
+
+func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *receive) (document.Messages, error) {
 	ctx, done := a.whileServing(ctx)
 	defer done()
+	wanted := in.of()
 	messages, err := q.Read(ctx, fairqueue.ReadConfig{
-		Max: in.Max, Block: min(in.wait(), a.cfg.MaxBlock), Visibility: in.Visibility.Duration,
+		Max: wanted.Max, Block: wanted.Block.Duration, Visibility: wanted.Visibility.Duration,
 	})
 	paused := errors.Is(err, fairqueue.ErrPaused)
 	if paused || errors.Is(err, fairqueue.ErrEmpty) || errors.Is(err, errDraining) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -140,6 +141,29 @@ func operation(o huma.Operation) huma.Operation {
 	return o
 }
 
+// describeWait adds the longest wait to the description of a field. JSON Schema has no limit
+// for durations as text, so programs find it in x-maximum.
+func (a *API) describeWait(path, field string) {
+	spec := a.huma.OpenAPI()
+	body := spec.Components.Schemas.SchemaFromRef(spec.Paths[path].Post.RequestBody.Content[jsonType].Schema.Ref)
+	wait := *body.Properties[field]
+	most := short(a.cfg.MaxBlock)
+	wait.Description += " At most " + most + "; a longer one is refused."
+	wait.Extensions = map[string]any{"x-maximum": most}
+	body.Properties[field] = &wait
+}
+
+// short writes a duration as people do: 1m, and not 1m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
 // publish serves the description, after all operations are registered.
 func (a *API) publish() error {
 	spec := a.huma.OpenAPI()
@@ -167,6 +191,7 @@ func (a *API) publish() error {
 	if err != nil {
 		return err
 	}
+	a.document = page
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", jsonType)
 		_, _ = w.Write(page) // the client may have gone

@@ -41,29 +41,29 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// take reads messages that must be there.
-func (s service) take(path string) []document.Message {
+// take receives messages that must be there, from a queue's path.
+func (s service) take(queue string, body any) []document.Message {
 	s.t.Helper()
-	got := read[document.Messages](s.ask("GET", path, nil).want(200, ""))
+	got := read[document.Messages](s.ask("POST", queue+"/receive", body).want(200, ""))
 	if len(got.Messages) == 0 {
-		s.t.Fatalf("%s brings nothing", path)
+		s.t.Fatalf("%s brings nothing", queue)
 	}
 	return got.Messages
 }
 
 func messages(s service, name string) {
 	q := "/v1/queues/" + name
-	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[]}`)
+	s.ask("POST", q+"/receive", nil).want(200, `{"messages":[]}`)
 	s.ask("GET", q+"/stats", nil).refused(404, "not_found") // a read creates nothing
 	id := read[document.Written](s.ask("POST", q+"/messages", object{
 		"tenant": "acme", "body": "hello", "headers": object{"kind": "greeting"}, "deadline": "1h", "streams": 8, "per_tenant": 2,
 	}).want(201, "")).ID
 
-	first := s.take(q + "/messages?max=10&visibility=10ms&block=1s")[0]
+	first := s.take(q, object{"max": 10, "visibility": "10ms", "block": "1s"})[0]
 	if first.ID != id || first.Tenant != "acme" || first.Body != "hello" || first.Attempt != 1 || first.Headers["kind"] != "greeting" {
 		s.t.Errorf("read %+v, want the message %s", first, id)
 	}
-	second := s.take(q + "/messages?block=20s")[0] // nobody settled it in time
+	second := s.take(q, object{"block": "20s"})[0] // nobody settled it in time
 	if second.ID != id || second.Attempt != 2 || second.Receipt == first.Receipt {
 		s.t.Errorf("read again %+v, want the same message under another receipt", second)
 	}
@@ -75,18 +75,18 @@ func messages(s service, name string) {
 	s.ask("POST", q+"/messages", object{"tenant": "acme", "dedupe": "d"}).want(201, `{"id":"`+id+`","duplicate":true}`)
 	bytes := document.Text("\xff\x00")
 	s.ask("POST", q+"/messages", object{"tenant": bytes, "body": bytes}).want(201, "")
-	all := s.take(q + "/messages?max=10")
+	all := s.take(q, object{"max": 10})
 	if len(all) != 2 || !slices.ContainsFunc(all, func(m document.Message) bool { return m.Tenant == bytes && m.Body == bytes }) {
 		s.t.Errorf("read %+v, want two messages, one of bytes", all)
 	}
 	s.ask("POST", q+"/messages", object{"tenant": "a", "priority": 5}).refused(400, "bad_request")
 	s.ask("POST", q+"/messages", object{"tenant": "a", "per_tenant": 2}).refused(400, "bad_argument")
 	s.ask("POST", q+"/messages", object{"tenant": ""}).refused(400, "bad_argument")
-	s.ask("GET", q+"/messages?consumer=c", nil).refused(400, "bad_request")
+	s.ask("POST", q+"/receive", object{"consumer": "c"}).refused(400, "bad_request")
 	s.ask("POST", q+"/messages", object{"tenant": "a", "headers": object{"h": bytes}}).refused(400, "bad_argument")
-	s.ask("GET", q+"/messages?max=1001", nil).refused(400, "bad_request")
-	s.ask("GET", q+"/messages?block=-1s", nil).refused(400, "bad_request")
-	s.ask("GET", q+"/messages?visibility=1ms", nil).refused(400, "bad_argument")
+	s.ask("POST", q+"/receive", object{"max": 1001}).refused(400, "bad_request")
+	s.ask("POST", q+"/receive", object{"block": "-1s"}).refused(400, "bad_request")
+	s.ask("POST", q+"/receive", object{"visibility": "1ms"}).refused(400, "bad_argument")
 }
 
 func batches(s service, name string) {
@@ -118,7 +118,7 @@ const unknownID = "1700000000000000"
 func (s service) stale() string {
 	q := "/v1/queues/" + redistest.Name(s.t)
 	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
-	receipt := s.take(q + "/messages")[0].Receipt
+	receipt := s.take(q, nil)[0].Receipt
 	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}).want(200, `{"acked":1,"stale":0}`)
 	return receipt
 }
@@ -126,7 +126,7 @@ func (s service) stale() string {
 func settling(s service, name string) {
 	q := "/v1/queues/" + name
 	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
-	taken := s.take(q + "/messages?max=2")
+	taken := s.take(q, object{"max": 2})
 	good, stale := taken[0].Receipt, s.stale()
 	got := s.ask("POST", q+"/extend", object{"receipts": []string{good, stale}, "visibility": "1h"})
 	got.want(200, `{"extended":1,"stale":1,"stale_receipts":["`+stale+`"]}`)
@@ -150,7 +150,7 @@ func settling(s service, name string) {
 
 	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "c", "priority": -1}, {"tenant": "c", "priority": 4}}}).want(201, "")
 	var priorities []int
-	for _, m := range s.take(q + "/messages?max=1000") {
+	for _, m := range s.take(q, object{"max": 1000}) {
 		priorities = append(priorities, m.Priority)
 	}
 	if !slices.Equal(priorities, []int{4, 0, -1}) {
@@ -171,7 +171,7 @@ func TestNackIsOneCall(t *testing.T) {
 	q := "/v1/queues/" + redistest.Name(t)
 	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
 	receipts := []string{s.stale()}
-	for _, m := range s.take(q + "/messages?max=3") {
+	for _, m := range s.take(q, object{"max": 3}) {
 		receipts = append(receipts, m.Receipt)
 	}
 	calls = 0
@@ -191,7 +191,7 @@ func dead(s service, name string) {
 	s.ask("POST", q+"/dead/keep", object{"max": 10}).refused(404, "not_found")
 	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
 	var receipts, ids []string
-	for _, m := range s.take(q + "/messages?max=3") {
+	for _, m := range s.take(q, object{"max": 3}) {
 		receipts, ids = append(receipts, m.Receipt), append(ids, m.ID)
 	}
 	s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true, "reason": "no such article"}).want(200, `{"nacked":3,"stale":0}`)
@@ -233,7 +233,7 @@ func queues(s service, name string) {
 		s.t.Errorf("queues %v, want %s", got, name)
 	}
 	s.ask("POST", q+"/pause", nil).want(200, `{"paused":true}`)
-	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[],"paused":true}`)
+	s.ask("POST", q+"/receive", nil).want(200, `{"messages":[],"paused":true}`)
 	s.ask("POST", q+"/resume", "{}").want(200, `{"paused":false}`)
 	s.ask("POST", q+"/pause", object{"for": "1h"}).refused(400, "bad_request")
 	s.ask("POST", q+"/resize", object{"streams": 3}).want(200, `{"streams":3,"per_tenant":3,"before":{"streams":8,"per_tenant":2}}`)
@@ -289,7 +289,7 @@ func tenants(s service, name string) {
 	s.ask("POST", q+"/tenants/pause", object{"tenant": "full", "for": "1h"}).want(200, `{"tenant":"full","paused":true,"for_ms":3600000}`)
 	s.ask("POST", q+"/tenants/pause", object{"account": "acme"}).want(200, `{"account":"acme","paused":true}`)
 	s.ask("POST", q+"/tenants/pause", object{}).refused(400, "bad_argument")
-	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[]}`)
+	s.ask("POST", q+"/receive", nil).want(200, `{"messages":[]}`)
 	states := map[string]string{}
 	for _, t := range read[document.Tenants](s.ask("GET", q+"/tenants", nil).want(200, "")).Tenants {
 		states[t.String()] = t.State
@@ -298,7 +298,7 @@ func tenants(s service, name string) {
 		s.t.Errorf("states (-want +got):\n%s", diff)
 	}
 	s.ask("POST", q+"/tenants/resume", object{"account": "acme"}).want(200, `{"account":"acme","paused":false}`)
-	if got := read[document.Messages](s.ask("GET", q+"/messages", nil).want(200, "")).Messages; len(got) != 1 || got[0].Account != "acme" || got[0].Tenant != "x" {
+	if got := read[document.Messages](s.ask("POST", q+"/receive", nil).want(200, "")).Messages; len(got) != 1 || got[0].Account != "acme" || got[0].Tenant != "x" {
 		s.t.Errorf("messages %+v", got)
 	}
 	s.ask("POST", q+"/tenants/purge", object{"tenant": "full"}).want(200, `{"tenant":"full","purged":1}`)
@@ -335,7 +335,7 @@ func browsing(s service, name string) {
 	if got := browse("tenant=b").Messages; len(got) != 1 || time.Until(got[0].Deadline) < time.Minute || got[0].Priority != -4 {
 		s.t.Errorf("of b %+v, want its message with its deadline and its priority", got)
 	}
-	s.take(q + "/messages")
+	s.take(q, nil)
 	if got := browse("place=in_flight").Messages; len(got) != 1 || got[0].Consumed || got[0].Since.IsZero() || got[0].Attempts != 1 {
 		s.t.Errorf("in flight %+v, want one message that somebody read", got)
 	}

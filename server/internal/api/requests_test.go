@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 		if got := s.ask("GET", path+"/browse?tenant="+url.QueryEscape(part), nil).want(200, ""); !strings.Contains(string(got.body), `"body":"b"`) {
 			t.Errorf("nothing of the tenant %q in %s", part, got.body)
 		}
-		s.ask("GET", path+"/messages"+query, nil).refused(400, "bad_request") // which has no tenant
+		s.ask("GET", path+"/stats"+query, nil).refused(400, "bad_request") // which has no tenant
 		if got := read[document.Queues](s.ask("GET", "/v1/queues", nil).want(200, "")).Queues; !slices.Contains(got, document.Text(name)) {
 			t.Errorf("%q is not among the queues", name)
 		}
@@ -84,18 +84,23 @@ func TestMethods(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{})
 	for _, tt := range []struct{ method, path, allow string }{
-		{"PUT", "/v1/queues/a/messages", "GET, POST"},
-		{"HEAD", "/v1/queues/a/messages", "GET, POST"}, // it would take them
-		{"HEAD", "/openapi.json", "GET"},
-		{"OPTIONS", "/v1/queues", "GET"},
-		{"POST", "/v1/queues", "GET"},
-		{"PATCH", "/v1/hashes/a/b", "DELETE, GET"},
-		{"get", "/v1/queues", "GET"},
+		{"GET", "/v1/queues/a/messages", "POST"},
+		{"GET", "/v1/queues/a/receive", "POST"}, // it would take messages
+		{"HEAD", "/v1/queues/a/receive", "POST"},
+		{"OPTIONS", "/v1/queues", "GET, HEAD"},
+		{"POST", "/v1/queues", "GET, HEAD"},
+		{"PATCH", "/v1/hashes/a/b", "DELETE, GET, HEAD"},
+		{"get", "/v1/queues", "GET, HEAD"},
 	} {
 		got := s.ask(tt.method, tt.path, nil)
 		got.refused(405, "method_not_allowed")
 		if allow := got.header.Get("Allow"); allow != tt.allow {
 			t.Errorf("%s %s: allowed are %q, want %q", tt.method, tt.path, allow, tt.allow)
+		}
+	}
+	for _, path := range []string{"/v1/queues", "/openapi.json"} {
+		if got := s.ask("HEAD", path, nil); got.status != 200 {
+			t.Errorf("%s: %d, want 200", got.what, got.status)
 		}
 	}
 }
@@ -169,7 +174,7 @@ func TestStrictRequests(t *testing.T) {
 		"an unknown parameter":  {"/messages?max=1", func(*http.Request) {}, 400, "bad_request"},
 		"a query of no form":    {"/messages?a=%zz", func(*http.Request) {}, 400, "bad_request"},
 		"a parameter twice":     {"/messages?a=1&a=2", func(*http.Request) {}, 400, "bad_request"},
-		"a GET with a body":     {"/messages", func(r *http.Request) { r.Method = "GET" }, 400, "bad_request"},
+		"a GET with a body":     {"/stats", func(r *http.Request) { r.Method = "GET" }, 400, "bad_request"},
 		"a client that is gone": {"/messages", func(r *http.Request) { r.Body = io.NopCloser(brokenReader{}) }, 400, "bad_request"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +188,7 @@ func TestStrictRequests(t *testing.T) {
 	} {
 		s.ask("POST", q+"/messages", fine, header("Content-Type", "Application/JSON; charset=UTF-8"), header("Accept", "text/html")).want(201, "")
 	}
-	if got := s.take(q + "/messages?max=10"); !slices.ContainsFunc(got, func(m document.Message) bool { return m.Body == "\U0001f600 \\ud800 \x00" }) {
+	if got := s.take(q, object{"max": 10}); !slices.ContainsFunc(got, func(m document.Message) bool { return m.Body == "\U0001f600 \\ud800 \x00" }) {
 		t.Errorf("read %+v, want the text with its pair", got)
 	}
 }

@@ -42,7 +42,7 @@ func schedules(s service, name string) {
 		s.t.Errorf("%d ticks of a paused schedule, want 10", len(got))
 	}
 	ran := read[document.RanSchedule](s.ask("POST", one+"/run", nil).want(201, "")).ID
-	if m := s.take("/v1/queues/" + name + "/messages")[0]; m.ID != ran || m.Tenant != "acme" || m.Body != "\xff\x00" {
+	if m := s.take("/v1/queues/"+name, nil)[0]; m.ID != ran || m.Tenant != "acme" || m.Body != "\xff\x00" {
 		s.t.Errorf("read %+v, want the message of the run", m)
 	}
 	if got := read[document.Schedule](s.ask("POST", one+"/resume", nil).want(200, "")); got.Paused || got.Next == nil {

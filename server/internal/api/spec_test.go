@@ -90,7 +90,7 @@ func (s *spec) check(a answer, r *http.Request, sent []byte) {
 		}
 		return
 	}
-	method := strings.ToLower(r.Method)
+	method := strings.ToLower(strings.Replace(r.Method, http.MethodHead, http.MethodGet, 1))
 	s.mu.Lock()
 	s.seen[r.Method+" "+path] = true
 	s.mu.Unlock()
@@ -112,6 +112,10 @@ func (s *spec) check(a answer, r *http.Request, sent []byte) {
 
 // operation returns what describes a request, and its path there.
 func (s *spec) operation(r *http.Request) (op map[string]any, path string) {
+	if r.Method == http.MethodHead {
+		r = r.Clone(r.Context())
+		r.Method = http.MethodGet
+	}
 	for _, p := range s.paths {
 		if p.pattern.MatchString(r.URL.EscapedPath()) && r.Method == strings.ToUpper(r.Method) {
 			op, _ := s.at("paths", p.path, strings.ToLower(r.Method)).(map[string]any)

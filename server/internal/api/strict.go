@@ -39,9 +39,7 @@ func (a *API) checkBody(body []byte, schema *huma.Schema) error {
 	wrong, ok := errors.AsType[*placeError](err)
 	switch {
 	case ok:
-		p := problemOf(errRequest.Errorf("body%s", wrong))
-		p.Errors = []fieldError{{brief("body" + wrong.place), wrong.what}}
-		return p
+		return invalid("body"+wrong.place, wrong.what)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errRequest.Errorf("the body is empty or not complete")
 	case err != nil:
@@ -51,6 +49,13 @@ func (a *API) checkBody(body []byte, schema *huma.Schema) error {
 		return errRequest.Errorf("there is data after the JSON document")
 	}
 	return nil
+}
+
+// invalid returns the problem of a request that is invalid at one place.
+func invalid(place, what string) *problem {
+	p := problemOf(errRequest.Errorf("%s: %s", place, what))
+	p.Errors = []fieldError{{brief(place), what}}
+	return p
 }
 
 // placeError is an error at a place of a document.

@@ -109,7 +109,7 @@ func TestRedisIsAway(t *testing.T) {
 		for _, ask := range []func() answer{
 			func() answer { return s.ask("POST", q+"/messages", object{"tenant": "a"}) },
 			func() answer { return s.ask("POST", q+"/messages", object{"tenant": "a"}, key(redistest.Name(t))) },
-			func() answer { return s.ask("GET", q+"/messages?block=1s", nil) },
+			func() answer { return s.ask("POST", q+"/receive", object{"block": "1s"}) },
 			func() answer { return s.ask("GET", "/v1/queues", nil) },
 			func() answer { return s.ask("GET", "/v1/icks/i/stats", nil) },
 			func() answer {
@@ -152,12 +152,13 @@ func TestClientGoes(t *testing.T) {
 	s := serve(t, api.Config{})
 	base, q := s.listen(), "/v1/queues/"+redistest.Name(t)
 	id := read[document.Written](s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")).ID
-	first := s.take(q + "/messages")[0]
+	first := s.take(q, nil)[0]
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+q+"/messages?block=1m&visibility=1h", nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+q+"/receive", strings.NewReader(`{"block":"1m","visibility":"1h"}`))
 		if err == nil {
+			r.Header.Set("Content-Type", "application/json")
 			var response *http.Response
 			if response, err = http.DefaultClient.Do(r); err == nil {
 				response.Body.Close()
@@ -171,7 +172,7 @@ func TestClientGoes(t *testing.T) {
 		t.Fatalf("the client that goes: %v", err)
 	}
 	s.ask("POST", q+"/nack", object{"receipts": []string{first.Receipt}}).want(200, `{"nacked":1,"stale":0}`)
-	again := s.take(q + "/messages?block=30s")[0]
+	again := s.take(q, object{"block": "30s"})[0]
 	if again.ID != id || again.Attempt != 2 {
 		t.Errorf("read %+v, want %s for the second time", again, id)
 	}
@@ -186,7 +187,7 @@ func TestDrain(t *testing.T) {
 	s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h"}).want(200, "")
 	<-waiting
 	answers := make(chan answer)
-	go func() { answers <- s.ask("GET", "/v1/queues/"+name+"/messages?block=1m", nil) }()
+	go func() { answers <- s.ask("POST", "/v1/queues/"+name+"/receive", object{"block": "1m"}) }()
 	go func() { answers <- s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h", "wait": "1m"}) }()
 	for range 2 {
 		<-waiting
@@ -194,27 +195,48 @@ func TestDrain(t *testing.T) {
 	begun := time.Now()
 	s.api.Drain()
 	for range 2 {
-		if got := <-answers; strings.HasPrefix(got.what, "GET") {
+		if got := <-answers; strings.Contains(got.what, "/receive") {
 			got.want(200, `{"messages":[]}`)
 		} else {
 			got.refused(503, "unavailable")
 		}
 	}
-	s.ask("GET", "/v1/queues/"+name+"/messages?block=1m", nil).want(200, `{"messages":[]}`)
+	s.ask("POST", "/v1/queues/"+name+"/receive", object{"block": "1m"}).want(200, `{"messages":[]}`)
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("draining took %s", took)
 	}
 	s.ask("POST", "/v1/queues/"+name+"/messages", object{"tenant": "a"}).want(201, "")
 }
 
-// TestBlockIsBounded: who asks to wait for an hour waits for as long as may be.
-func TestBlockIsBounded(t *testing.T) {
+// TestLongestWait: a request may wait as long as the description says, and no longer.
+func TestLongestWait(t *testing.T) {
 	t.Parallel()
-	s := serve(t, api.Config{MaxBlock: 3 * time.Second, Timeout: 2 * time.Second}) // which counts besides
+	s := serve(t, api.Config{MaxBlock: 1500 * time.Millisecond, Timeout: time.Second}) // the wait is not part of Timeout
+	name := redistest.Name(t)
+	lease := "/v1/leases/" + name + "/acquire"
+	s.ask("POST", lease, object{"ttl": "1h"}).want(200, "")
+	for _, tt := range []struct {
+		path, field string
+		body        object
+	}{
+		{"/v1/queues/" + name + "/receive", "block", object{}},
+		{lease, "wait", object{"ttl": "1h"}},
+	} {
+		tt.body[tt.field] = "1501ms"
+		p := s.ask("POST", tt.path, tt.body).refused(400, "bad_request")
+		if len(p.Errors) != 1 || p.Errors[0].Location != "body."+tt.field || p.Errors[0].Message != "expected at most 1.5s" {
+			t.Errorf("%s: errors %+v", tt.path, p.Errors)
+		}
+	}
+	for schema, field := range map[string]string{"ReceiveRequest": "block", "AcquireRequest": "wait"} {
+		if got := s.spec.at("components", "schemas", schema, "properties", field, "x-maximum"); got != "1.5s" {
+			t.Errorf("%s.%s: the description says at most %v, want 1.5s", schema, field, got)
+		}
+	}
 	begun := time.Now()
-	s.ask("GET", "/v1/queues/"+redistest.Name(t)+"/messages?block=1h", nil).want(200, `{"messages":[]}`)
-	if took := time.Since(begun); took < 3*time.Second || took > 20*time.Second {
-		t.Errorf("waited for %s, want 3 s", took)
+	s.ask("POST", "/v1/queues/"+name+"/receive", object{"block": "1.5s"}).want(200, `{"messages":[]}`)
+	if took := time.Since(begun); took < 1500*time.Millisecond {
+		t.Errorf("waited for %s, want 1.5 s", took)
 	}
 }
 

@@ -53,6 +53,10 @@ type Config struct {
 	// Actions lets people change things. Defaults to false: pages are read-only.
 	Actions bool
 
+	// Document is the OpenAPI document of the HTTP API, which a page shows. Defaults to
+	// none.
+	Document []byte
+
 	// Principal returns the client of a request from its context, for the log of
 	// actions. Defaults to unknown.
 	Principal func(ctx context.Context) string
@@ -68,6 +72,7 @@ type Dashboard struct {
 	pages     *http.ServeMux
 	templates map[string]*sheet
 	assets    *assets
+	reference *referencePage
 	doctor    lastReport
 	memo      memo
 	cross     http.CrossOriginProtection
@@ -99,6 +104,9 @@ func New(cfg Config) (*Dashboard, error) {
 		return nil, err
 	}
 	if d.templates, err = d.readTemplates(); err != nil {
+		return nil, err
+	}
+	if d.reference, err = newReference(cfg.Document); err != nil {
 		return nil, err
 	}
 	d.pages = d.routes()
@@ -179,6 +187,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/fleet", "fleet", "Fleet", d.fleet},
 		{"/counters", "counters", "Counters", d.counters},
 		{"/doctor", "doctor", "Doctor", d.examination},
+		{"/docs", "reference", "HTTP API", d.describeAPI},
 	} {
 		mux.HandleFunc("GET "+p.path, d.show(p))
 		mux.HandleFunc("GET /live"+p.path, d.stream(p))

@@ -1,0 +1,19 @@
+// Compare measures Millrace's queue beside the queues that a team might use instead:
+// asynq, BullMQ, River, and a Redis stream by hand.
+//
+//	go run . [-only NAME] [-rounds 3] [-quick] [-json] [-write]
+//
+// Every system gets the same messages from a writer process and hands them to the same
+// handler in worker processes. Writer and handler note each message in a file, with one
+// system call per message, so that all systems are counted alike and nothing is lost when a
+// process is killed. Servers are started for one measurement each: redis-server with an
+// append-only file that is synced every second, PostgreSQL with its defaults.
+//
+// -only takes a part of the name of a system or of a measurement; several are separated by
+// commas. -quick takes a tenth of the messages and one round. -json prints the figures.
+// -write keeps them in results.json, beside those that were not measured this time, and
+// writes docs/COMPARED.md and its two charts from that file.
+//
+// BullMQ needs node and npm, River needs PostgreSQL. A system that cannot be measured is
+// named in the table, with the reason.
+package main

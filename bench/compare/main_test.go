@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(asChild); text != "" {
+		if err := child(text); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
+	redistest.Main(m)
+}
+
+// TestSystemsAreMeasured keeps the systems that need neither node nor PostgreSQL from rotting.
+func TestSystemsAreMeasured(t *testing.T) {
+	t.Parallel()
+	redistest.Binary(t)
+	r := newResults()
+	o := options{only: []string{"millrace", "stream", "asynq", "throughput"}, rounds: 1, scale: 0.01, progress: io.Discard}
+	if err := measureAll(t.Context(), o, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"millrace", "stream", "asynq"} {
+		f := r.Figures["throughput"][name]
+		for _, figure := range []string{"write_per_s", "drain_per_s", "both_per_s"} {
+			if f[figure] <= 0 {
+				t.Errorf("%s: %s is %v, want more than 0", name, figure, f[figure])
+			}
+		}
+		if f["doubled"] != 0 {
+			t.Errorf("%s: %v messages were handled twice, and nothing crashed", name, f["doubled"])
+		}
+	}
+}
+
+// TestKilledWorkerLosesNothing runs a measurement with a real SIGKILL.
+func TestKilledWorkerLosesNothing(t *testing.T) {
+	t.Parallel()
+	redistest.Binary(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	base := job{Concurrency: 10, Tenants: 10, VisibilityMs: 1000}
+	s, err := open(ctx, millracePeer, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	f, err := kill(ctx, s, 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f["lost"] != 0 || f["recovered_s"] <= 0 {
+		t.Errorf("after a SIGKILL: %v, want nothing lost and some time", f)
+	}
+}
+
+func TestTallyCountsMessagesAndRepeats(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	var notes []byte
+	for _, r := range []record{
+		{Number: 6, At: at(0), End: at(1)}, // before the first that counts
+		{Number: 7, At: at(2)},
+		{Number: 8, At: at(1), End: at(2)},
+		{Number: 8, At: at(4), End: at(5)},
+		{Number: 9, At: at(3), End: at(4)},
+	} {
+		notes = r.append(notes)
+	}
+	path := filepath.Join(t.TempDir(), "records")
+	if err := os.WriteFile(path, append(notes, 1, 2, 3), 0o600); err != nil { // the last was cut off by a kill
+		t.Fatal(err)
+	}
+	got, err := tallyOf(path, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.first) != 3 || len(got.times) != 2 || got.doubled() != 1 {
+		t.Errorf("%d began, %d ended, %d doubled; want 3, 2, 1", len(got.first), len(got.times), got.doubled())
+	}
+	if took := got.end.Sub(earliest(got.first)).Round(time.Second); took != 4*time.Second {
+		t.Errorf("from the first begin to the last end: %v, want 4 s", took)
+	}
+	if n, err := count(path); n != 5 || err != nil {
+		t.Errorf("%d records (%v), want 5", n, err)
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sorted []float64
+		share  float64
+		want   float64
+	}{
+		{nil, 0.5, 0},
+		{[]float64{3}, 0.99, 3},
+		{[]float64{1, 2, 3, 4}, 0.5, 2},
+		{[]float64{1, 2, 3, 4}, 0.99, 4},
+	} {
+		if got := percentile(c.sorted, c.share); got != c.want {
+			t.Errorf("percentile %v of %v: %v, want %v", c.share, c.sorted, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/dial"
+	"github.com/millrace/millrace/fairqueue"
+)
+
+var millracePeer = &peer{
+	Name: "millrace", Title: "Millrace", Version: "this tree", batches: true, missing: always,
+	Settings: []setting{
+		{"`Config` and `ConsumeConfig` at their defaults, but for `Concurrency`", "they need no tuning"},
+		{"`Visibility` of 5 s in the crashes", "a killed worker's messages come again after it; handlers are short"},
+	},
+	connect: func(ctx context.Context, j *job) (system, error) {
+		client, err := dial.Redis(ctx, j.URL)
+		if err != nil {
+			return nil, err
+		}
+		queue, err := fairqueue.New(client, "compared", fairqueue.Config{})
+		if err != nil {
+			client.Close()
+			return nil, err
+		}
+		return &millraceSystem{client: client, queue: queue, job: j}, nil
+	},
+}
+
+type millraceSystem struct {
+	client rueidis.Client
+	queue  *fairqueue.Queue
+	job    *job
+}
+
+func (s *millraceSystem) write(ctx context.Context, messages []message) error {
+	drafts := make([]fairqueue.Draft, len(messages))
+	for i, m := range messages {
+		drafts[i] = fairqueue.Draft{Tenant: tenantName(m.tenant), Body: []byte(m.body)}
+	}
+	if len(drafts) == 1 {
+		_, err := s.queue.Write(ctx, drafts[0])
+		return err
+	}
+	_, err := s.queue.WriteBatch(ctx, drafts...)
+	return err
+}
+
+func (s *millraceSystem) work(ctx context.Context, handle func(body string)) error {
+	cfg := fairqueue.ConsumeConfig{Concurrency: s.job.Concurrency, Visibility: time.Duration(s.job.VisibilityMs) * time.Millisecond}
+	return s.queue.Consume(ctx, cfg, func(_ context.Context, m fairqueue.Message) error {
+		handle(string(m.Body))
+		return nil
+	})
+}
+
+func (s *millraceSystem) close() { s.client.Close() }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// options are the flags of the command.
+type options struct {
+	only     []string // parts of names
+	rounds   int
+	scale    float64
+	progress io.Writer
+}
+
+// row is one system as it is measured: as it comes, or with a queue for each tenant.
+type row struct {
+	peer   *peer
+	queues bool
+}
+
+// Name is the row's name in results.json.
+func (r row) Name() string {
+	if r.queues {
+		return r.peer.Name + "-queues"
+	}
+	return r.peer.Name
+}
+
+// wants reports whether a name was chosen. A list may name systems, measurements, or both.
+func (o *options) wants(name string, all []string) bool {
+	var mine []string
+	for _, part := range o.only {
+		if slices.ContainsFunc(all, func(a string) bool { return strings.Contains(a, part) }) {
+			mine = append(mine, part)
+		}
+	}
+	return len(mine) == 0 || slices.ContainsFunc(mine, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// measureAll measures what was chosen, and adds it to the results.
+func measureAll(ctx context.Context, o options, into *results) error {
+	var systems, names []string
+	for _, p := range peers() {
+		systems = append(systems, p.Name)
+	}
+	for _, m := range measures {
+		names = append(names, m.Name)
+	}
+	for _, part := range o.only {
+		if !slices.ContainsFunc(slices.Concat(systems, names), func(name string) bool { return strings.Contains(name, part) }) {
+			return fmt.Errorf("-only %s: no such name, choose from %s", part, strings.Join(slices.Concat(systems, names), ", "))
+		}
+	}
+	for _, m := range measures {
+		if !o.wants(m.Name, names) {
+			continue
+		}
+		var rows []row
+		for _, p := range peers() {
+			if !o.wants(p.Name, systems) {
+				continue
+			}
+			if into.Missing[p.Name] = p.missing(); into.Missing[p.Name] != "" {
+				continue
+			}
+			delete(into.Missing, p.Name)
+			rows = append(rows, row{peer: p})
+			if m.queues && p.queues {
+				rows = append(rows, row{peer: p, queues: true})
+			}
+		}
+		if err := m.measure(ctx, o, rows, into); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure runs one measurement of all rows. Rounds alternate between rows, so that a busy minute of
+// the machine meets all of them.
+func (m *measure) measure(ctx context.Context, o options, rows []row, into *results) error {
+	rounds := o.rounds
+	if m.once {
+		rounds = 1
+	}
+	seen := map[string][]figures{}
+	var mu sync.Mutex
+	var failed error
+	one := func(r row, round int) {
+		fmt.Fprintf(o.progress, "%s: %s, round %d of %d\n", m.Name, r.Name(), round+1, rounds)
+		f, err := m.round(ctx, r, o.scale)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s, %s: %w", m.Name, r.Name(), err))
+			return
+		}
+		fmt.Fprintf(o.progress, "%s: %s: %v\n", m.Name, r.Name(), f)
+		seen[r.Name()] = append(seen[r.Name()], f)
+	}
+	for round := range rounds {
+		var wg sync.WaitGroup
+		for _, r := range rows {
+			if m.together {
+				wg.Go(func() { one(r, round) })
+			} else {
+				one(r, round)
+			}
+		}
+		wg.Wait()
+		if ctx.Err() != nil {
+			return errors.Join(failed, context.Cause(ctx))
+		}
+	}
+	for name, all := range seen {
+		into.set(m.Name, name, median(all))
+	}
+	return failed
+}
+
+// limit is the longest that one round of one row may take.
+const limit = 4 * time.Minute
+
+// round is one round of one row.
+func (m *measure) round(ctx context.Context, r row, scale float64) (f figures, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	base := m.base
+	base.TenantQueues = r.queues
+	s, err := open(ctx, r.peer, base)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return m.run(ctx, s, scale)
+}
+
+// median returns the median of each figure.
+func median(all []figures) figures {
+	m := figures{}
+	for name := range all[0] {
+		var values []float64
+		for _, f := range all {
+			values = append(values, f[name])
+		}
+		slices.Sort(values)
+		m[name] = values[len(values)/2]
+	}
+	return m
+}
+
+func removeInstalled() error { return os.RemoveAll(installBullMQ().folder) }

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace/millrace/dial"
+)
+
+// size returns the bytes of the server's data: Redis's memory without buffers of clients, or
+// the disk of River's table and its indexes.
+func (s *site) size(ctx context.Context) (bytes float64, err error) {
+	if s.pg != nil {
+		conn, err := pgx.Connect(ctx, s.base.URL)
+		if err != nil {
+			return 0, err
+		}
+		defer conn.Close(ctx)
+		var n int64
+		err = conn.QueryRow(ctx, "SELECT pg_total_relation_size('river_job')").Scan(&n)
+		return float64(n), err
+	}
+	client, err := dial.Redis(ctx, s.base.URL)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	text, err := client.Do(ctx, client.B().Info().Section("memory").Build()).ToString()
+	if err != nil {
+		return 0, err
+	}
+	values := map[string]float64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		values[name], _ = strconv.ParseFloat(value, 64) // what is no number is not used
+	}
+	return values["used_memory"] - values["mem_clients_normal"] - values["mem_aof_buffer"], nil
+}

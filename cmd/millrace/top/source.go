@@ -1,0 +1,82 @@
+package top
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/survey"
+)
+
+// actTimeout is how long an action may take.
+const actTimeout = 10 * time.Second
+
+// source is where numbers come from and actions go to.
+type source interface {
+	// look reads all structures. If fresh, it lists new names, too.
+	look(fresh bool) *survey.View
+
+	// act does what was asked for.
+	act(a action) error
+}
+
+// action pauses or resumes a queue, or a tenant or an account of it.
+type action struct {
+	queue  string
+	of     fairqueue.Owner // zero for the queue as a whole
+	resume bool
+}
+
+// target names what the action is about.
+func (a action) target() string {
+	if a.of == (fairqueue.Owner{}) {
+		return "queue " + name(a.queue)
+	}
+	return document.OfOwner(a.of).String() + " of queue " + name(a.queue)
+}
+
+// done says that it happened.
+func (a action) done() string {
+	if a.resume {
+		return a.target() + " goes on"
+	}
+	return a.target() + " is paused"
+}
+
+// redisSource is the source of a Redis or a fleet.
+type redisSource struct {
+	ctx    context.Context //nolint:containedctx // commands of the terminal library have none
+	client rueidis.Client
+	survey *survey.Survey
+}
+
+func (r *redisSource) look(fresh bool) *survey.View {
+	read := r.survey.Poll
+	if fresh {
+		read = r.survey.Refresh
+	}
+	v, _ := read(r.ctx) // the View has the error
+	return v
+}
+
+func (r *redisSource) act(a action) error {
+	ctx, cancel := context.WithTimeout(r.ctx, actTimeout)
+	defer cancel()
+	q, err := fairqueue.New(r.client, a.queue, fairqueue.Config{})
+	if err != nil {
+		return err
+	}
+	whole := a.of == (fairqueue.Owner{})
+	switch {
+	case whole && a.resume:
+		return q.Resume(ctx)
+	case whole:
+		return q.Pause(ctx)
+	case a.resume:
+		return q.ResumeTenant(ctx, a.of)
+	}
+	return q.PauseTenant(ctx, a.of, 0)
+}

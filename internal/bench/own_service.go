@@ -1,0 +1,195 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/must"
+	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/server"
+)
+
+// httpConnections is how many connections clients of the service have.
+const httpConnections = 32
+
+func serviceFigures() []Figure {
+	return []Figure{
+		{What: "service write, receive, ack one by one, 32 connections", Unit: "messages/s", Sides: []Side{
+			{Name: "millrace serve", Measure: served(service)},
+			{Name: "bare handler", Goal: AtLeast(0.5), Measure: served(bareHandler)},
+		}},
+	}
+}
+
+// paths are where a program writes, receives and acknowledges.
+const (
+	writePath   = "/v1/queues/bench/messages"
+	receivePath = "/v1/queues/bench/receive"
+	ackPath     = "/v1/queues/bench/ack"
+)
+
+// served has clients of what start serves write, receive and acknowledge messages, and
+// returns messages a second. The server is its own, because the service does its upkeep.
+func served(start func(ctx context.Context, b *B, listener net.Listener)) Measure {
+	return func(ctx context.Context, b *B) float64 {
+		b.moveTo(b.start(ctx, redisproc.Config{}))
+		listener := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
+		start(ctx, b, listener)
+		var programs [httpConnections]*program
+		for i := range programs {
+			conn := must.Get((&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String()))
+			b.Cleanup(func(context.Context) error { return conn.Close() })
+			programs[i] = &program{conn: conn, answers: bufio.NewReader(conn)}
+		}
+		var turn atomic.Int64
+		return b.rate(ctx, httpConnections, func(_ context.Context, i int) error {
+			return programs[i].cycle(tenant(int(turn.Add(1))))
+		})
+	}
+}
+
+// program is a client of the service with one connection. It is no http.Client, which
+// takes as much CPU as a server, so that the difference between the sides would be half as
+// large.
+type program struct {
+	conn    net.Conn
+	answers *bufio.Reader
+}
+
+type draftDocument struct {
+	Tenant string `json:"tenant"`
+	Body   string `json:"body"`
+}
+
+type receiveDocument struct {
+	Max int `json:"max"`
+}
+
+type receivedDocument struct {
+	Messages []receivedMessage `json:"messages"`
+}
+
+type receivedMessage struct {
+	ID      string `json:"id"`
+	Receipt string `json:"receipt"`
+	Tenant  string `json:"tenant"`
+	Body    string `json:"body"`
+}
+
+type receiptsDocument struct {
+	Receipts []string `json:"receipts"`
+}
+
+var body = string(bytes.Repeat([]byte("x"), BodySize))
+
+// cycle writes a message, receives one and acknowledges it.
+func (p *program) cycle(tenant string) error {
+	if err := p.post(writePath, draftDocument{tenant, body}, nil); err != nil {
+		return err
+	}
+	var got receivedDocument
+	if err := p.post(receivePath, receiveDocument{1}, &got); err != nil {
+		return err
+	}
+	if len(got.Messages) != 1 {
+		return fmt.Errorf("%d messages were received, want one", len(got.Messages))
+	}
+	return p.post(ackPath, receiptsDocument{[]string{got.Messages[0].Receipt}}, nil)
+}
+
+func (p *program) post(path string, document, into any) error {
+	sent, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(sent), sent)
+	if _, err := p.conn.Write(request); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(p.answers, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	got, err := io.ReadAll(response.Body)
+	switch {
+	case err != nil:
+		return err
+	case response.StatusCode >= http.StatusBadRequest:
+		return fmt.Errorf("POST %s: %s %.200s", path, response.Status, got)
+	case into == nil:
+		return nil
+	}
+	return json.Unmarshal(got, into)
+}
+
+// service serves as millrace serve does.
+func service(ctx context.Context, b *B, listener net.Listener) {
+	s := must.Get(server.New(server.Config{Client: b.Client, Hosts: []string{"127.0.0.1"}, Logger: slog.New(slog.DiscardHandler)}))
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	b.Cleanup(func(context.Context) error { stop(); return <-ended })
+}
+
+// bareHandler serves what a program without the service would write for itself: the same
+// calls of the library behind JSON of known fields, which it does not check.
+func bareHandler(_ context.Context, b *B, listener net.Listener) {
+	q := must.Get(fairqueue.New(b.Client, "bench", fairqueue.Config{}))
+	mux := http.NewServeMux()
+	handle(mux, "POST "+writePath, func(ctx context.Context, in draftDocument) (any, error) {
+		id, err := q.Write(ctx, fairqueue.Draft{Tenant: in.Tenant, Body: []byte(in.Body)})
+		return map[string]string{"id": id}, err
+	})
+	handle(mux, "POST "+receivePath, func(ctx context.Context, in receiveDocument) (any, error) {
+		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: in.Max})
+		var doc receivedDocument
+		for _, m := range messages {
+			doc.Messages = append(doc.Messages, receivedMessage{m.ID, m.Receipt, m.Tenant, string(m.Body)})
+		}
+		return doc, err
+	})
+	handle(mux, "POST "+ackPath, func(ctx context.Context, in receiptsDocument) (any, error) {
+		n, err := q.Ack(ctx, in.Receipts...)
+		return map[string]int{"acked": n}, err
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(listener) }()
+	b.Cleanup(func(context.Context) error {
+		err := s.Close()
+		if failed := <-ended; !errors.Is(failed, http.ErrServerClosed) {
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+}
+
+// handle answers requests with what do returns, as JSON.
+func handle[I any](mux *http.ServeMux, pattern string, do func(context.Context, I) (any, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var in I
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		out, err := do(r.Context(), in)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out) // the client may have gone
+	})
+}
