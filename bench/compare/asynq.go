@@ -15,7 +15,7 @@ var asynqPeer = &peer{
 		{"a pool with a connection for each goroutine", "none waits for one"},
 		{"a queue per tenant: `Queues` lists all of them with equal weights", "that is its means for fairness; tenants must be known when the server starts"},
 		{"no batches", "`Client` has no call for them"},
-		{"30 s of lease and a look each minute in the crashes", "neither can be set"},
+		{"`RetryDelayFunc` of 1 ms and `DelayedTaskCheckInterval` of 1 s", "what comes back from a killed worker is a retry, whose backoff would delay it further; its lease of 30 s and the look for lost ones each minute cannot be set"},
 	},
 	connect: func(_ context.Context, j *job) (system, error) {
 		opt, err := redis.ParseURL(j.URL)
@@ -62,7 +62,9 @@ func (s *asynqSystem) work(ctx context.Context, handle func(body string)) error 
 		}
 	}
 	server := asynq.NewServerFromRedisClient(s.redis, asynq.Config{
-		Concurrency: s.job.Concurrency, Queues: queues, TaskCheckInterval: 10 * time.Millisecond, LogLevel: asynq.FatalLevel,
+		Concurrency: s.job.Concurrency, Queues: queues, TaskCheckInterval: 10 * time.Millisecond,
+		RetryDelayFunc:           func(int, error, *asynq.Task) time.Duration { return time.Millisecond },
+		DelayedTaskCheckInterval: time.Second, LogLevel: asynq.FatalLevel,
 	})
 	if err := server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
 		handle(string(t.Payload()))

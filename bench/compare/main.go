@@ -35,7 +35,7 @@ const (
 
 func run(ctx context.Context) (err error) {
 	only := flag.String("only", "", "measure only systems and measurements with one of these in their names, separated by commas")
-	rounds := flag.Int("rounds", 3, "rounds of each measurement; figures are medians")
+	rounds := flag.Int("rounds", 3, "rounds of each measurement, of which the figures are medians; with 0, -write writes what was kept")
 	quick := flag.Bool("quick", false, "a tenth of the messages, and one round")
 	asJSON := flag.Bool("json", false, "print the figures as JSON")
 	write := flag.Bool("write", false, "keep the figures in results.json, and write docs/COMPARED.md and its charts")
@@ -47,8 +47,11 @@ func run(ctx context.Context) (err error) {
 	if *quick {
 		o.rounds, o.scale = 1, 0.1
 	}
-	if o.rounds < 1 {
-		return errors.New("-rounds must be positive")
+	if o.rounds < 0 || o.rounds == 0 && !*write {
+		return errors.New("-rounds must be positive, or 0 with -write")
+	}
+	if *quick && *write {
+		return errors.New("-write keeps figures of whole measurements: leave out -quick")
 	}
 	r := newResults()
 	if *write {
@@ -59,19 +62,31 @@ func run(ctx context.Context) (err error) {
 			r = newResults()
 		}
 	}
-	r.Machine = describeMachine()
-	defer func() { err = errors.Join(err, removeInstalled()) }()
 	// What was measured is shown, also if something else failed.
-	failed := measureAll(ctx, o, r)
-	switch text, err := r.text(); {
-	case err != nil:
-		return errors.Join(failed, err)
+	var failed error
+	if *write {
+		o.keep = (*results).keep
+	}
+	if o.rounds > 0 {
+		defer func() { err = errors.Join(err, removeInstalled()) }()
+		r.Machine = describeMachine()
+		failed = measureAll(ctx, o, r)
+	}
+	switch {
 	case *write:
-		failed = errors.Join(failed, os.WriteFile(kept, text, 0o600), r.writePage(page))
+		return errors.Join(failed, r.keep(), r.writePage(page))
 	case *asJSON:
+		text, err := r.text()
 		fmt.Printf("%s", text)
+		return errors.Join(failed, err)
 	default:
 		fmt.Print(r.tables())
+		return failed
 	}
-	return failed
+}
+
+// keep stores the figures for the next run with -write.
+func (r *results) keep() error {
+	text, err := r.text()
+	return errors.Join(err, os.WriteFile(kept, text, 0o600))
 }

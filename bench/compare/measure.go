@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -18,7 +19,7 @@ type measure struct {
 	// queues: systems are also measured with a queue for each tenant.
 	queues bool
 
-	// together: systems are measured at the same time, because they wait most of it.
+	// together: all systems and rounds are measured at the same time, because they wait most of it.
 	together bool
 
 	// once: another round would give the same figures.
@@ -40,7 +41,7 @@ var measures = []measure{
 	{Name: "flood", queues: true, base: job{Concurrency: 20, Tenants: quietTenants + 1}, run: flood},
 	{Name: "slow", queues: true, base: job{Concurrency: 20, Tenants: quietTenants + 1}, run: slow},
 	{Name: "kill", together: true, base: job{Concurrency: 10, Tenants: 100, VisibilityMs: 5000}, run: kill},
-	{Name: "restart", together: true, base: job{Concurrency: 20, Tenants: 100, VisibilityMs: 5000}, run: restart},
+	{Name: "restart", base: job{Concurrency: 20, Tenants: 100, VisibilityMs: 5000}, run: restart},
 	{Name: "memory", once: true, base: job{Tenants: 100}, run: memory},
 }
 
@@ -160,15 +161,18 @@ func (s *site) waits(from int) (figures, error) {
 		return nil, err
 	}
 	began, _, err := s.writes(from)
-	if err != nil {
-		return nil, err
-	}
 	var waits []float64
 	for number, at := range began {
-		waits = append(waits, float64(t.first[number].Sub(at))/float64(time.Millisecond))
+		waits = append(waits, milliseconds(t.first[number].Sub(at)))
 	}
+	return quantiles(waits), err
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func quantiles(waits []float64) figures {
 	slices.Sort(waits)
-	return figures{"p50_ms": percentile(waits, 0.50), "p99_ms": percentile(waits, 0.99)}, nil
+	return figures{"p50_ms": percentile(waits, 0.50), "p99_ms": percentile(waits, 0.99)}
 }
 
 // percentile returns the smallest value that so large a share of sorted values does not exceed.
@@ -179,41 +183,49 @@ func percentile(sorted []float64, share float64) float64 {
 	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
 }
 
-// flood has quiet tenants write beside the backlog of a tenant that floods.
+// flood has one tenant write a backlog while others write a little.
 func flood(ctx context.Context, s *site, scale float64) (figures, error) {
-	n := scaled(20_000, scale)
-	l := s.quickly(0, n)
+	l := s.quickly(0, scaled(20_000, scale))
 	l.HandlerMs = 5
 	return beside(ctx, s, l, scale)
 }
 
-// slow has quiet tenants write beside the backlog of a tenant whose handlers take long.
+// slow has one tenant with slow handlers write a backlog while others write a little.
 func slow(ctx context.Context, s *site, scale float64) (figures, error) {
 	l := s.quickly(0, scaled(200, scale))
 	l.HandlerMs = 500
 	return beside(ctx, s, l, scale)
 }
 
-// beside measures how long quiet tenants wait beside another tenant.
+// beside measures how long quiet tenants wait, from the first write of another tenant on. The quiet
+// ones are at work before.
 func beside(ctx context.Context, s *site, other load, scale float64) (figures, error) {
 	other.Tenant, other.Tenants = quietTenants, 1
-	if err := s.write(ctx, other); err != nil {
-		return nil, err
+	quiet := load{
+		First: other.Count, Count: scaled(4*quietTenants, scale), Tenants: quietTenants, Batch: 1, Writers: 32,
+		OverMs: max(1000, int(4000*scale)), HandlerMs: 5,
 	}
 	if _, err := s.work(ctx); err != nil {
 		return nil, err
 	}
-	quiet := load{
-		First: other.Count, Count: scaled(3*quietTenants, scale), Tenants: quietTenants, Batch: 1, Writers: 32,
-		OverMs: max(500, int(3000*scale)), HandlerMs: 5,
+	var failed error
+	var writers sync.WaitGroup
+	writers.Go(func() { failed = s.write(ctx, quiet) })
+	err := await(ctx, pollEvery, "the quiet tenants write", func() (bool, error) {
+		n, err := count(s.written())
+		return n >= quiet.Count/4, err
+	})
+	if err == nil {
+		err = s.write(ctx, other)
 	}
-	if err := s.write(ctx, quiet); err != nil {
+	writers.Wait()
+	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
 	if _, err := s.awaitHandled(ctx, quiet.First, quiet.Count); err != nil {
 		return nil, err
 	}
-	f, err := s.waits(quiet.First)
+	written, err := tallyOf(s.written(), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -221,13 +233,19 @@ func beside(ctx context.Context, s *site, other load, scale float64) (figures, e
 	if err != nil {
 		return nil, err
 	}
-	began, took := 0, t.end.Sub(earliest(t.first)).Seconds()
-	for number := range t.first {
-		if number < quiet.First {
+	start, end := written.first[0], t.end // message 0 is in the first call of the other tenant
+	var waits []float64
+	began := 0.0
+	for number, at := range written.first {
+		if number >= quiet.First && !at.Before(start) {
+			waits = append(waits, milliseconds(t.first[number].Sub(at)))
+		}
+		if first, ok := t.first[number]; ok && number < quiet.First && first.Before(end) {
 			began++
 		}
 	}
-	f["other_per_s"] = float64(began) / took
+	f := quantiles(waits)
+	f["other_per_s"] = began / end.Sub(start).Seconds()
 	return f, nil
 }
 
@@ -256,7 +274,7 @@ func kill(ctx context.Context, s *site, scale float64) (figures, error) {
 
 // afterCrash waits until all messages were handled after something crashed.
 func (s *site) afterCrash(ctx context.Context, n int, at time.Time) (figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, 150*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 180*time.Second)
 	defer cancel()
 	t, err := s.awaitHandled(ctx, 0, n)
 	if ctx.Err() == nil && err != nil {

@@ -17,11 +17,11 @@ import (
 var riverPeer = &peer{
 	Name: "river", Title: "River", Version: "0.51.1", postgres: true, batches: true, queues: true, queuesName: "River, a queue per tenant",
 	Settings: []setting{
-		{"`FetchCooldown` of 1 ms instead of 100 ms", "its documentation: throughput is limited by this value"},
-		{"`FetchPollInterval` of 1 s, its default; of 5 s with a queue per tenant", "`LISTEN/NOTIFY` wakes it earlier, and 202 queues that poll take the database's time"},
+		{"`FetchCooldown` of 1 ms instead of 100 ms, also in the writer", "its documentation: throughput is limited by this value; a writer notifies no more often"},
+		{"`FetchPollInterval` of 1 s, its default; of 5 s with a queue per tenant", "`LISTEN/NOTIFY` wakes it earlier, and 201 queues that poll take the database's time"},
 		{"`InsertManyFast`", "it writes a batch with `COPY`"},
 		{"pgx pool of 40 connections", "each of 32 writers has one"},
-		{"a queue per tenant: one worker each, which share the handlers", "queues cannot share `MaxWorkers`"},
+		{"a queue per tenant: `MaxWorkers` of half of the handlers, with a semaphore over all queues", "queues cannot share `MaxWorkers`; so one tenant cannot take all handlers, but two slow ones can"},
 		{"`JobTimeout` 4 s and `RescueStuckJobsAfter` 5 s in the crashes, a retry after 1 ms", "defaults are a minute and an hour; it looks each 30 s, which cannot be set"},
 	},
 	missing: missingPostgres,
@@ -37,11 +37,14 @@ var riverPeer = &peer{
 		}
 		s := &riverSystem{pool: pool, job: j}
 		if len(j.Loads) > 0 {
-			s.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: quiet})
+			s.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{FetchCooldown: riverCooldown, Logger: quiet})
 		}
 		return s, err
 	},
 }
+
+// riverCooldown is the shortest interval between fetches, and between notifications by a writer.
+const riverCooldown = time.Millisecond
 
 // quiet drops River's log: restarts of the database are part of the measurements.
 var quiet = slog.New(slog.DiscardHandler)
@@ -116,12 +119,12 @@ func (s *riverSystem) work(ctx context.Context, handle func(body string)) error 
 	river.AddWorker(workers, &riverWorker{slots: make(chan struct{}, s.job.Concurrency), handle: handle})
 	cfg := &river.Config{
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: s.job.Concurrency}},
-		FetchCooldown: time.Millisecond, Workers: workers, RetryPolicy: soon{}, Logger: quiet,
+		FetchCooldown: riverCooldown, Workers: workers, RetryPolicy: soon{}, Logger: quiet,
 	}
 	if s.job.TenantQueues {
 		cfg.Queues, cfg.FetchPollInterval = map[string]river.QueueConfig{}, 5*time.Second
 		for tenant := range s.job.Tenants {
-			cfg.Queues[tenantName(tenant)] = river.QueueConfig{MaxWorkers: 1}
+			cfg.Queues[tenantName(tenant)] = river.QueueConfig{MaxWorkers: max(1, s.job.Concurrency/2)}
 		}
 	}
 	if s.job.VisibilityMs > 0 {

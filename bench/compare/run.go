@@ -18,6 +18,7 @@ type options struct {
 	rounds   int
 	scale    float64
 	progress io.Writer
+	keep     func(*results) error // called after each measurement; nil for nothing
 }
 
 // row is one system as it is measured: as it comes, or with a queue for each tenant.
@@ -59,6 +60,7 @@ func measureAll(ctx context.Context, o options, into *results) error {
 			return fmt.Errorf("-only %s: no such name, choose from %s", part, strings.Join(slices.Concat(systems, names), ", "))
 		}
 	}
+	var failed error
 	for _, m := range measures {
 		if !o.wants(m.Name, names) {
 			continue
@@ -77,11 +79,15 @@ func measureAll(ctx context.Context, o options, into *results) error {
 				rows = append(rows, row{peer: p, queues: true})
 			}
 		}
-		if err := m.measure(ctx, o, rows, into); err != nil {
-			return err
+		failed = errors.Join(failed, m.measure(ctx, o, rows, into))
+		if o.keep != nil {
+			failed = errors.Join(failed, o.keep(into))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return failed
 }
 
 // measure runs one measurement of all rows. Rounds alternate between rows, so that a busy minute of
@@ -106,22 +112,26 @@ func (m *measure) measure(ctx context.Context, o options, rows []row, into *resu
 		fmt.Fprintf(o.progress, "%s: %s: %v\n", m.Name, r.Name(), f)
 		seen[r.Name()] = append(seen[r.Name()], f)
 	}
+	var wg sync.WaitGroup
 	for round := range rounds {
-		var wg sync.WaitGroup
 		for _, r := range rows {
-			if m.together {
+			switch {
+			case ctx.Err() != nil:
+			case m.together:
 				wg.Go(func() { one(r, round) })
-			} else {
+			default:
 				one(r, round)
 			}
 		}
-		wg.Wait()
-		if ctx.Err() != nil {
-			return errors.Join(failed, context.Cause(ctx))
-		}
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return errors.Join(failed, context.Cause(ctx))
 	}
 	for name, all := range seen {
-		into.set(m.Name, name, median(all))
+		f := median(all)
+		f["rounds"] = float64(len(all))
+		into.set(m.Name, name, f)
 	}
 	return failed
 }

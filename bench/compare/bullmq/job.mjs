@@ -24,7 +24,7 @@ function note(numbers, at, end) {
 // Trouble with the server is part of the measurements; clients reconnect.
 const quiet = (of) => of.on('error', () => {});
 
-const connection = { path: job.URL.replace('unix://', ''), maxRetriesPerRequest: null };
+const connection = { path: job.URL.replace('unix://', ''), maxRetriesPerRequest: null, enableAutoPipelining: true };
 const queues = new Map();
 function queueOf(tenant) {
   const name = job.TenantQueues ? tenantName(tenant) : 'compared';
@@ -81,7 +81,7 @@ async function write(load) {
   }));
 }
 
-// Queues of tenants share the handlers of the process.
+// Queues of tenants share the handlers of the process; one of them gets half at most.
 let free = job.Concurrency;
 const waiting = [];
 const acquire = () => (free > 0 ? (free--, undefined) : new Promise((go) => waiting.push(go)));
@@ -109,7 +109,7 @@ async function work() {
   const names = job.TenantQueues ? Array.from({ length: job.Tenants }, (_, t) => tenantName(t)) : ['compared'];
   const options = {
     connection: shared ?? connection,
-    concurrency: job.TenantQueues ? 1 : job.Concurrency,
+    concurrency: job.TenantQueues ? Math.max(1, job.Concurrency / 2) : job.Concurrency,
     removeOnComplete: { count: 0 },
   };
   if (job.VisibilityMs > 0) {
