@@ -83,6 +83,9 @@ var rankForm = regexp.MustCompile(`^\d{1,16} \d{1,16}$`)
 // Browse returns a page of messages and where the next page starts, "" at the end. It takes
 // nothing and changes nothing, and works in a paused queue and on a full server.
 //
+// Messages in flight have the receipt of their delivery, with which an operator can hand them
+// back ([Queue.Nack]).
+//
 // Messages that wait come flow by flow, in their order. Others come by time: the end of
 // their visibility, of their delay, or their death. A message that stays where it is comes
 // once, whatever others do. Browse examines Max messages, 50 a call to Redis, and ends early
@@ -166,6 +169,9 @@ func browsed(state State, reply *script.Reply) Message {
 		if len(text) >= memberAt {
 			msg.Since = milliTime(text[17:30])
 			msg.Consumed = strings.ContainsAny(text[:1], "cChH")
+		}
+		if receiptForm.MatchString(text) {
+			msg.Receipt = receipt(text).String()
 		}
 		msg.Attempt, text = 1, receipt(text).member()
 	case Delayed:

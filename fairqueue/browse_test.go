@@ -109,7 +109,7 @@ func TestBrowse(t *testing.T) {
 			}
 			now := stats(t, q).At
 			flies := waits
-			flies.Attempt = 1
+			flies.Attempt, flies.Receipt = 1, messages[0].Receipt
 			got = look(InFlight)
 			if left := got.Until.Sub(now); left < 30*time.Second || left > time.Minute {
 				t.Errorf("in flight for another %v, want a little less than a minute", left)

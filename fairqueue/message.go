@@ -15,7 +15,7 @@ import (
 // [Queue.Browse] and [Queue.Dead] show it.
 type Message struct {
 	ID       string // stays the same through all deliveries
-	Receipt  string // of this delivery; empty if the message is only shown
+	Receipt  string // of this delivery; empty if the message has none now
 	Account  string // groups tenants; empty if the tenant stands for itself
 	Tenant   string
 	Body     []byte

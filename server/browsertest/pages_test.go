@@ -20,6 +20,7 @@ var pages = []struct{ name, path string }{
 	{"queue", "/queues/orders"},
 	{"flows", "/queues/reports?by=handling"},
 	{"dead", "/queues/orders?place=dead"},
+	{"readers", "/queues/reports/readers?sort=in_flight&desc=1"},
 	{"tenant", "/queues/orders/tenants/~/noisy"},
 	{"all-tenants", "/queues/orders/tenants/~/~"},
 	{"schedules", "/schedules"},

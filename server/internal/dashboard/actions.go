@@ -28,8 +28,9 @@ type dialog struct {
 	Typed   bool   // needs the name of the structure
 	Confirm string // that name
 	Fields  []field
-	Leaves  bool // leads to another page
-	Chosen  bool // applies to the selected rows
+	Leaves  bool   // leads to another page
+	Page    string // that it returns to, below the structure's; defaults to the structure's
+	Chosen  bool   // applies to the selected rows
 }
 
 // field is a number in a dialog.
@@ -96,6 +97,10 @@ var actions = map[string]action{
 		}
 		return f.some(n, "message", "cancelled", "not there any more"), err
 	})},
+	"queues/return": {dialog{
+		Open: "Hand back", Title: "Hand back the selected messages?", Verb: "Hand back", Chosen: true, Page: "readers",
+		Text: "They wait again and another reader may get them at once, also while a handler still works on them: it learns it when it next extends its time. Each counts as a failed attempt, so a message may die of it.",
+	}, onQueue(handBack)},
 	"queues/redrive": {dialog{
 		Open: "Redrive", Title: "Redeliver the selected messages?", Verb: "Redrive", Chosen: true,
 		Text: "They wait again as if they had never been delivered, and without their deadlines. They may fail again for the same reason.",
@@ -217,6 +222,8 @@ func (d *Dashboard) act(section, word string, a action) http.HandlerFunc {
 		switch {
 		case a.Leaves:
 			back = d.link(section)
+		case a.Page != "":
+			back = d.link(section, name, a.Page)
 		case schedule != "":
 			back = d.link("queues", name, "schedules", schedule)
 		}

@@ -174,6 +174,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/{$}", "overview", "Overview", d.overview},
 		{"/queues", "queues", "Queues", d.queues},
 		{"/queues/{name}", "queue", "Queues", d.queue},
+		{"/queues/{name}/readers", "readers", "Queues", d.readers},
 		{"/queues/{name}/schedules/{schedule}", "schedule", "Schedules", d.schedule},
 		{"/queues/{name}/tenants/{account}/{tenant}", "tenant", "Queues", d.tenant},
 		{"/schedules", "schedules", "Schedules", d.schedules},
