@@ -74,9 +74,9 @@ func (term *terminal) keys(names ...string) {
 // await waits until the screen is as it should be, and returns it.
 func (term *terminal) await(what string, cond func(screen string) bool) string {
 	term.t.Helper()
-	screen := ""
 	for end := time.Now().Add(screenTimeout); ; {
-		if screen = term.tmux("capture-pane", "-p"); cond(screen) {
+		screen := term.tmux("capture-pane", "-p")
+		if cond(screen) {
 			return screen
 		}
 		if time.Now().After(end) {

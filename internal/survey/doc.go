@@ -26,6 +26,9 @@
 // pause of 50 times the duration of a listing, at least 30 seconds: at most 2% of the time. A
 // new structure appears after that pause, or after [Survey.Refresh].
 //
+// A program that looks at its own times, such as the live view of the command, calls
+// [Survey.Poll] and [Survey.KeepListing] instead of Run.
+//
 // # History
 //
 // The survey keeps a sample of each structure every 5 seconds, 720 samples, which is an hour.

@@ -201,6 +201,28 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
+// TestPoll: a program that polls chooses when to look, and names are found without Run.
+func TestPoll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		prober := newStory()
+		s := newSurvey(prober, discard)
+		ctx, cancel := context.WithCancel(t.Context())
+		var listing sync.WaitGroup
+		listing.Go(func() { s.KeepListing(ctx) })
+		for range 4 {
+			pass(10 * time.Second)
+			if v, err := s.Poll(ctx); err != nil || !v.At.Equal(time.Now()) {
+				t.Errorf("Poll = a View of %v, %v", v.At, err)
+			}
+		}
+		cancel()
+		listing.Wait()
+		prober.wantTimes(t, "looks", &prober.looks, 10, 20, 30, 40)
+		prober.wantTimes(t, "findings", &prober.finds, 0, 30)
+	})
+}
+
 // TestRefreshIsCancelled: who has gone leaves no View behind that saw nothing.
 func TestRefreshIsCancelled(t *testing.T) {
 	t.Parallel()

@@ -211,7 +211,7 @@ func (m *model) tenantRows() []row {
 	for _, f := range s.Flows {
 		t := document.OfTenant(f, s.At)
 		r := row{id: fmt.Sprintf("%q %q", f.Account, f.Tenant), of: ownerOf(f), cells: []cell{
-			label(t.Owner.String()), amount(f.Waiting), amount(f.InFlight), length(f.Handling), age(f.Waiting, f.OldestAge),
+			label(t.String()), amount(f.Waiting), amount(f.InFlight), length(f.Handling), age(f.Waiting, f.OldestAge),
 			label(tenantState(t, s.At)), label(t.Limits.String()),
 		}}
 		switch {

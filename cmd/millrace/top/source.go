@@ -2,6 +2,7 @@ package top
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -13,6 +14,9 @@ import (
 
 // actTimeout is how long an action may take.
 const actTimeout = 10 * time.Second
+
+// errUncertain means that Redis has the request, perhaps, and did not answer.
+var errUncertain = fmt.Errorf("no answer within %s; it may be done all the same when Redis answers again", actTimeout)
 
 // source is where numbers come from and actions go to.
 type source interface {
@@ -65,7 +69,16 @@ func (r *redisSource) look(fresh bool) *survey.View {
 func (r *redisSource) act(a action) error {
 	ctx, cancel := context.WithTimeout(r.ctx, actTimeout)
 	defer cancel()
-	q, err := fairqueue.New(r.client, a.queue, fairqueue.Config{})
+	err := a.do(ctx, r.client)
+	if ctx.Err() != nil {
+		return errUncertain
+	}
+	return err
+}
+
+// do does it.
+func (a action) do(ctx context.Context, client rueidis.Client) error {
+	q, err := fairqueue.New(client, a.queue, fairqueue.Config{})
 	if err != nil {
 		return err
 	}

@@ -297,10 +297,10 @@ func (m *model) prompt() string {
 		return strong.Styled(printable(m.said))
 	}
 	keys := "? help  q quit  s sort  / filter  "
-	switch {
-	case m.page == queues, m.page == tenants:
+	switch m.page { //nolint:exhaustive // the others have no keys of their own
+	case queues, tenants:
 		keys += "enter open  p pause  r resume  "
-	case m.page == tenant:
+	case tenant:
 		keys += "p pause  r resume  "
 	}
 	if m.page >= tenants {
