@@ -264,6 +264,22 @@ func TestSelectionStays(t *testing.T) {
 	s.want("Resume queue orders? [y/N]")
 }
 
+// TestQuestionStays has the target of a question vanish: the answer is about it all the same.
+func TestQuestionStays(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, flood())
+	s.keys("down", "p")
+	gone := later(flood(), time.Second, 0, 0)
+	gone.Queues = slices.Delete(gone.Queues, 1, 2)
+	s.found(gone)
+	s.wantNames("orders", "images")
+	s.want("Pause queue mails? [y/N]")
+	s.keys("y")
+	if diff := cmp.Diff([]action{{queue: "mails"}}, s.fake.actions, cmp.AllowUnexported(action{})); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}
+
 func TestActions(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -7,8 +7,10 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -17,6 +19,12 @@ const actTimeout = 10 * time.Second
 
 // errUncertain means that Redis has the request, perhaps, and did not answer.
 var errUncertain = fmt.Errorf("no answer within %s; it may be done all the same when Redis answers again", actTimeout)
+
+// errDenied means that nothing was changed.
+var errDenied = &millrace.Error{
+	Code: "no_permission", Message: "the Redis user of this view may not do that",
+	Hint: "Start it as a user that may write (ACL SETUSER)",
+}
 
 // source is where numbers come from and actions go to.
 type source interface {
@@ -70,8 +78,11 @@ func (r *redisSource) act(a action) error {
 	ctx, cancel := context.WithTimeout(r.ctx, actTimeout)
 	defer cancel()
 	err := a.do(ctx, r.client)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return errUncertain
+	case retry.Denied(err):
+		return errDenied
 	}
 	return err
 }
