@@ -24,6 +24,7 @@ import (
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/server/internal/audit"
 )
 
 const (
@@ -101,6 +102,7 @@ type API struct {
 	huma     huma.API
 	document []byte // of /openapi.json
 	counters *scatter.Scatter
+	audit    *audit.Log
 
 	queues  cache[queueUse, *fairqueue.Queue]
 	icks    cache[ickUse, *ick.Ick]
@@ -120,7 +122,7 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, lockers: make(map[bool]*lease.Locker)}
+	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, audit: audit.New(cfg.Client, cfg.Logger), lockers: make(map[bool]*lease.Locker)}
 	if a.counters == nil { // with one client of the caller's, there is nothing to close
 		if a.counters, err = scatter.New(scatter.Clients(cfg.Client), scatter.Config{Hooks: cfg.Hooks}); err != nil {
 			return nil, err
@@ -145,6 +147,7 @@ func New(cfg Config) (*API, error) {
 	a.routeLeases()
 	a.routeHashes()
 	a.routeCounters()
+	a.routeAudit()
 	return a, a.publish()
 }
 
@@ -167,7 +170,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), boundsKey{}, &bounds{time.Now().Add(a.cfg.Timeout), answerTTL}))
+	r = r.WithContext(context.WithValue(r.Context(), boundsKey{}, &bounds{time.Now().Add(a.cfg.Timeout), answerTTL, r, body}))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if keys := r.Header.Values(keyHeader); len(keys) > 0 && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		a.once(w, r, keys, body)
@@ -180,6 +183,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type bounds struct {
 	deadline time.Time     // of all calls to Redis; a request that waits moves it
 	keep     time.Duration // how long its answer is stored if it has an Idempotency-Key
+
+	request *http.Request // for the audit log
+	body    []byte
 }
 
 type boundsKey struct{}
@@ -232,6 +238,7 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 		bounded, cancel := context.WithDeadline(ctx, b.deadline)
 		defer cancel()
 		out, err := do(bounded, in)
+		a.note(ctx, op.OperationID, in, err)
 		if err != nil {
 			a.log(ctx, err)
 			return nil, problemOf(err)

@@ -36,6 +36,7 @@ var tags = []*huma.Tag{
 	{Name: "leases", Description: "Locks with a deadline and a fence."},
 	{Name: "hashes", Description: "Hashes whose fields expire one by one, at their time by the server's clock."},
 	{Name: "counters", Description: "Counters over several servers: written to one, read from all."},
+	{Name: "audit", Description: "What operators changed, and when."},
 }
 
 // always are the statuses that any operation may return.

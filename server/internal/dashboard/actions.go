@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/internal/audit"
 )
 
 // dialog is an action as a page offers it: a button, and a dialog that explains the
@@ -267,12 +268,16 @@ func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name st
 	var err error
 	result.Text, err = do(ctx, r.PostForm)
 	log := d.cfg.Logger.With("action", what, "name", plain(name), "who", d.cfg.Principal(ctx), "from", r.RemoteAddr)
+	entry := audit.Entry{Who: d.cfg.Principal(ctx), From: r.RemoteAddr, Way: "pages", Action: what, Name: name}
 	if err != nil {
+		entry.Error = err.Error()
 		log.WarnContext(ctx, "a manual action failed", "err", err)
 		result = flash{Tone: "bad", Text: sentence(err.Error()), Hint: millrace.Hint(err)}
 	} else {
+		entry.Result = result.Text
 		log.InfoContext(ctx, "a manual action", "done", result.Text)
 	}
+	d.audit.Note(ctx, entry)
 	if _, err := d.cfg.Survey.Refresh(ctx); err != nil {
 		d.cfg.Logger.WarnContext(ctx, "no survey after an action", "err", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/server/internal/audit"
 )
 
 // Survey is the source of all numbers. A *survey.Survey is one.
@@ -73,6 +74,7 @@ type Dashboard struct {
 	templates map[string]*sheet
 	assets    *assets
 	reference *referencePage
+	audit     *audit.Log
 	doctor    lastReport
 	memo      memo
 	cross     http.CrossOriginProtection
@@ -98,7 +100,7 @@ func New(cfg Config) (*Dashboard, error) {
 	if cfg.Principal == nil {
 		cfg.Principal = func(context.Context) string { return "" }
 	}
-	d := &Dashboard{cfg: cfg, streams: make(chan struct{}, maxStreams), drained: make(chan struct{})}
+	d := &Dashboard{cfg: cfg, audit: audit.New(cfg.Client, cfg.Logger), streams: make(chan struct{}, maxStreams), drained: make(chan struct{})}
 	var err error
 	if d.assets, err = readAssets(); err != nil {
 		return nil, err
@@ -188,6 +190,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/fleet", "fleet", "Fleet", d.fleet},
 		{"/counters", "counters", "Counters", d.counters},
 		{"/doctor", "doctor", "Doctor", d.examination},
+		{"/audit", "audit", "Audit log", d.auditLog},
 		{"/docs", "reference", "HTTP API", d.describeAPI},
 	} {
 		mux.HandleFunc("GET "+p.path, d.show(p))

@@ -59,6 +59,7 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 		members,
 		{Name: "Counters", Path: d.link("counters")},
 		{Name: "Doctor", Path: d.link("doctor")},
+		{Name: "Audit log", Path: d.link("audit")},
 		{Name: "HTTP API", Path: d.link("docs")},
 	}
 	for i := range all {
