@@ -26,10 +26,14 @@ func label(x, y int, ours bool, text string) string {
 	return fmt.Sprintf(`<text x="%d" y="%d" text-anchor="end"%s>%s</text>`+"\n", x, y, class, text)
 }
 
-func bar(class string, x, y, height int, width float64, text string) string {
+// chartLeft is where bars begin.
+const chartLeft = 210
+
+func bar(class string, y int, width float64, text string) string {
+	const height = 14
 	width = max(3, width)
 	return fmt.Sprintf(`<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="3"/><text x="%.0f" y="%d" font-size="12">%s</text>`+"\n",
-		class, x, y, width, height, float64(x)+width+6, y+height-3, text)
+		class, chartLeft, y, width, height, chartLeft+width+6, y+height-3, text)
 }
 
 // legend names the two colours.
@@ -40,7 +44,7 @@ func legend(y int, one, two string) string {
 
 // quietChart shows how long quiet tenants waited, on a logarithmic axis.
 func (r *results) quietChart() string {
-	const left, width, top, step = 210, 430, 78, 44
+	const left, width, top, step = chartLeft, 430, 78, 44
 	rows := r.rows()
 	bottom := top + step*len(rows)
 	var out strings.Builder
@@ -56,15 +60,15 @@ func (r *results) quietChart() string {
 		y := top + step*i
 		flood, slow := r.Figures["flood"][x.Name()]["p99_ms"], r.Figures["slow"][x.Name()]["p99_ms"]
 		out.WriteString(label(left-12, y+19, x.peer == millracePeer, x.Title()))
-		out.WriteString(bar("one", left, y, 14, at(flood), short(flood)))
-		out.WriteString(bar("two", left, y+16, 14, at(slow), short(slow)))
+		out.WriteString(bar("one", y, at(flood), short(flood)))
+		out.WriteString(bar("two", y+16, at(slow), short(slow)))
 	}
 	return out.String() + "</svg>\n"
 }
 
 // speedChart shows messages a second, and the memory of those that wait.
 func (r *results) speedChart() string {
-	const left, width, top, step = 210, 420, 78, 44
+	const left, width, top, step = chartLeft, 420, 78, 44
 	var out strings.Builder
 	out.WriteString(head(top+step*len(peers())+6, "Speed and memory", "messages of 100 bytes, written one by one and handled at once; 100,000 of them waiting"))
 	out.WriteString(legend(60, "messages a second", "memory (River: disk)"))
@@ -83,8 +87,8 @@ func (r *results) speedChart() string {
 			fmt.Fprintf(&out, `<text class="quiet" x="%d" y="%d">not measured</text>`+"\n", left, y+19)
 			continue
 		}
-		out.WriteString(bar("one", left, y, 14, width*speed/fastest, thousands(speed)))
-		out.WriteString(bar("two", left, y+16, 14, width*size/biggest, thousands(size)+" MB"))
+		out.WriteString(bar("one", y, width*speed/fastest, thousands(speed)))
+		out.WriteString(bar("two", y+16, width*size/biggest, thousands(size)+" MB"))
 	}
 	return out.String() + "</svg>\n"
 }

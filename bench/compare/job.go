@@ -79,7 +79,7 @@ func parse(body string) (number int, takes time.Duration, err error) {
 // readyLine is what a worker prints when it is about to take messages.
 const readyLine = "ready"
 
-// child runs the job that the environment has, in this process, until stdin ends.
+// child runs the job of the environment in this process. It ends when stdin ends.
 func child(text string) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -110,7 +110,6 @@ func child(text string) error {
 		return nil
 	}
 	fmt.Println(readyLine)
-	// The log goes through a small buffer that says where a process stood when it failed.
 	return s.work(ctx, func(body string) {
 		if err := handle(body, records); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -35,7 +35,7 @@ const (
 
 func run(ctx context.Context) (err error) {
 	only := flag.String("only", "", "measure only systems and measurements with one of these in their names, separated by commas")
-	rounds := flag.Int("rounds", 3, "rounds of each measurement, of which the figures are medians; with 0, -write writes what was kept")
+	rounds := flag.Int("rounds", 3, "rounds of each measurement; with 0, -write writes what was kept")
 	quick := flag.Bool("quick", false, "a tenth of the messages, and one round")
 	asJSON := flag.Bool("json", false, "print the figures as JSON")
 	write := flag.Bool("write", false, "keep the figures in results.json, and write docs/COMPARED.md and its charts")

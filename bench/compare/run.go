@@ -129,7 +129,7 @@ func (m *measure) measure(ctx context.Context, o options, rows []row, into *resu
 		return errors.Join(failed, context.Cause(ctx))
 	}
 	for name, all := range seen {
-		f := median(all)
+		f := m.merge(all)
 		f["rounds"] = float64(len(all))
 		into.set(m.Name, name, f)
 	}
@@ -153,18 +153,21 @@ func (m *measure) round(ctx context.Context, r row, scale float64) (f figures, e
 	return m.run(ctx, s, scale)
 }
 
-// median returns the median of each figure.
-func median(all []figures) figures {
-	m := figures{}
+// merge returns one value for each figure of several rounds.
+func (m *measure) merge(all []figures) figures {
+	merged := figures{}
 	for name := range all[0] {
 		var values []float64
 		for _, f := range all {
 			values = append(values, f[name])
 		}
 		slices.Sort(values)
-		m[name] = values[len(values)/2]
+		merged[name] = values[len(values)/2]
+		if m.best {
+			merged[name] = values[len(values)-1]
+		}
 	}
-	return m
+	return merged
 }
 
 func removeInstalled() error { return os.RemoveAll(installBullMQ().folder) }

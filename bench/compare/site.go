@@ -123,7 +123,7 @@ func (s *site) start(ctx context.Context, j job) (*process, io.Reader, error) {
 		if err == nil {
 			p.err = cmd.Wait()
 		}
-		stdout.Close()
+		_ = stdout.Close() // it never fails
 		close(p.ended)
 	}()
 	return p, out, <-started

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -18,10 +19,9 @@ func (s *site) size(ctx context.Context) (bytes float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		defer conn.Close(ctx)
 		var n int64
 		err = conn.QueryRow(ctx, "SELECT pg_total_relation_size('river_job')").Scan(&n)
-		return float64(n), err
+		return float64(n), errors.Join(err, conn.Close(ctx))
 	}
 	client, err := dial.Redis(ctx, s.base.URL)
 	if err != nil {

@@ -110,7 +110,8 @@ func (s *streamSystem) work(ctx context.Context, handle func(body string)) error
 	return nil
 }
 
-// read waits for messages. It takes few if many handlers are to share what they cannot start yet.
+// read waits for messages, for a second at most. From a stream for each tenant it takes one message
+// each.
 func (s *streamSystem) read(ctx context.Context, consumer string) ([]entry, error) {
 	lot, ids := int64(streamLot), make([]string, len(s.keys))
 	if s.job.TenantQueues {
