@@ -99,6 +99,21 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (messages []Messag
 	if err != nil {
 		return nil, "", err
 	}
+	next, err = q.scan(ctx, cfg, func(list []Message) bool {
+		for _, m := range list {
+			if cfg.selects(m) {
+				messages = append(messages, m)
+			}
+		}
+		return true
+	})
+	return messages, next, err
+}
+
+// scan examines cfg.Max messages at most, and returns where the next page starts. It ends
+// early after a mebibyte, and when visit returns false. visit gets the messages of each call
+// to Redis, also those of other tenants.
+func (q *Queue) scan(ctx context.Context, cfg BrowseConfig, visit func([]Message) bool) (next string, err error) {
 	flow := ""
 	if cfg.Tenant != "" && cfg.State == Waiting {
 		flow = tenantFlow(cfg.Account, cfg.Tenant) + "\x01"
@@ -110,29 +125,27 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (messages []Messag
 		most := min(left, page)
 		reply, err := q.call(ctx, "browse", sets[cfg.State], strconv.Itoa(most), flow, after)
 		if err != nil {
-			return messages, next, err
+			return next, err
 		}
 		if reply.None() {
-			return nil, "", errNotFound
+			return "", errNotFound
 		}
 		reply.MilliTime() // the server's clock
 		after = reply.Text()
-		seen := 0
-		for ; reply.More(); seen++ {
-			m := browsed(cfg.State, reply)
-			if cfg.selects(m) {
-				messages = append(messages, m)
-			}
+		var list []Message
+		for reply.More() {
+			list = append(list, browsed(cfg.State, reply))
 		}
+		more := visit(list)
 		if err := reply.Err(); err != nil || after == "" {
-			return messages, "", err
+			return "", err
 		}
 		next = base64.RawURLEncoding.EncodeToString([]byte(after))
-		if seen < most {
-			break // a mebibyte
+		if !more || len(list) < most {
+			break // enough, or a mebibyte
 		}
 	}
-	return messages, next, nil
+	return next, nil
 }
 
 // Dead returns the dead messages, oldest death first. A queue that does not exist has none.

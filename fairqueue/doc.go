@@ -102,7 +102,8 @@
 //     If it dies, another one finds the message within a second. An empty queue wakes nobody.
 //   - A process that waits sends two commands per second, however many goroutines wait and
 //     however many Queues of one name it has on a client.
-//   - [Queue.Browse] shows all messages and takes none.
+//   - [Queue.Browse] shows all messages and takes none. [Queue.Search] shows those that match,
+//     and [Queue.DeadGroups] counts dead ones by reason; both examine a bounded number.
 //   - On a full server, writes fail and change nothing; reading and settling go on.
 //   - No call takes the server long: its work is bounded in messages and bytes, whatever the
 //     queue holds.

@@ -130,6 +130,39 @@ func ExampleQueue_Dead() {
 	// 1 tried again <nil>
 }
 
+// The messages of a customer's order, and why messages died.
+func ExampleQueue_Search() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("order 17: paid")})
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("order 18: paid")})
+
+	found, err := q.Search(ctx, fairqueue.SearchConfig{Tenant: "acme", Text: "order 17"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range found.Messages {
+		fmt.Printf("%s, looked at %d of %d\n", m.Body, found.Looked, found.Total)
+	}
+
+	messages, _ := q.Read(ctx, fairqueue.ReadConfig{Max: 2})
+	for _, m := range messages {
+		_, _ = q.Nack(ctx, fairqueue.NackConfig{Dead: true, Reason: "card expired"}, m.Receipt)
+	}
+	groups, _, err := q.DeadGroups(ctx, fairqueue.SearchConfig{Tenant: "acme"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, g := range groups {
+		fmt.Printf("%d died: %s\n", g.Count, g.Reason)
+	}
+	// Output:
+	// order 17: paid, looked at 2 of 2
+	// 2 died: card expired
+}
+
 // A page of what each place holds, for somebody who wonders.
 func ExampleQueue_Browse() {
 	client, closeAll := connect()

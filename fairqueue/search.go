@@ -1,0 +1,182 @@
+package fairqueue
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace"
+)
+
+// maxLook is the most messages that one search examines.
+const maxLook = 100_000
+
+// SearchConfig selects messages by what they are. A message must have all that is given. The
+// zero value selects messages that wait.
+type SearchConfig struct {
+	// State is the state of the messages. Defaults to [Waiting].
+	State State
+
+	// Tenant and Account select as those of [BrowseConfig]. Default to all tenants.
+	Tenant, Account string
+
+	// ID is the id of one message. Defaults to any.
+	ID string
+
+	// Headers are headers that the message has, with these values. Defaults to any.
+	Headers map[string]string
+
+	// Text is in the body. Upper and lower case differ. Defaults to any body.
+	Text string
+
+	// Reason is the reason of a death, whole. Defaults to any. Only dead messages have one.
+	Reason string
+
+	// Max is how many matches end the search, up to 1,000. Defaults to 100.
+	Max int
+
+	// Look is how many messages are examined at most, up to 100,000. Defaults to 10,000.
+	Look int
+
+	// After is where the search starts: Next of the one before, in the same state. Defaults
+	// to the beginning.
+	After string
+}
+
+// browse returns what is examined.
+func (c *SearchConfig) browse() (BrowseConfig, error) {
+	if c.Max == 0 {
+		c.Max = 100
+	}
+	if c.Look == 0 {
+		c.Look = 10_000
+	}
+	c.State = cmp.Or(c.State, Waiting)
+	b, err := BrowseConfig{State: c.State, Tenant: c.Tenant, Account: c.Account, After: c.After}.withDefaults()
+	bad := millrace.ErrBadArgument
+	switch {
+	case err != nil:
+		return b, err
+	case c.ID != "" && !idForm.MatchString(c.ID):
+		return b, bad.Errorf("not the id of a message: %.60q", c.ID)
+	case c.Reason != "" && c.State != Dead:
+		return b, bad.Errorf("only dead messages have a reason, and these are %s", c.State)
+	case c.Max < 0 || c.Max > maxRead:
+		return b, bad.Errorf("a search ends after 1 to %d matches, not %d", maxRead, c.Max)
+	case c.Look < 0 || c.Look > maxLook:
+		return b, bad.Errorf("a search examines 1 to %d messages, not %d", maxLook, c.Look)
+	}
+	return b, nil
+}
+
+// matches reports whether a message has what is asked for beside tenant and account.
+func (c *SearchConfig) matches(m Message) bool {
+	for name, value := range c.Headers {
+		if got, found := m.Headers[name]; !found || got != value {
+			return false
+		}
+	}
+	return (c.ID == "" || m.ID == c.ID) && (c.Reason == "" || m.Reason == c.Reason) && bytes.Contains(m.Body, []byte(c.Text))
+}
+
+// Found is the result of a search.
+type Found struct {
+	Messages []Message
+	Looked   int    // messages examined by this search
+	Total    int    // messages in the state, of all tenants
+	Next     string // where to go on, "" at the end
+}
+
+// Search returns messages that match. It takes nothing and changes nothing, in the order of
+// [Queue.Browse]. It examines Look messages at most, and ends early after the call to Redis
+// that found the Max-th match, so a page may have up to 49 matches more. A page without a
+// match may have a Next.
+//
+// Errors: those of [Queue.Browse]. With an error, Found has what was found before.
+func (q *Queue) Search(ctx context.Context, cfg SearchConfig) (Found, error) {
+	var found Found
+	err := q.look(ctx, &cfg, &found, func(m Message) bool {
+		found.Messages = append(found.Messages, m)
+		return len(found.Messages) < cfg.Max && cfg.ID == ""
+	})
+	return found, err
+}
+
+// look calls visit with all that match, and ends after the call to Redis in which visit
+// returned false.
+func (q *Queue) look(ctx context.Context, cfg *SearchConfig, found *Found, visit func(Message) bool) error {
+	b, err := cfg.browse()
+	if err != nil {
+		return err
+	}
+	stats, err := q.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	found.Total = map[State]int{Waiting: stats.Waiting, InFlight: stats.InFlight, Delayed: stats.Delayed, Dead: stats.Dead}[b.State]
+	found.Next = cfg.After
+	for more := true; more && found.Looked < cfg.Look; {
+		b.Max = min(cfg.Look-found.Looked, maxRead)
+		next, err := q.scan(ctx, b, func(list []Message) bool {
+			found.Looked += len(list)
+			for _, m := range list {
+				if b.selects(m) && cfg.matches(m) {
+					more = visit(m) && more
+				}
+			}
+			return more
+		})
+		if err != nil {
+			found.Next = cmp.Or(next, found.Next)
+			return err
+		}
+		found.Next, b.After = next, decodePage(next)
+		more = more && next != ""
+	}
+	return nil
+}
+
+// decodePage returns what Redis is asked for, of an end of a page.
+func decodePage(next string) string {
+	after, _ := base64.RawURLEncoding.DecodeString(next) // made by scan
+	return string(after)
+}
+
+// DeadGroup is the dead messages that have a reason in common.
+type DeadGroup struct {
+	Reason         string
+	Count          int
+	Oldest, Newest time.Time // deaths
+}
+
+// DeadGroups counts dead messages that match by their reason, the largest group first. It
+// examines cfg.Look messages at most, and ignores cfg.State and cfg.Max. Found says how many
+// it examined, and where to go on; it has no messages. A search with the Reason of a group
+// returns its messages.
+//
+// Errors: those of [Queue.Browse].
+func (q *Queue) DeadGroups(ctx context.Context, cfg SearchConfig) ([]DeadGroup, Found, error) {
+	cfg.State, cfg.Max = Dead, 0
+	var found Found
+	byReason := map[string]*DeadGroup{}
+	err := q.look(ctx, &cfg, &found, func(m Message) bool {
+		g := byReason[m.Reason]
+		if g == nil {
+			g = &DeadGroup{Reason: m.Reason, Oldest: m.Since}
+			byReason[m.Reason] = g
+		}
+		g.Count, g.Newest = g.Count+1, m.Since
+		return true
+	})
+	groups := make([]DeadGroup, 0, len(byReason))
+	for _, g := range byReason {
+		groups = append(groups, *g)
+	}
+	slices.SortFunc(groups, func(a, b DeadGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
+	})
+	return groups, found, err
+}

@@ -1,0 +1,100 @@
+package fairqueue
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/millrace/millrace"
+)
+
+// search returns what all pages of a search find, and how many messages they examined.
+func search(t *testing.T, q *Queue, cfg SearchConfig) (all []Message, looked, pages int) {
+	t.Helper()
+	for {
+		found, err := q.Search(t.Context(), cfg)
+		if err != nil {
+			t.Fatalf("search %+v: %v", cfg, err)
+		}
+		if cfg.Look > 0 && found.Looked > cfg.Look {
+			t.Fatalf("search %+v examined %d messages", cfg, found.Looked)
+		}
+		all, looked, pages = append(all, found.Messages...), looked+found.Looked, pages+1
+		if found.Next == "" {
+			return all, looked, pages
+		}
+		cfg.After = found.Next
+	}
+}
+
+// TestSearch finds messages by each thing that they have, within the bound.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	ctx := t.Context()
+	_, err := q.Search(ctx, SearchConfig{})
+	wantError(t, err, millrace.ErrNotFound)
+
+	var drafts []Draft
+	for i := range 130 {
+		drafts = append(drafts, Draft{
+			Tenant: fmt.Sprintf("t%d", i%2), Body: fmt.Appendf(nil, "body-%03d", i), Headers: map[string]string{"k": fmt.Sprint(i % 10)},
+		})
+	}
+	written, err := q.WriteBatch(ctx, drafts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cfg                SearchConfig
+		found, look, pages int
+	}{
+		"all":        {SearchConfig{}, 130, 130, 2},
+		"tenant":     {SearchConfig{Tenant: "t1"}, 65, 65, 1},
+		"header":     {SearchConfig{Headers: map[string]string{"k": "3"}}, 13, 130, 1},
+		"no header":  {SearchConfig{Headers: map[string]string{"other": ""}}, 0, 130, 1},
+		"text":       {SearchConfig{Text: "y-12"}, 10, 130, 1},
+		"both":       {SearchConfig{Text: "y-12", Tenant: "t0"}, 5, 65, 1},
+		"bounded":    {SearchConfig{Text: "y-12", Look: 60}, 10, 130, 3},
+		"bounded id": {SearchConfig{ID: written[129].ID, Look: 129}, 1, 130, 2},
+	} {
+		got, looked, pages := search(t, q, c.cfg)
+		if len(got) != c.found || looked != c.look || pages != c.pages {
+			t.Errorf("%s: found %d, examined %d on %d pages; want %d, %d, %d", name, len(got), looked, pages, c.found, c.look, c.pages)
+		}
+	}
+	for name, cfg := range map[string]SearchConfig{
+		"reason": {Reason: "r"}, "id": {ID: "x"}, "max": {Max: -1}, "look": {Look: maxLook + 1}, "state": {State: "x"}, "after": {After: "x"},
+	} {
+		if _, err := q.Search(ctx, cfg); millrace.Code(err) != millrace.ErrBadArgument.Code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestDeadGroups counts dead messages by reason, and the reason finds those of a group.
+func TestDeadGroups(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	ctx := t.Context()
+	for i := range 5 {
+		if _, err := q.Write(ctx, Draft{Tenant: "a", Body: fmt.Appendf(nil, "%d", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	messages, err := q.Read(ctx, ReadConfig{Max: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range messages {
+		if _, err := q.Nack(ctx, NackConfig{Dead: true, Reason: []string{"timeout", "refused"}[min(1, i/3)]}, m.Receipt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	groups, found, err := q.DeadGroups(ctx, SearchConfig{})
+	if err != nil || len(groups) != 2 || groups[0].Reason != "timeout" || groups[0].Count != 3 || groups[1].Count != 2 || found.Looked != 5 || found.Total != 5 {
+		t.Fatalf("groups %+v, %+v: %v", groups, found, err)
+	}
+	if got, _, _ := search(t, q, SearchConfig{State: Dead, Reason: "refused"}); len(got) != 2 {
+		t.Fatalf("%d were refused, want 2", len(got))
+	}
+}
