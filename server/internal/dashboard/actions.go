@@ -249,16 +249,29 @@ func (d *Dashboard) act(section, word string, a action) http.HandlerFunc {
 func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name string,
 	do func(context.Context, url.Values) (string, error), back func(values url.Values, done bool) string,
 ) {
+	result, ok := d.perform(w, r, what, name, do)
+	if !ok {
+		return
+	}
+	setFlash(w, r, d.link(), result)
+	http.Redirect(w, r, back(r.PostForm, result.Tone == "good"), http.StatusSeeOther)
+}
+
+// perform reads a form and does what it asks. It reports whether the form could be read; else
+// the request is refused.
+func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request, what, name string,
+	do func(context.Context, url.Values) (string, error),
+) (flash, bool) {
 	if !d.cfg.Actions {
 		d.refuse(w, r, errReadOnly)
-		return
+		return flash{}, false
 	}
 	// net/http removes the deadline after the form. Without a connection there is none.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout))
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		d.refuse(w, r, errForm.Wrap(err))
-		return
+		return flash{}, false
 	}
 
 	// An action is finished even if the client disconnects.
@@ -281,8 +294,7 @@ func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name st
 	if _, err := d.cfg.Survey.Refresh(ctx); err != nil {
 		d.cfg.Logger.WarnContext(ctx, "no survey after an action", "err", err)
 	}
-	setFlash(w, r, d.link(), result)
-	http.Redirect(w, r, back(r.PostForm, err == nil), http.StatusSeeOther)
+	return result, true
 }
 
 // read checks a form: the name if the action needs it, and the selected rows.

@@ -176,6 +176,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/{$}", "overview", "Overview", d.overview},
 		{"/queues", "queues", "Queues", d.queues},
 		{"/queues/{name}", "queue", "Queues", d.queue},
+		{"/queues/{name}/write", "write", "Queues", d.newMessage},
 		{"/queues/{name}/readers", "readers", "Queues", d.readers},
 		{"/queues/{name}/schedules/{schedule}", "schedule", "Schedules", d.schedule},
 		{"/queues/{name}/tenants/{account}/{tenant}", "tenant", "Queues", d.tenant},
@@ -208,6 +209,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 	}
 	mux.HandleFunc("GET /queues/{name}/tenants", d.openTenant)
 	mux.HandleFunc("POST /schedules/new", d.create)
+	mux.HandleFunc("POST /queues/{name}/write", d.writeMessage)
 	mux.HandleFunc("GET /open/{section}", d.open)
 	mux.HandleFunc("GET /charts/{kind}/{file}", d.chartJSON)
 	mux.HandleFunc("GET /assets/{name}", d.asset)

@@ -36,10 +36,10 @@
 // dialog that explains the consequences, but for the pause of a tenant in a list, which is one
 // click; what cannot be undone needs the name of the structure. A form is sent by POST, and the
 // answer redirects to the page, which shows the result, so reloading it repeats nothing. Every
-// action is logged with the client's name.
+// action is logged with the client's name, and is in the audit log, which has a page.
 //
 // Pages cannot release a lease or acknowledge a message: the holder would continue as if
-// nothing had happened.
+// nothing had happened. They can hand back a message, which its handler learns.
 //
 // # Guarantees
 //
