@@ -182,19 +182,20 @@ func TestScreen(t *testing.T) {
 	s.now = start.Add(2 * time.Second)
 	want := `millrace top · Redis 8.0.1 · 95 MB · 0 commands/s · every 2s · 03:00:02
 ! server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB
-! queue mails is paused: 7 messages wait
+! orders: acme floods: 48,200 of 48,210 waiting; others wait 1s at most
+! 2 more notices
  1 queues 3   2 icks 2   3 readers 1   4 leases 1   5 servers 1
 
 QUEUE   WAITING↓  IN FLIGHT  OLDEST  IN/S  OUT/S  DEAD  READERS  STATE
 orders    48,210          9      4s   900    120     0        1  busy
 mails          7          0    1m0s     0      0     0        0  paused
 images         0          0       -     0      0     2        0  idle
-` + strings.Repeat("\n", 14) + "? help  q quit  s sort  / filter  enter open  p pause  r resume  "
+` + strings.Repeat("\n", 13) + "? help  q quit  s sort  / filter  enter open  p pause  r resume  "
 	if diff := cmp.Diff(want, trimLines(s.screen())); diff != "" {
 		t.Errorf("screen (-want +got):\n%s", diff)
 	}
 	s.send(tea.WindowSizeMsg{Width: 200, Height: 50})
-	s.want("FLOWS", "HANDLERS", "DELAYED", "space look now")
+	s.want("FLOWS", "HANDLERS", "DELAYED", "space look now", "! queue mails is paused: 7 messages wait")
 }
 
 // trimLines removes spaces at the ends of lines, but for the last.
@@ -571,12 +572,14 @@ func TestNotices(t *testing.T) {
 		"server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB",
 		"queue old cannot be read: of a newer version",
 		"queue mails has no reader: 7 messages wait, the oldest 1m0s",
+		"orders: acme floods: 48,200 of 48,210 waiting; others wait 1s at most",
+		"orders: bolt is slow: 8 of 10 handlers, 5s each; others wait 3m0s at most",
 		"queue orders: 2 schedules late",
 		"12 of the kind lease are not shown",
 	}, texts); diff != "" {
 		t.Errorf("notices (-want +got):\n%s", diff)
 	}
-	s.want("! 3 more notices")
+	s.want("! 5 more notices")
 }
 
 // TestCheck looks at what is no terminal.

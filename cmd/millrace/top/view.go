@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	maxNotices = 3  // lines
-	minName    = 14 // characters of the first column
-	gap        = 2  // between columns
-	wideScreen = 120
+	noticeLines = 8  // lines of the screen for each notice
+	minName     = 14 // characters of the first column
+	gap         = 2  // between columns
+	wideScreen  = 120
 )
 
 var (
@@ -68,9 +68,9 @@ func (m *model) lines() []string {
 // above are the lines above the list.
 func (m *model) above() []string {
 	lines := []string{m.status()}
-	all := m.notices()
+	all, most := m.notices(), max(1, m.height/noticeLines)
 	for i, n := range all {
-		if more := len(all) - i; i == maxNotices-1 && more > 1 {
+		if more := len(all) - i; i == most-1 && more > 1 {
 			lines = append(lines, warning.styled(fmt.Sprintf("! %d more notices", more)))
 			break
 		}
