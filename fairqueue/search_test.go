@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/millrace/millrace"
@@ -68,6 +69,25 @@ func TestSearch(t *testing.T) {
 		if _, err := q.Search(ctx, cfg); millrace.Code(err) != millrace.ErrBadArgument.Code {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestSearchFar goes on over pages within one search.
+func TestSearchFar(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for range 2 {
+		if _, err := q.WriteBatch(t.Context(), slices.Repeat([]Draft{{Tenant: "a", Body: []byte("near")}}, 510)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id, err := q.Write(t.Context(), Draft{Tenant: "a", Body: []byte("far")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := q.Search(t.Context(), SearchConfig{Text: "far"})
+	if err != nil || len(found.Messages) != 1 || found.Messages[0].ID != id || found.Looked != 1021 || found.Next != "" {
+		t.Fatalf("found %+v: %v", found, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"strings"
 
@@ -51,9 +50,9 @@ func (c *demoCommand) Run(ctx context.Context, a *app) error {
 	return err
 }
 
-// isTerminal reports whether w is a terminal, on which lines can be redrawn.
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
+// isTerminal reports whether a stream is a terminal, on which lines can be redrawn.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

@@ -69,7 +69,7 @@ func inCommands(err error) error {
 	if !errors.Is(err, millrace.ErrBroken) {
 		return err
 	}
-	return millrace.ErrBroken.Errorf("%s", err).WithHint("Look at its keys; they are removed, whatever they hold, with: millrace queue delete")
+	return millrace.ErrBroken.Errorf("%s", err).WithHint("Look at its keys; they are removed, whatever they hold, with: millrace queue delete NAME --yes")
 }
 
 type queueLs struct{}
@@ -177,18 +177,26 @@ func (c *queueResume) Run(ctx context.Context, a *app) error {
 
 type queueDelete struct {
 	queueName
+	Yes bool `help:"Do not ask."`
 }
 
 func (*queueDelete) Help() string {
-	return `All messages are lost: what waits, what is in flight, what is delayed, what is dead. Stop writers and readers first. The count is that of the queue's keys; a queue that is not there counts 0.
+	return `All messages are lost: what waits, what is in flight, what is delayed, what is dead. Stop writers and readers first. It asks first, and without a terminal it needs --yes. The count is that of the queue's keys; a queue that is not there counts 0.
 
 Examples:
 
-    millrace queue delete orders`
+    millrace queue delete orders
+    millrace queue delete orders --yes`
 }
 
 func (c *queueDelete) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		if !c.Yes && !isTerminal(a.stdin) {
+			return nil, nil, errDeclined.Errorf("this needs a confirmation").WithHint("Add --yes: without a terminal nothing is asked.")
+		}
+		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Delete the queue %s with all its messages?", c.Name)); err != nil {
+			return nil, nil, err
+		}
 		return keysDeleted(q.Delete(ctx))
 	})
 }

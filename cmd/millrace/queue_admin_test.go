@@ -276,7 +276,7 @@ func TestQueueBroken(t *testing.T) {
 	if !strings.Contains(f.Hint, "millrace queue delete") {
 		t.Errorf("broken: %+v, want the command that removes it", f)
 	}
-	if o := s.run("queue", "delete", name); o.code != 0 || !strings.HasSuffix(o.stdout, " keys deleted\n") {
+	if o := s.run("queue", "delete", name, "--yes"); o.code != 0 || !strings.HasSuffix(o.stdout, " keys deleted\n") {
 		t.Errorf("delete = %+v", o)
 	}
 	s.put(name, "a", "x")

@@ -18,7 +18,7 @@ type queueTenants struct {
 	queueName
 	Sort   string `enum:"waiting,inflight,handling,age,name" default:"waiting" help:"What comes first: the most waiting, inflight, the longest handling, the oldest age; or name."`
 	Most   int    `default:"40" placeholder:"N" help:"How many to show; 0 for all. Defaults to 40."`
-	Limits bool   `help:"Show the limits that are stored, also of tenants without messages."`
+	Limits bool   `help:"Show the limits that are stored, by name, also of tenants without messages. The order is then by name."`
 }
 
 func (*queueTenants) Help() string {
@@ -37,7 +37,7 @@ func (c *queueTenants) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		if c.Limits {
-			return storedLimits(ctx, q)
+			return c.storedLimits(ctx, q)
 		}
 		s, err := q.Stats(ctx)
 		if err != nil {
@@ -94,8 +94,8 @@ func tableOfTenants(w io.Writer, doc document.Tenants, now time.Time) {
 	}
 }
 
-// storedLimits lists what is stored.
-func storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
+// storedLimits lists what is stored, by name. Limits of all others come first.
+func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
 	doc := document.StoredLimits{Limits: []document.TenantLimits{}}
 	for l, err := range q.AllLimits(ctx) {
 		if err != nil {
@@ -103,10 +103,21 @@ func storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
 		}
 		doc.Limits = append(doc.Limits, document.TenantLimits{Owner: document.OfOwner(l.Owner), Own: true, Limits: document.OfLimits(l.Limits)})
 	}
+	slices.SortStableFunc(doc.Limits, func(a, b document.TenantLimits) int {
+		rank := func(o document.Owner) int { return min(1, len(o.Account)+len(o.Tenant)) }
+		return cmp.Or(cmp.Compare(rank(a.Owner), rank(b.Owner)), cmp.Compare(a.Owner.String(), b.Owner.String()))
+	})
+	count := len(doc.Limits)
+	if c.Most > 0 {
+		doc.Limits = doc.Limits[:min(count, c.Most)]
+	}
 	return doc, func(w io.Writer) {
 		fmt.Fprintln(w, "TENANT\tLIMITS")
 		for _, l := range doc.Limits {
 			fmt.Fprintf(w, "%s\t%s\n", l.Owner, l.Limits)
+		}
+		if more := count - len(doc.Limits); more > 0 {
+			fmt.Fprintf(w, "%d more\t\n", more)
 		}
 	}, nil
 }
@@ -311,12 +322,35 @@ func (c *tenantPurge) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Remove all messages of %s that wait or are delayed?", c.doc())); err != nil {
+		question, err := "", error(nil)
+		if !c.Yes && !a.json {
+			if question, err = purgeQuestion(ctx, q, c.doc()); err != nil {
+				return nil, nil, err
+			}
+		}
+		if err := a.ask(ctx, c.Yes, question); err != nil {
 			return nil, nil, err
 		}
 		n, err := q.PurgeTenant(ctx, of)
 		return document.PurgedTenant{Owner: c.doc(), Purged: n}, says("%s removed", readable.Count(n, "message")), err
 	})
+}
+
+// purgeQuestion counts the messages that would be removed, within a bound.
+func purgeQuestion(ctx context.Context, q *fairqueue.Queue, of document.Owner) (string, error) {
+	n, least := 0, ""
+	for _, state := range []fairqueue.State{fairqueue.Waiting, fairqueue.Delayed} {
+		cfg := fairqueue.SearchConfig{State: state, Tenant: string(of.Tenant), Account: string(of.Account), Max: 1000, Look: 1000}
+		found, err := q.Search(ctx, cfg)
+		if err != nil {
+			return "", err
+		}
+		n += len(found.Messages)
+		if found.Next != "" {
+			least = "at least "
+		}
+	}
+	return fmt.Sprintf("Remove all messages of %s that wait or are delayed, %s%d?", of, least, n), nil
 }
 
 type queueFairBy struct {

@@ -46,10 +46,13 @@ func TestQueueTenants(t *testing.T) {
 	if got := s.run("queue", "tenants", name, "--limits").stdout; !strings.Contains(got, "all others") || !strings.Contains(got, "50% of handlers") {
 		t.Errorf("limits are\n%s", got)
 	}
+	if got := s.run("queue", "tenants", name, "--limits", "--most", "1").stdout; !strings.Contains(got, "all others") || !strings.Contains(got, " more") {
+		t.Errorf("one of the limits is\n%s", got)
+	}
 	s.want("c: 5 in flight, as all that have no limits of their own\n", "queue", "tenant", "show", name, "c")
 	s.want("b goes on\n", "queue", "tenant", "resume", name, "b")
 	s.refused(1, "declined", "queue", "tenant", "purge", name, "b")
-	if got := s.feed("y\n", "queue", "tenant", "purge", name, "b"); got.stdout != "2 messages removed\n" || !strings.Contains(got.stderr, "all messages of b") {
+	if got := s.feed("y\n", "queue", "tenant", "purge", name, "b"); got.stdout != "2 messages removed\n" || !strings.Contains(got.stderr, "delayed, 2? [y/N]") {
 		t.Errorf("purge = %+v", got)
 	}
 	s.want("a: 5 in flight, as all that have no limits of their own\n", "queue", "tenant", "clear", name, "a")

@@ -65,7 +65,11 @@ func TestQueueTables(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want("nothing to read\n", "queue", "read", name)
-	s.want("there was nothing to delete\n", "queue", "delete", name)
+	s.want("there was nothing to delete\n", "queue", "delete", name, "--yes")
+	s.refused(1, "declined", "queue", "delete", name)
+	if o := s.feed("y\n", "queue", "delete", name); o.code != 1 || !strings.Contains(o.stderr, "--yes") {
+		t.Errorf("without a terminal: %+v", o)
+	}
 
 	printed := s.feed("{\n\t\"order\": 17\n}\n", "queue", "write", name, "--tenant", "a b", "--dedupe", "17").stdout
 	id, ok := strings.CutSuffix(printed, " written\n")
@@ -190,7 +194,7 @@ func TestQueueOfBytes(t *testing.T) {
 	if !found {
 		t.Errorf("queue ls does not have %q in base64", name)
 	}
-	s.run("queue", "delete", name)
+	s.run("queue", "delete", name, "--yes")
 }
 
 func TestQueueBlock(t *testing.T) {
