@@ -32,6 +32,8 @@ var pages = []struct{ name, path string }{
 	{"namespaces", "/namespaces"},
 	{"fleet", "/fleet"},
 	{"counters", "/counters?name=impressions"},
+	{"reasons", "/queues/orders/search"},
+	{"search", "/queues/orders/search?state=waiting&text=leave"},
 	{"write", "/queues/orders/write"},
 	{"audit", "/audit"},
 	{"doctor", "/doctor"},

@@ -51,6 +51,14 @@ type messageRow struct {
 	Shown  preview
 }
 
+func newMessageRow(m fairqueue.Message, dead bool) messageRow {
+	row := messageRow{Message: m, IsDead: dead, Shown: newPreview(m.Body)}
+	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
+		row.Fields = append(row.Fields, header{name, m.Headers[name]})
+	}
+	return row
+}
+
 type header struct{ Name, Value string }
 
 const (
@@ -107,11 +115,7 @@ func (b *browser) read(ctx context.Context, q *fairqueue.Queue, after string) (n
 	for range maxReads {
 		messages, next, err := q.Browse(ctx, cfg)
 		for _, m := range messages {
-			row := messageRow{Message: m, IsDead: cfg.State == fairqueue.Dead, Shown: newPreview(m.Body)}
-			for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
-				row.Fields = append(row.Fields, header{name, m.Headers[name]})
-			}
-			b.Rows = append(b.Rows, row)
+			b.Rows = append(b.Rows, newMessageRow(m, cfg.State == fairqueue.Dead))
 		}
 		if cfg.After = next; err != nil || next == "" || len(b.Rows) >= maxRows {
 			return next, err

@@ -177,6 +177,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/queues", "queues", "Queues", d.queues},
 		{"/queues/{name}", "queue", "Queues", d.queue},
 		{"/queues/{name}/write", "write", "Queues", d.newMessage},
+		{"/queues/{name}/search", "search", "Queues", d.search},
 		{"/queues/{name}/readers", "readers", "Queues", d.readers},
 		{"/queues/{name}/schedules/{schedule}", "schedule", "Schedules", d.schedule},
 		{"/queues/{name}/tenants/{account}/{tenant}", "tenant", "Queues", d.tenant},

@@ -24,11 +24,11 @@ type readersPage struct {
 }
 
 var readerColumns = []listColumn[readerRow]{
-	{"name", "Name", false, func(a, b readerRow) int { return strings.Compare(a.Name, b.Name) }},
-	{"host", "Host", false, func(a, b readerRow) int { return strings.Compare(a.Host, b.Host) }},
-	{"concurrency", "Concurrency", true, func(a, b readerRow) int { return cmp.Compare(a.Concurrency, b.Concurrency) }},
-	{"in_flight", "In flight", true, func(a, b readerRow) int { return cmp.Compare(a.InFlight, b.InFlight) }},
-	{"seen", "Last seen", true, func(a, b readerRow) int { return a.LastSeen.Compare(b.LastSeen) }},
+	{"name", "Name", false, false, func(a, b readerRow) int { return strings.Compare(a.Name, b.Name) }},
+	{"host", "Host", false, false, func(a, b readerRow) int { return strings.Compare(a.Host, b.Host) }},
+	{"concurrency", "Concurrency", true, false, func(a, b readerRow) int { return cmp.Compare(a.Concurrency, b.Concurrency) }},
+	{"in_flight", "In flight", true, true, func(a, b readerRow) int { return cmp.Compare(a.InFlight, b.InFlight) }},
+	{"seen", "Last seen", true, false, func(a, b readerRow) int { return a.LastSeen.Compare(b.LastSeen) }},
 }
 
 func (d *Dashboard) readers(a *asked) (scene, error) {

@@ -10,6 +10,7 @@ type listColumn[R any] struct {
 	Key     string // in the query of the path
 	Name    string
 	Number  bool // the largest come first
+	Bar     bool // the numbers have bars, and begin at the left
 	compare func(a, b R) int
 }
 
@@ -17,6 +18,7 @@ type listColumn[R any] struct {
 type columnHead struct {
 	Name   string
 	Number bool
+	Bar    bool
 	Path   string // sorts the list by it; empty if nothing does
 	Sorted string // ascending or descending; empty if the list is sorted otherwise
 }
@@ -27,7 +29,7 @@ func sortRows[R any](asked url.Values, path string, rows []R, columns []listColu
 	by, desc := asked.Get("sort"), asked.Get("desc") != ""
 	heads := make([]columnHead, len(columns))
 	for i, c := range columns {
-		heads[i] = columnHead{Name: c.Name, Number: c.Number}
+		heads[i] = columnHead{Name: c.Name, Number: c.Number, Bar: c.Bar}
 		if c.compare == nil {
 			continue
 		}
