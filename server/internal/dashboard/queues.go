@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
+	"strings"
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/readable"
@@ -22,12 +24,28 @@ func (d *Dashboard) newQueueRow(v *survey.View, s fairqueue.Stats) queueRow {
 	return queueRow{s, lately.now["written"], lately.now["delivered"], lately.now["acked"], lately.Spark, newReaders(s)}
 }
 
-func (d *Dashboard) queues(*asked) (scene, error) {
+var queueColumns = []listColumn[queueRow]{
+	{"name", "Queue", false, false, func(a, b queueRow) int { return strings.Compare(a.Name, b.Name) }},
+	{"waiting", "Waiting", true, false, func(a, b queueRow) int { return cmp.Compare(a.Waiting, b.Waiting) }},
+	{"in_flight", "In flight", true, false, func(a, b queueRow) int { return cmp.Compare(a.InFlight, b.InFlight) }},
+	{"delayed", "Delayed", true, false, func(a, b queueRow) int { return cmp.Compare(a.Delayed, b.Delayed) }},
+	{"dead", "Dead", true, false, func(a, b queueRow) int { return cmp.Compare(a.Dead, b.Dead) }},
+	{"oldest", "Oldest", true, false, func(a, b queueRow) int { return cmp.Compare(a.OldestAge, b.OldestAge) }},
+	{"written", "Written/s", true, false, func(a, b queueRow) int { return cmp.Compare(a.Written, b.Written) }},
+	{"acked", "Acked/s", true, false, func(a, b queueRow) int { return cmp.Compare(a.Acked, b.Acked) }},
+	{"", "Acked, 5 min", true, false, nil},
+	{"flows", "Flows", true, false, func(a, b queueRow) int { return cmp.Compare(a.FlowCount, b.FlowCount) }},
+	{"handlers", "Handlers", true, false, func(a, b queueRow) int { return cmp.Compare(a.Handlers.All, b.Handlers.All) }},
+}
+
+func (d *Dashboard) queues(a *asked) (scene, error) {
+	asked := a.URL.Query()
 	return func(v *survey.View) body {
 		l := newList[queueRow](v, "Queues", survey.Queue)
 		for _, q := range v.Queues {
 			l.Rows = append(l.Rows, d.newQueueRow(v, q))
 		}
+		l.Heads = sortRows(asked, d.link("queues"), l.Rows, queueColumns)
 		return l
 	}, nil
 }

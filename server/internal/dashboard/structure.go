@@ -13,7 +13,8 @@ import (
 type list[R any] struct {
 	heading
 
-	Surveyed bool // names were listed
+	Surveyed bool         // names were listed
+	Heads    []columnHead // of a list that can be sorted
 	Rows     []R
 	LeftOut  int
 }
