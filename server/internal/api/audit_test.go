@@ -12,7 +12,7 @@ type actions struct {
 	Actions []struct{ Who, From, Way, Action, Name, Result, Error string }
 }
 
-func audits(s service, name string) {
+func audits(s service, _ string) {
 	s.ask("GET", "/v1/audit?max=1", nil).want(200, "")
 	s.ask("GET", "/v1/audit?from=2000", nil).refused(400, "bad_request")
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 )
@@ -48,9 +49,7 @@ func sortRows[R any](asked url.Values, path string, rows []R, columns []listColu
 			})
 		}
 		link := url.Values{}
-		for name, values := range asked {
-			link[name] = values
-		}
+		maps.Copy(link, asked)
 		link.Set("sort", c.Key)
 		link.Del("desc")
 		if down {
