@@ -125,7 +125,7 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "1", "a")
 		case "retry", "drop", "redrive", "purge":
 			args = append(args, "K", "--all")
-		case "stats", "delete", "show", "pause", "resume", "read", "keep":
+		case "browse", "groups", "stats", "delete", "show", "pause", "resume", "read", "keep":
 			args = append(args, "K")
 		case "write":
 			args = append(args, "K", "--tenant", "t")

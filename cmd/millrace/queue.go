@@ -22,6 +22,7 @@ type queueCommands struct {
 	Extend   queueExtend   `cmd:"" help:"Keep a message invisible to other readers for longer."`
 	Cancel   queueCancel   `cmd:"" help:"Remove messages that are not done yet."`
 	Stats    queueStats    `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
+	Browse   queueBrowse   `cmd:"" help:"Show messages that match, and take none."`
 	Ls       queueLs       `cmd:"" help:"List the queues by name."`
 	Resize   queueResize   `cmd:"" help:"Change what the flows of a queue are: tenants, or streams."`
 	Position queuePosition `cmd:"" help:"Show or set how far a source is: the number of its last message."`

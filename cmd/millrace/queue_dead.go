@@ -15,6 +15,7 @@ import (
 // queueDead is the noun below queue for messages that were delivered too often.
 type queueDead struct {
 	Ls      deadLs      `cmd:"" default:"withargs" help:"List dead messages, the oldest death first."`
+	Groups  deadGroups  `cmd:"" help:"Count dead messages by their reason."`
 	Redrive deadRedrive `cmd:"" help:"Retry dead messages."`
 	Purge   deadPurge   `cmd:"" help:"Delete dead messages."`
 	Keep    deadKeep    `cmd:"" help:"Bound how many dead messages are kept, and for how long."`

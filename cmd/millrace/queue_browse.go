@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+)
+
+// messageFilter selects messages of a bounded search.
+type messageFilter struct {
+	Tenant  document.Text            `placeholder:"NAME" help:"Of this tenant."`
+	Account document.Text            `placeholder:"NAME" help:"Of this account; with --tenant, of that tenant of it."`
+	ID      string                   `name:"id" help:"The message with this id."`
+	Header  map[string]document.Text `mapsep:"none" placeholder:"K=V" help:"With this header. May be repeated."`
+	Text    document.Text            `placeholder:"TEXT" help:"With this text in the body."`
+	Look    int                      `placeholder:"N" help:"How many to examine, up to 100,000. Defaults to 10,000."`
+	From    string                   `placeholder:"NEXT" help:"Where to go on: next of the search before."`
+}
+
+func (f messageFilter) config() fairqueue.SearchConfig {
+	cfg := fairqueue.SearchConfig{
+		Tenant: string(f.Tenant), Account: string(f.Account), ID: f.ID, Text: string(f.Text),
+		Headers: map[string]string{}, Look: f.Look, After: f.From,
+	}
+	for name, value := range f.Header {
+		cfg.Headers[name] = string(value)
+	}
+	return cfg
+}
+
+// searched is how far a search came.
+type searched struct {
+	Looked int    `json:"looked"`
+	Total  int    `json:"total"`
+	Next   string `json:"next"`
+}
+
+func searchedOf(f fairqueue.Found) searched { return searched{f.Looked, f.Total, f.Next} }
+
+func (s searched) print(w io.Writer) {
+	if s.Next != "" {
+		fmt.Fprintf(w, "\nlooked at %d of %d, go on with --from %s\n", s.Looked, s.Total, s.Next)
+	}
+}
+
+type queueBrowse struct {
+	queueName
+	messageFilter
+	State string `enum:"waiting,delayed,in_flight,dead" default:"waiting" help:"waiting, delayed, in_flight or dead. Defaults to waiting."`
+	Most  int    `placeholder:"N" help:"How many matches end the search, up to 1,000; up to 49 more are shown. Defaults to 100."`
+}
+
+func (*queueBrowse) Help() string {
+	return `Takes nothing and changes nothing. A message must have all that is given. It examines a bounded number of messages, and says how to go on.
+
+Examples:
+
+    millrace queue browse orders
+    millrace queue browse orders --tenant acme --text '"order":17'
+    millrace queue browse orders --state dead --header kind=invoice`
+}
+
+// browsedMessage is a message in the document of queue browse.
+type browsedMessage struct {
+	ID        string                   `json:"id"`
+	Tenant    document.Text            `json:"tenant"`
+	Account   document.Text            `json:"account,omitempty"`
+	Body      document.Text            `json:"body"`
+	Attempts  int                      `json:"attempts"`
+	WrittenAt time.Time                `json:"written_at"`
+	Headers   map[string]document.Text `json:"headers"`
+	Reason    document.Text            `json:"reason,omitempty"`
+}
+
+func (c *queueBrowse) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		cfg := c.config()
+		cfg.State, cfg.Max = fairqueue.State(c.State), c.Most
+		found, err := q.Search(ctx, cfg)
+		doc := struct {
+			Messages []browsedMessage `json:"messages"`
+			searched
+		}{[]browsedMessage{}, searchedOf(found)}
+		for _, m := range found.Messages {
+			doc.Messages = append(doc.Messages, browsedMessage{
+				m.ID, document.Text(m.Tenant), document.Text(m.Account), document.Text(m.Body), m.Attempt, m.Written.UTC(),
+				document.OfHeaders(m.Headers), document.Text(m.Reason),
+			})
+		}
+		return doc, func(w io.Writer) {
+			fmt.Fprintln(w, "ID\tTENANT\tATTEMPTS\tWRITTEN\tBODY")
+			for _, m := range doc.Messages {
+				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", m.ID, m.Tenant, m.Attempts, m.WrittenAt.Local().Format(time.DateTime), excerpt(m.Body))
+			}
+			doc.print(w)
+		}, err
+	})
+}
+
+type deadGroups struct {
+	queueName
+	messageFilter
+}
+
+func (*deadGroups) Help() string {
+	return `The largest group first. It examines a bounded number of messages, and says how to go on.
+
+Examples:
+
+    millrace queue dead groups orders
+    millrace queue dead groups orders --tenant acme`
+}
+
+// deadGroup is dead messages that have a reason in common.
+type deadGroup struct {
+	Reason document.Text `json:"reason"`
+	Count  int           `json:"count"`
+	Oldest time.Time     `json:"oldest"`
+	Newest time.Time     `json:"newest"`
+}
+
+func (c *deadGroups) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		groups, found, err := q.DeadGroups(ctx, c.config())
+		doc := struct {
+			Groups []deadGroup `json:"groups"`
+			searched
+		}{[]deadGroup{}, searchedOf(found)}
+		for _, g := range groups {
+			doc.Groups = append(doc.Groups, deadGroup{document.Text(g.Reason), g.Count, g.Oldest.UTC(), g.Newest.UTC()})
+		}
+		return doc, func(w io.Writer) {
+			fmt.Fprintln(w, "COUNT\tOLDEST\tNEWEST\tREASON")
+			for _, g := range doc.Groups {
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", g.Count, g.Oldest.Local().Format(time.DateTime), g.Newest.Local().Format(time.DateTime), g.Reason)
+			}
+			doc.print(w)
+		}, err
+	})
+}
