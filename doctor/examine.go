@@ -55,7 +55,7 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	work := make(chan []Finding, 1)
-	go func() { work <- checkSchedules(working, client) }() // at the same time: a silent server delays both
+	go func() { work <- checkQueues(working, client) }() // at the same time: a silent server delays both
 	servers := inspect(ctx, client)
 	reached := slices.ContainsFunc(servers, func(s *server) bool { return s.err == nil && !s.replica() })
 	if !reached {

@@ -23,9 +23,9 @@ const (
 	parallelQueues = 8
 )
 
-// checkSchedules reports schedules that are overdue. It returns nothing if there are no
-// schedules.
-func checkSchedules(ctx context.Context, client rueidis.Client) []Finding {
+// checkQueues reports schedules that are overdue, and queues in which something is wrong. It
+// returns nothing if there is neither.
+func checkQueues(ctx context.Context, client rueidis.Client) []Finding {
 	ctx, cancel := script.Within(ctx, timeout)
 	defer cancel()
 	var names []string
@@ -60,7 +60,7 @@ func checkSchedules(ctx context.Context, client rueidis.Client) []Finding {
 			unread++
 		}
 	}
-	return judgeSchedules(queues, unread)
+	return append(judgeSchedules(queues, unread), judgeQueues(queues)...)
 }
 
 func readQueue(ctx context.Context, client rueidis.Client, name string) (fairqueue.Stats, error) {

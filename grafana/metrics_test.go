@@ -86,6 +86,9 @@ func work(t *testing.T, client rueidis.Client, hook millrace.Hook) *steal.Recrui
 	hooks := []millrace.Hook{hook}
 	queue := must(fairqueue.New(client, "orders", fairqueue.Config{Hooks: hooks}))(t)
 	must(queue.Write(ctx, fairqueue.Draft{Tenant: "a"}))(t)
+	if err := queue.Pause(ctx); err != nil { // there is a notice
+		t.Fatal(err)
+	}
 	must(must(ick.New(client, "docs", ick.Config{Hooks: hooks}))(t).AddNow(ctx, "a"))(t)
 	must(must(ick.NewChannel(client, "pages", ick.ChannelConfig{}))(t).AddNow(ctx, "a"))(t)
 	hashes := must(expiry.Open(ctx, client, "sessions", expiry.Config{}))(t)

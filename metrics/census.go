@@ -32,7 +32,7 @@ type Census struct {
 // labels, as the collectors of single structures. It does not ask Redis. It describes no
 // metrics in advance, so a registry accepts it beside those, but not for the same structures.
 func CensusCollector(take func() Census) prometheus.Collector {
-	queues, icks := newFamily("queue", queueFigures, "queue"), newFamily("ick", ickFigures, "ick")
+	queues, icks := newQueueFamily("queue"), newFamily("ick", ickFigures, "ick")
 	hashes, keys := newFamily("hashes", hashesFigures, "hashes"), newFamily("keys", keysFigures, "keys")
 	channels, totals, fleets := newChannelFamily("channel"), newUpkeepFamily(), newFleetFamily()
 	return collector{nil, func(ch chan<- prometheus.Metric) {

@@ -1,8 +1,10 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/steal"
@@ -35,7 +38,7 @@ const scrapeTimeout = 2 * time.Second
 func Collector[S *fairqueue.Queue | *ick.Ick | *ick.Channel | *expiry.Hashes | *pinned.Keys | *tracker.Tracker | *fetch.Cache | *steal.Recruiter](of S) prometheus.Collector {
 	switch s := any(of).(type) {
 	case *fairqueue.Queue:
-		return reading(newFamily("queue", queueFigures), s.Stats, s.Name())
+		return reading(newQueueFamily(), s.Stats, s.Name())
 	case *ick.Ick:
 		return reading(newFamily("ick", ickFigures), s.Stats, s.Name())
 	case *ick.Channel:
@@ -86,6 +89,30 @@ func newFamily[S any](kind string, figures []figure[S], labels ...string) family
 	f.send = func(ch chan<- prometheus.Metric, stats S, values ...string) {
 		for i, g := range figures {
 			ch <- prometheus.MustNewConstMetric(f.descs[i], g.kind, g.value(stats), values...)
+		}
+	}
+	return f
+}
+
+// newQueueFamily returns the figures of a queue, and what is wrong with it: one series for each
+// cause, with the first tenant that causes it.
+func newQueueFamily(labels ...string) family[fairqueue.Stats] {
+	f := newFamily("queue", queueFigures, labels...)
+	notice := desc("queue", "notice", "For how long the oldest message waits that suffers from a cause; of the first tenant or account that is the cause.",
+		append(labels, "cause", "severity", "owner")...)
+	sendFigures := f.send
+	f.descs = append(f.descs, notice)
+	f.send = func(ch chan<- prometheus.Metric, s fairqueue.Stats, values ...string) {
+		sendFigures(ch, s, values...)
+		sent := map[diagnosis.Cause]bool{}
+		for _, found := range diagnosis.OfQueue(s) {
+			if sent[found.Cause] {
+				continue
+			}
+			sent[found.Cause] = true
+			of := label(cmp.Or(found.Owner.Account, found.Owner.Tenant))
+			ch <- prometheus.MustNewConstMetric(notice, prometheus.GaugeValue, found.Waits.Seconds(),
+				append(slices.Clip(values), string(found.Cause), string(found.Severity), of)...)
 		}
 	}
 	return f

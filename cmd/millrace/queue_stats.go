@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -16,7 +17,7 @@ type queueStats struct {
 }
 
 func (*queueStats) Help() string {
-	return `A flow is a tenant, or a stream if the queue has streams; the flows are those in which messages wait, the fullest first. A flow that is held waits for its own handlers, which have their share of all. Readers are programs that consume with the library. The counters count since the queue began, over all processes.
+	return `A flow is a tenant, or a stream if the queue has streams; the flows are those in which messages wait, the fullest first. A flow that is held waits for its own handlers, which have their share of all. Readers are programs that consume with the library. The counters count since the queue began, over all processes. Below them it says what is wrong: who floods, who is slow, for how long the others wait meanwhile, and the command that stops it.
 
 Examples:
 
@@ -27,7 +28,10 @@ Examples:
 func (c *queueStats) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		s, err := q.Stats(ctx)
-		return document.OfQueueStats(s), func(w io.Writer) { tableOfQueue(w, s) }, err
+		return document.OfQueueStats(s), func(w io.Writer) {
+			tableOfQueue(w, s)
+			listOfFindings(w, diagnosis.OfQueue(s))
+		}, err
 	})
 }
 
@@ -51,6 +55,19 @@ func tableOfQueue(w io.Writer, s fairqueue.Stats) {
 	fmt.Fprintln(w, "\nWRITTEN\tDELIVERED\tACKED\tNACKED\tRETURNED\tRECLAIMED\tEXPIRED\tCANCELLED\tBURIED\tREDRIVEN\tPURGED\tDROPPED\tLOST")
 	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", n.Written, n.Delivered, n.Acked, n.Nacked,
 		n.Returned, n.Reclaimed, n.Expired, n.Cancelled, n.Buried, n.Redriven, n.Purged, n.Dropped, n.Lost)
+}
+
+// listOfFindings says what is wrong, below all numbers, where a terminal stops.
+func listOfFindings(w io.Writer, found []diagnosis.Finding) {
+	for _, f := range found {
+		fmt.Fprintf(w, "\n%s: the queue %s.\n", f.Severity, f.Text)
+		if f.Command != "" {
+			fmt.Fprintf(w, "  millrace %s\n", f.Command)
+		}
+		if f.Advice != "" {
+			fmt.Fprintf(w, "  %s\n", f.Advice)
+		}
+	}
 }
 
 func tableOfFlows(w io.Writer, s fairqueue.Stats) {

@@ -173,7 +173,7 @@ func TestTop(t *testing.T) {
 	term.keys("p")
 	term.want("Pause queue orders? [y/N]")
 	term.keys("y")
-	term.want("queue orders is paused", "! queue orders is paused: 6 messages wait")
+	term.want("queue orders is paused", "! queue orders is paused, and 6 messages wait")
 	wantPaused(t, q, true)
 	if screen := term.tmux("capture-pane", "-p", "-e"); !colours.MatchString(screen) {
 		t.Errorf("the screen has no colours: %q", screen)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/diagnosis"
 )
 
 // Queues are the names of queues.
@@ -189,6 +190,19 @@ type QueueStats struct {
 	Capacity  int           `json:"capacity" doc:"How many handlers all readers run at once." example:"10"`
 	Readers   []ReaderStats `json:"readers" doc:"Programs that consume with the library, by name. Clients that read over HTTP are not included."`
 	Counters  QueueCounters `json:"counters"`
+	Notices   []Notice      `json:"notices" doc:"What is wrong, and who is the cause, the most urgent first."`
+}
+
+// Notice is something that is wrong with a queue.
+type Notice struct {
+	Cause    string `json:"cause" enum:"never_read,readers_gone,no_reader,paused,flood,slow,tenant_full,tenant_paused,old" example:"flood"`
+	Severity string `json:"severity" enum:"critical,warning,note" doc:"critical: nothing moves; warning: somebody waits who should not; note: nobody waits because of it." example:"warning"`
+	Account  Text   `json:"account,omitempty" doc:"Of the cause. Absent if it has none." example:"\"acme\""`
+	Tenant   Text   `json:"tenant,omitempty" doc:"The tenant that is the cause. Absent if none is, or an account as a whole." example:"\"acme\""`
+	Text     string `json:"text" doc:"In words, to be read behind the queue's name." example:"is paused, and 3 messages wait"`
+	Command  string `json:"command,omitempty" doc:"What stops it, without the program's name." example:"queue resume orders"`
+	Advice   string `json:"advice,omitempty" doc:"What else to do."`
+	Waits    int64  `json:"waits_ms" doc:"For how long the oldest message waits that suffers from it; 0 if none does." example:"4200"`
 }
 
 // Shape describes the flows of a queue.
@@ -231,13 +245,25 @@ type QueueCounters fairqueue.Counters
 // OfShape returns the shape of a queue.
 func OfShape(s fairqueue.Stats) Shape { return Shape{s.Streams, s.PerTenant} }
 
-// OfQueueStats converts the numbers of a queue.
+// ofFindings converts what is wrong with a queue.
+func ofFindings(all []diagnosis.Finding) []Notice {
+	notices := make([]Notice, len(all))
+	for i, f := range all {
+		notices[i] = Notice{
+			string(f.Cause), string(f.Severity), Text(f.Owner.Account), Text(f.Owner.Tenant), f.Text, f.Command, f.Advice, f.Waits.Milliseconds(),
+		}
+	}
+	return notices
+}
+
+// OfQueueStats converts the numbers of a queue, and says what is wrong with it.
 func OfQueueStats(s fairqueue.Stats) QueueStats {
 	doc := QueueStats{
 		Name: Text(s.Name), Waiting: s.Waiting, InFlight: s.InFlight, Delayed: s.Delayed, Dead: s.Dead,
 		OldestAge: s.OldestAge.Milliseconds(), Paused: s.Paused, Shape: OfShape(s),
 		FlowCount: s.FlowCount, Flows: make([]FlowStats, len(s.Flows)),
 		Capacity: s.Capacity, Readers: make([]ReaderStats, len(s.Readers)), Counters: QueueCounters(s.Counters),
+		Notices: ofFindings(diagnosis.OfQueue(s)),
 	}
 	for i, f := range s.Flows {
 		doc.Flows[i] = FlowStats{Text(f.Tenant), Text(f.Account), f.Stream, f.Waiting, f.InFlight, f.OldestAge.Milliseconds(), -1, f.Held}

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // Text is the bytes of a name, a member or a body.
@@ -79,15 +79,10 @@ func (t Text) MarshalJSON() ([]byte, error) {
 // String returns the text for people. Text with bytes that a terminal would hide or
 // interpret is in its JSON form.
 func (t Text) String() string {
-	_, form := base64Form(string(t))
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	switch {
-	case t == "":
-		return `""`
-	case form, !utf8.ValidString(string(t)), strings.ContainsFunc(string(t), hidden):
-		return `{"base64":"` + base64.StdEncoding.EncodeToString([]byte(t)) + `"}`
+	if _, form := base64Form(string(t)); form {
+		return readable.Encoded(string(t))
 	}
-	return string(t)
+	return readable.Name(string(t))
 }
 
 // Schema describes the value for the OpenAPI document.

@@ -3,10 +3,13 @@
 package readable
 
 import (
+	"encoding/base64"
 	"fmt"
 	"reflect"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -55,4 +58,22 @@ func Counters(s any) []Counter {
 		all[i] = Counter{tag.Get("json"), tag.Get("doc"), v.Field(i).Int()}
 	}
 	return all
+}
+
+// Name returns a name for people. One with bytes that a terminal would hide or interpret is
+// [Encoded]. The empty one is in quotes.
+func Name(s string) string {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch {
+	case s == "":
+		return `""`
+	case !utf8.ValidString(s), strings.ContainsFunc(s, hidden):
+		return Encoded(s)
+	}
+	return s
+}
+
+// Encoded returns bytes in the form that commands take: {"base64":"..."}.
+func Encoded(s string) string {
+	return `{"base64":"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"}`
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
@@ -185,18 +186,20 @@ func (m *model) queueRows() []row {
 	return all
 }
 
-// unreadAfter is how old a message has to be for a queue without readers to be unread: programs
-// that read it over HTTP count only while they have messages.
-const unreadAfter = 10 * time.Second
-
-// stateOf returns a queue's state in a word.
+// stateOf returns a queue's state in a word: the first thing that is wrong, if something is.
 func stateOf(s fairqueue.Stats) (string, tone) {
-	switch {
-	case s.Paused:
+	if s.Paused {
 		return "paused", warning
-	case s.Waiting > 0 && len(s.Readers) == 0 && s.InFlight == 0 && s.OldestAge >= unreadAfter:
-		return "unread", bad
-	case s.Waiting+s.InFlight == 0:
+	}
+	for _, f := range diagnosis.OfQueue(s) {
+		switch f.Severity {
+		case diagnosis.Critical:
+			return "unread", bad
+		case diagnosis.Warning:
+			return string(f.Cause), warning
+		}
+	}
+	if s.Waiting+s.InFlight == 0 {
 		return "idle", quiet
 	}
 	return "busy", plain

@@ -182,12 +182,12 @@ func TestScreen(t *testing.T) {
 	s.now = start.Add(2 * time.Second)
 	want := `millrace top · Redis 8.0.1 · 95 MB · 0 commands/s · every 2s · 03:00:02
 ! server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB
-! orders: acme floods: 48,200 of 48,210 waiting; others wait 1s at most
-! 2 more notices
+! queue orders is flooded by tenant acme: 48,200 of 48,210 waiting messages are…
+! 3 more notices
  1 queues 3   2 icks 2   3 readers 1   4 leases 1   5 servers 1
 
 QUEUE   WAITING↓  IN FLIGHT  OLDEST  IN/S  OUT/S  DEAD  READERS  STATE
-orders    48,210          9      4s   900    120     0        1  busy
+orders    48,210          9      4s   900    120     0        1  flood
 mails          7          0    1m0s     0      0     0        0  paused
 images         0          0       -     0      0     2        0  idle
 ` + strings.Repeat("\n", 13) + "? help  q quit  s sort  / filter  enter open  p pause  r resume  "
@@ -195,7 +195,7 @@ images         0          0       -     0      0     2        0  idle
 		t.Errorf("screen (-want +got):\n%s", diff)
 	}
 	s.send(tea.WindowSizeMsg{Width: 200, Height: 50})
-	s.want("FLOWS", "HANDLERS", "DELAYED", "space look now", "! queue mails is paused: 7 messages wait")
+	s.want("FLOWS", "HANDLERS", "DELAYED", "space look now", "queue mails is paused, and 7 messages wait")
 }
 
 // trimLines removes spaces at the ends of lines, but for the last.
@@ -217,7 +217,7 @@ func TestPages(t *testing.T) {
 		s.want(page.text)
 	}
 	s.keys("3", "enter")
-	s.want("queue orders (busy): 48,210 waiting, 9 in flight, 1 reader, 10 handlers")
+	s.want("queue orders (flood): 48,210 waiting, 9 in flight, 1 reader, 10 handlers")
 	s.wantNames("acme", "bolt", "core / dune")
 	s.keys("down", "enter")
 	s.want("bolt", "handling    5s", "state       held", "limits      none")
@@ -571,15 +571,16 @@ func TestNotices(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB",
 		"queue old cannot be read: of a newer version",
-		"queue mails has no reader: 7 messages wait, the oldest 1m0s",
-		"orders: acme floods: 48,200 of 48,210 waiting; others wait 1s at most",
-		"orders: bolt is slow: 8 of 10 handlers, 5s each; others wait 3m0s at most",
+		"queue mails was never read: 7 messages wait, the oldest for 1m0s",
+		"queue orders is flooded by tenant acme: 48,200 of 48,210 waiting messages are its own; meanwhile 8 messages wait of others, the oldest for 1s",
+		"queue orders has slow handlers for tenant bolt: its messages have 8 of 10, and take 5s each; meanwhile 48,200 messages wait of others, the oldest for 3m0s",
+		"queue orders has tenant dune of account core paused: 2 messages wait",
 		"queue orders: 2 schedules late",
 		"12 of the kind lease are not shown",
 	}, texts); diff != "" {
 		t.Errorf("notices (-want +got):\n%s", diff)
 	}
-	s.want("! 5 more notices")
+	s.want("! 6 more notices")
 }
 
 // TestCheck looks at what is no terminal.

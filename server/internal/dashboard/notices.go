@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -11,6 +12,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
@@ -110,10 +112,8 @@ func (d *Dashboard) queueNotices(v *survey.View) (all []notice) {
 			all = append(all, notice{"warn", "Queue", q.Name, path, text, hint})
 		}
 		page := d.link("queues", q.Name)
-		switch {
-		case q.Paused && q.Waiting > 0:
-			add(page, "is paused, and "+readable.Count(q.Waiting, "message")+" waiting.", "")
-		case q.Paused:
+		all = append(all, d.findings(q)...)
+		if q.Paused && q.Waiting == 0 {
 			add(page, "is paused.", "")
 		}
 		if q.Dead > 0 {
@@ -123,11 +123,34 @@ func (d *Dashboard) queueNotices(v *survey.View) (all []notice) {
 			all = append(all, notice{"bad", "Queue", q.Name, query(d.link("schedules"), "queue", q.Name),
 				"has " + readable.Count(q.OverdueSchedules, "overdue schedule") + ": a tick is due for more than a minute.", overdueHint(q)})
 		}
-		if q.OldestAge >= staleAge && !q.Paused {
-			add(page, "has a message that has been waiting for "+ago(q.OldestAge)+".", "Check that it has enough readers.")
-		}
 	}
 	return all
+}
+
+// findings are what is wrong with a queue, and who is the cause.
+func (d *Dashboard) findings(s fairqueue.Stats) (all []notice) {
+	for _, f := range diagnosis.OfQueue(s) {
+		all = append(all, d.finding(s.Name, f))
+	}
+	return all
+}
+
+// finding leads to the page of the tenant that is the cause, where it is paused or limited.
+func (d *Dashboard) finding(queue string, f diagnosis.Finding) notice {
+	n := notice{Tone: "warn", Kind: "Queue", Name: queue, Path: d.link("queues", queue), Text: f.Text + ".", Hint: f.Advice}
+	switch f.Severity {
+	case diagnosis.Critical:
+		n.Tone = "bad"
+	case diagnosis.Note:
+		n.Tone = "note"
+	}
+	if f.Owner != (fairqueue.Owner{}) {
+		n.Path = d.tenantPath(queue, f.Owner)
+	}
+	if f.Command != "" {
+		n.Hint = strings.TrimSpace("Stop it: millrace " + f.Command + ". " + f.Advice)
+	}
+	return n
 }
 
 // overdueHint says what to do about overdue schedules.

@@ -31,7 +31,7 @@ func TestWhatIsLeftOutIsSaidFirst(t *testing.T) {
 		t.Errorf("the first notice is %q, want %q", got, want)
 	}
 	for title, want := range map[string]string{
-		"Queues": "5 waiting in the first 14", "Dirty lists": "1 dirty in the first 2", "Leases": "1 held in the first 1", "Namespaces": "4 of hashes and values",
+		"Queues": "1,015 waiting in the first 14", "Dirty lists": "1 dirty in the first 2", "Leases": "1 held in the first 1", "Namespaces": "4 of hashes and values",
 	} {
 		// The first of that name is the section of the navigation.
 		if got := page.all("data-key", title)[1]; !strings.Contains(got, want) {

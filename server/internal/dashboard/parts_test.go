@@ -125,7 +125,11 @@ func TestMemoForgetsWithTheNextView(t *testing.T) {
 func troubled() *survey.View {
 	v := viewOf(5)
 	v.Queues[0].Paused, v.Queues[0].Dead, v.Queues[0].OldestAge = true, 2, time.Hour
-	v.Queues = append(v.Queues, fairqueue.Stats{Name: "slow", OldestAge: time.Hour})
+	v.Queues = append(v.Queues, fairqueue.Stats{
+		Name: "flooded", Waiting: 1010, OldestAge: time.Hour, Readers: []fairqueue.ReaderStats{{}}, Flows: []fairqueue.FlowStats{
+			{Tenant: "acme", Stream: -1, Waiting: 1000, OldestAge: time.Hour}, {Tenant: "b", Stream: -1, Waiting: 10, OldestAge: 7 * time.Second},
+		},
+	})
 	v.Icks = []ick.Stats{{Name: "documents", Parked: 3, OldestAge: time.Hour}}
 	v.Channels = []ick.ChannelStats{{Name: "images", Waiting: 1}}
 	v.Troubles = []survey.Trouble{{Kind: survey.Lease, Name: "broken", Err: errors.New("a key is of a wrong type")}}
@@ -151,8 +155,9 @@ func TestOverviewNamesTrouble(t *testing.T) {
 	page := h.get("/").want(http.StatusOK)
 	for _, want := range []string{
 		"Lease broken could not be read: a key is of a wrong type.", "Partition 1 is partial. 10.0.0.1:7004 is down.",
-		"uses 95 B of 100 B.", "has evicted 3 keys", "Queue orders is paused, and 5 messages waiting.", "Queue orders has 2 dead letters.",
-		"Queue slow has a message that has been waiting for 1h0m0s.", "Dirty list documents has 3 parked", "Channel images has no consumer",
+		"uses 95 B of 100 B.", "has evicted 3 keys", "Queue orders is paused, and 5 messages wait.", "Queue orders has 2 dead letters.",
+		"Queue flooded is flooded by tenant acme: 1,000 of 1,010 waiting messages are its own; meanwhile 10 messages wait of others, the oldest for 7s.",
+		"Stop it: millrace queue tenant pause flooded acme.", "Dirty list documents has 3 parked", "Channel images has no consumer",
 		"could not be saved: no room.",
 	} {
 		page.says(want)

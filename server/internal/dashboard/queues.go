@@ -56,6 +56,7 @@ type queuePage struct {
 
 	queueRow
 	How      presence
+	Notices  []notice
 	Flows    flowList
 	Counters []readable.Counter
 	Browser  *browser // nil in streams
@@ -98,7 +99,7 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 			Flows: newFlows(stats, sorting(at.By), func(by sorting) string {
 				return d.selectionPath(name, selection{at.Place, at.Tenant, string(by)}, "") + "#flows"
 			}, func(of fairqueue.Owner) string { return d.tenantPath(name, of) }),
-			Others: d.tenantPath(name, fairqueue.Owner{}), FindTenant: d.link("queues", name, "tenants"),
+			Notices: d.findings(stats), Others: d.tenantPath(name, fairqueue.Owner{}), FindTenant: d.link("queues", name, "tenants"),
 			Controls: d.dialogs("queues", name, toggle, "resize", "delete"),
 		}
 		p.Controls[1].Fields = []field{{"streams", "Streams", stats.Streams, 0, 1024}, {"per_tenant", "Streams per tenant", stats.PerTenant, 0, 1024}}

@@ -1,0 +1,327 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
+)
+
+// Cause is what is wrong. The names are a contract of JSON and metrics.
+type Cause string
+
+// Causes, those that stop a queue first.
+const (
+	NeverRead    Cause = "never_read"
+	ReadersGone  Cause = "readers_gone"
+	NoReader     Cause = "no_reader"
+	Paused       Cause = "paused"
+	Flood        Cause = "flood"
+	Slow         Cause = "slow"
+	TenantFull   Cause = "tenant_full"
+	TenantPaused Cause = "tenant_paused"
+	Old          Cause = "old"
+)
+
+// Causes are all of them.
+func Causes() []Cause {
+	return []Cause{NeverRead, ReadersGone, NoReader, Paused, Flood, Slow, TenantFull, TenantPaused, Old}
+}
+
+// Severity says how urgent a finding is.
+type Severity string
+
+// Severities.
+const (
+	Critical Severity = "critical" // nothing moves
+	Warning  Severity = "warning"  // somebody waits who should not
+	Note     Severity = "note"     // worth knowing, and nobody waits because of it
+)
+
+// Finding is one thing that is wrong with a queue.
+type Finding struct {
+	Cause    Cause
+	Severity Severity
+	Owner    fairqueue.Owner // the tenant or account that causes it; zero if none does
+	Text     string          // without the queue's name, with which a sentence begins: "has no reader: ..."
+	Command  string          // that stops it, without the program's name; empty if none does
+	Advice   string          // what to do if there is no command, or besides it
+	Waits    time.Duration   // for how long the oldest message waits that suffers from it
+}
+
+// From when on something is a finding.
+const (
+	// unreadAge is how long messages wait for a reader without a finding. With the interval of
+	// pages and metrics it is noticed within half a minute.
+	unreadAge = 10 * time.Second
+
+	// silentAge is after how long without a report a reader has vanished: it reports every 5
+	// seconds.
+	silentAge = 8 * time.Second
+
+	// floodMessages is how many messages are a flood, if they are most of all that wait.
+	floodMessages = 100
+
+	// waitAge is how long messages of others wait before somebody is to blame.
+	waitAge = time.Second
+
+	// slowHandling is from when on handlers are slow.
+	slowHandling = 500 * time.Millisecond
+
+	// oldAge is the age of a message that needs attention whatever the cause.
+	oldAge = 5 * time.Minute
+)
+
+// OfQueue returns what is wrong with a queue, the most urgent first.
+func OfQueue(s fairqueue.Stats) []Finding {
+	q := newQueue(s)
+	var all []Finding
+	for _, look := range []func() []Finding{q.readers, q.paused, q.floods, q.slow, q.tenants} {
+		all = append(all, look()...)
+	}
+	if len(all) == 0 && s.OldestAge >= oldAge {
+		all = append(all, q.old())
+	}
+	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
+	slices.SortStableFunc(all, func(a, b Finding) int { return rank[a.Severity] - rank[b.Severity] })
+	return all
+}
+
+// queue is what several looks need.
+type queue struct {
+	fairqueue.Stats
+
+	units []fairqueue.FlowStats // tenants without an account, and accounts
+	busy  int                   // handlers
+}
+
+func newQueue(s fairqueue.Stats) *queue {
+	q := &queue{Stats: s}
+	for _, f := range s.Flows {
+		if f.Stream < 0 && (f.Account == "" || f.Tenant == "") {
+			q.units = append(q.units, f)
+		}
+	}
+	for _, r := range s.Readers {
+		q.busy += r.InFlight
+	}
+	return q
+}
+
+// readers looks whether anybody reads.
+func (q *queue) readers() []Finding {
+	if q.Waiting == 0 || q.Paused {
+		return nil
+	}
+	f := Finding{Severity: Critical, Waits: q.OldestAge}
+	waiting := fmt.Sprintf("%s, the oldest for %s", waits(q.Waiting), readable.Duration(q.OldestAge))
+	var live, silent []fairqueue.ReaderStats
+	for _, r := range q.Readers {
+		if q.At.Sub(r.LastSeen) < silentAge {
+			live = append(live, r)
+		} else {
+			silent = append(silent, r)
+		}
+	}
+	switch {
+	case len(live) > 0:
+		return nil
+	case len(silent) > 0:
+		last := slices.MaxFunc(silent, func(a, b fairqueue.ReaderStats) int { return a.LastSeen.Compare(b.LastSeen) })
+		f.Cause = ReadersGone
+		f.Text = fmt.Sprintf("has lost its readers without a word: %s was seen last, %s ago. %s", reader(last), readable.Duration(q.At.Sub(last.LastSeen)), capital(waiting))
+		f.Advice = "Start them again, and look why they died: killed for memory, or cut off from Redis. What they had in flight comes back by itself."
+	case q.Counters.Delivered == 0 && q.OldestAge >= unreadAge:
+		f.Cause, f.Text = NeverRead, "was never read: "+waiting
+		f.Advice = "Start its consumer. If one runs, check that it uses the same name of the queue and the same Redis."
+	case q.Counters.Delivered > 0 && q.InFlight == 0 && q.OldestAge >= unreadAge:
+		f.Cause, f.Text = NoReader, "has no reader: "+waiting
+		f.Advice = "Start its consumer."
+	default:
+		return nil
+	}
+	return []Finding{f}
+}
+
+func (q *queue) paused() []Finding {
+	if !q.Paused || q.Waiting == 0 {
+		return nil
+	}
+	f := Finding{
+		Cause: Paused, Severity: Note, Waits: q.OldestAge,
+		Text: "is paused, and " + waits(q.Waiting), Command: "queue resume " + argument(q.Name),
+	}
+	if q.OldestAge >= oldAge { // somebody may have forgotten it
+		f.Severity = Warning
+	}
+	return []Finding{f}
+}
+
+// floods looks for an owner with most of the messages that wait.
+func (q *queue) floods() (all []Finding) {
+	for _, u := range q.units {
+		if u.Waiting < floodMessages || 2*u.Waiting <= q.Waiting || u.Paused || q.Paused {
+			continue
+		}
+		of := fairqueue.Owner{Account: u.Account, Tenant: u.Tenant}
+		f := Finding{Cause: Flood, Severity: Note, Owner: of, Command: q.tenantCommand("pause", of)}
+		f.Text = fmt.Sprintf("is flooded by %s: %s of %s are its own", ownerOf(of), readable.Number(u.Waiting), waiting(q.Waiting))
+		f.Waits = q.others(of, &f.Text)
+		switch {
+		case f.Waits >= waitAge:
+			f.Severity = Warning
+		case u.OldestAge >= oldAge:
+			f.Severity = Warning
+			f.Waits = u.OldestAge
+			f.Text += fmt.Sprintf("; its own wait for %s", readable.Duration(u.OldestAge))
+		}
+		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", of) + " --rate N"
+		all = append(all, f)
+	}
+	return all
+}
+
+// slow looks for an owner whose messages have a third of the handlers, and take long.
+func (q *queue) slow() (all []Finding) {
+	for _, u := range q.units {
+		if q.Capacity == 0 || 3*u.InFlight < q.Capacity || u.Handling < slowHandling && !u.Held || u.InFlight == 0 {
+			continue
+		}
+		of := fairqueue.Owner{Account: u.Account, Tenant: u.Tenant}
+		f := Finding{Cause: Slow, Severity: Note, Owner: of, Command: q.tenantCommand("pause", of)}
+		f.Text = fmt.Sprintf("has slow handlers for %s: its messages have %d of %d", ownerOf(of), u.InFlight, q.Capacity)
+		if u.Handling >= 0 {
+			f.Text += fmt.Sprintf(", and take %s each", readable.Duration(u.Handling))
+		} else {
+			f.Text += ", and none of them has ended yet"
+		}
+		if f.Waits = q.others(of, &f.Text); f.Waits >= waitAge {
+			f.Severity = Warning
+		} else if u.Waiting > 0 && u.OldestAge >= oldAge {
+			f.Severity = Warning
+		}
+		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", of) + " --max-in-flight N"
+		all = append(all, f)
+	}
+	return all
+}
+
+// others returns for how long messages of others wait, and says so.
+func (q *queue) others(of fairqueue.Owner, text *string) (longest time.Duration) {
+	n := 0
+	for _, u := range q.units {
+		if (fairqueue.Owner{Account: u.Account, Tenant: u.Tenant}) == of || u.Paused || !u.NotBefore.IsZero() {
+			continue
+		}
+		n += u.Waiting
+		longest = max(longest, u.OldestAge)
+	}
+	for _, f := range q.Flows { // an account has no head of its own
+		if f.Account != "" && f.Tenant != "" && f.Account != of.Account && !f.Paused {
+			longest = max(longest, f.OldestAge)
+		}
+	}
+	if n == 0 {
+		*text += "; nobody else waits"
+		return 0
+	}
+	*text += fmt.Sprintf("; meanwhile %s of others, the oldest for %s", waits(n), readable.Duration(longest))
+	return longest
+}
+
+// tenants looks at what somebody has set.
+func (q *queue) tenants() (all []Finding) {
+	for _, f := range q.Flows {
+		of := fairqueue.Owner{Account: f.Account, Tenant: f.Tenant}
+		switch {
+		case f.Stream >= 0 || f.Waiting == 0:
+		case f.Limits.MaxWaiting > 0 && f.Waiting >= f.Limits.MaxWaiting:
+			all = append(all, Finding{
+				Cause: TenantFull, Severity: Warning, Owner: of, Waits: f.OldestAge,
+				Text:    fmt.Sprintf("refuses messages of %s: %s, as many as may", ownerOf(of), waits(f.Waiting)),
+				Command: q.tenantCommand("show", of), Advice: "Its handlers are too slow for what it writes, or its limit is too low.",
+			})
+		case f.Paused && !q.Paused:
+			n := Finding{
+				Cause: TenantPaused, Severity: Note, Owner: of, Waits: f.OldestAge, Command: q.tenantCommand("resume", of),
+				Text: fmt.Sprintf("has %s paused: %s", ownerOf(of), waits(f.Waiting)),
+			}
+			if f.OldestAge >= 24*time.Hour {
+				n.Severity = Warning
+				n.Text += ", the oldest for " + readable.Duration(f.OldestAge)
+			}
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func (q *queue) old() Finding {
+	f := Finding{Cause: Old, Severity: Warning, Waits: q.OldestAge, Text: "has a message that waits for " + readable.Duration(q.OldestAge)}
+	switch {
+	case q.Capacity > 0 && q.busy >= q.Capacity:
+		f.Text += fmt.Sprintf(", and all %d handlers are busy with messages of many", q.Capacity)
+		f.Advice = "Add handlers, or readers."
+	case q.Capacity > 0:
+		f.Text += fmt.Sprintf(", though %d of %d handlers are free", q.Capacity-q.busy, q.Capacity)
+		f.Advice = "It waits for a limit, a rate or a pause of its tenant: millrace queue tenants " + argument(q.Name)
+	default:
+		f.Advice = "Its readers are not known to the queue: look at their logs."
+	}
+	return f
+}
+
+// tenantCommand is a command for an owner.
+func (q *queue) tenantCommand(verb string, of fairqueue.Owner) string {
+	text := "queue tenant " + verb + " " + argument(q.Name)
+	if of.Account != "" {
+		text += " --account " + argument(of.Account)
+	}
+	if of.Tenant != "" {
+		text += " " + argument(of.Tenant)
+	}
+	return text
+}
+
+// argument quotes a name for a shell if it needs quotes.
+func argument(text string) string {
+	text = readable.Name(text)
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r)
+	}
+	if text != "" && text[0] != '-' && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+func ownerOf(of fairqueue.Owner) string {
+	switch {
+	case of.Account == "":
+		return "tenant " + readable.Name(of.Tenant)
+	case of.Tenant == "":
+		return "account " + readable.Name(of.Account)
+	}
+	return "tenant " + readable.Name(of.Tenant) + " of account " + readable.Name(of.Account)
+}
+
+func reader(r fairqueue.ReaderStats) string {
+	if r.Name == "" {
+		return "one at " + readable.Name(r.Host)
+	}
+	return readable.Name(r.Name) + " at " + readable.Name(r.Host)
+}
+
+func waits(n int) string {
+	if n == 1 {
+		return "1 message waits"
+	}
+	return readable.Number(n) + " messages wait"
+}
+
+func waiting(n int) string { return readable.Number(n) + " waiting messages" }
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -1,0 +1,131 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
+)
+
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// reads is a reader that was seen so long ago.
+func reads(name string, handlers, busy int, ago time.Duration) fairqueue.ReaderStats {
+	return fairqueue.ReaderStats{Name: name, Host: "host-3", Concurrency: handlers, InFlight: busy, LastSeen: noon.Add(-ago)}
+}
+
+func flow(tenant string, waiting int, oldest time.Duration, change ...func(*fairqueue.FlowStats)) fairqueue.FlowStats {
+	f := fairqueue.FlowStats{Tenant: tenant, Stream: -1, Waiting: waiting, OldestAge: oldest, Handling: -1}
+	for _, c := range change {
+		c(&f)
+	}
+	return f
+}
+
+func inFlight(n int, handling time.Duration) func(*fairqueue.FlowStats) {
+	return func(f *fairqueue.FlowStats) { f.InFlight, f.Handling = n, handling }
+}
+
+// in returns a queue of these flows.
+func in(delivered int64, readers []fairqueue.ReaderStats, flows ...fairqueue.FlowStats) fairqueue.Stats {
+	s := fairqueue.Stats{Name: "orders", At: noon, Flows: flows, Readers: readers, Counters: fairqueue.Counters{Delivered: delivered}}
+	for _, f := range flows {
+		if f.Account == "" || f.Tenant == "" {
+			s.Waiting += f.Waiting
+			s.InFlight += f.InFlight
+		}
+		s.OldestAge = max(s.OldestAge, f.OldestAge)
+	}
+	for _, r := range readers {
+		s.Capacity += r.Concurrency
+	}
+	return s
+}
+
+// TestOfQueue: each cause is named, with its severity, who causes it, for how long the others
+// wait, and the command that stops it. What is none is not.
+func TestOfQueue(t *testing.T) {
+	t.Parallel()
+	one := []fairqueue.ReaderStats{reads("worker-1", 10, 10, time.Second)}
+	paused := func(f *fairqueue.FlowStats) { f.Paused = true }
+	for name, c := range map[string]struct {
+		stats fairqueue.Stats
+		want  []string
+	}{
+		"an empty queue":       {in(0, nil), nil},
+		"a queue that is read": {in(500, one, flow("a", 5, time.Second), flow("b", 3, time.Second)), nil},
+		"a queue that is new":  {in(0, nil, flow("a", 5, 3*time.Second)), nil},
+		"never read": {in(0, nil, flow("a", 5, 15*time.Second)), []string{
+			"critical never_read for 15s: was never read: 5 messages wait, the oldest for 15s",
+		}},
+		"no reader": {in(9, nil, flow("a", 1, 40*time.Second)), []string{
+			"critical no_reader for 40s: has no reader: 1 message waits, the oldest for 40s",
+		}},
+		"read by programs that it does not know": {in(9, nil, flow("a", 1, 40*time.Second, inFlight(1, -1))), nil},
+		"readers that vanished": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, 9*time.Second)}, flow("a", 3, 4*time.Second)), []string{
+			"critical readers_gone for 4s: has lost its readers without a word: w2 at host-3 was seen last, 9s ago. 3 messages wait, the oldest for 4s",
+		}},
+		"one of two readers vanished": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, time.Second)}, flow("a", 3, 4*time.Second)), nil},
+		"a pause": {func() fairqueue.Stats {
+			s := in(9, nil, flow("a", 300, time.Hour), flow("b", 1, time.Hour))
+			s.Paused = true
+			return s
+		}(), []string{"warning paused for 1h0m0s: is paused, and 301 messages wait (queue resume orders)"}},
+		"a flood": {in(9, one, flow("acme", 48210, 9*time.Second), flow("b", 60, 2*time.Second), flow("c", 30, 4200*time.Millisecond)), []string{
+			"warning flood of {acme} for 4s: is flooded by tenant acme: 48,210 of 48,300 waiting messages are its own; meanwhile 90 messages wait of others, the oldest for 4s (queue tenant pause orders acme)",
+		}},
+		"a flood that harms nobody": {in(9, one, flow("acme", 500, time.Second)), []string{
+			"note flood of {acme} for 0s: is flooded by tenant acme: 500 of 500 waiting messages are its own; nobody else waits (queue tenant pause orders acme)",
+		}},
+		"a flood of an account": {in(9, one,
+			fairqueue.FlowStats{Account: "it's", Stream: -1, Waiting: 500, Handling: -1},
+			fairqueue.FlowStats{Account: "it's", Tenant: "x", Stream: -1, Waiting: 500, OldestAge: 8 * time.Second, Handling: -1},
+			flow("b", 2, 3*time.Second)), []string{
+			`warning flood of {it's} for 3s: is flooded by account it's: 500 of 502 waiting messages are its own; meanwhile 2 messages wait of others, the oldest for 3s (queue tenant pause orders --account 'it'\''s')`,
+		}},
+		"a slow tenant": {in(9, one, flow("bolt", 40, 20*time.Second, inFlight(9, 5100*time.Millisecond)), flow("b", 20, 3300*time.Millisecond)), []string{
+			"warning slow of {bolt} for 3s: has slow handlers for tenant bolt: its messages have 9 of 10, and take 5s each; meanwhile 20 messages wait of others, the oldest for 3s (queue tenant pause orders bolt)",
+		}},
+		"a tenant that hangs": {in(9, one, flow("bolt", 40, 20*time.Second, inFlight(5, -1), func(f *fairqueue.FlowStats) { f.Held = true }), flow("b", 20, 3300*time.Millisecond)), []string{
+			"warning slow of {bolt} for 3s: has slow handlers for tenant bolt: its messages have 5 of 10, and none of them has ended yet; meanwhile 20 messages wait of others, the oldest for 3s (queue tenant pause orders bolt)",
+		}},
+		"a tenant that is paused": {in(9, one, flow("a", 12, time.Hour, paused), flow("b", 1, time.Millisecond)), []string{
+			"note tenant_paused of {a} for 1h0m0s: has tenant a paused: 12 messages wait (queue tenant resume orders a)",
+		}},
+		"a forgotten pause": {in(9, one, flow("a", 12, 26*time.Hour, paused)), []string{
+			"warning tenant_paused of {a} for 1d2h: has tenant a paused: 12 messages wait, the oldest for 1d2h (queue tenant resume orders a)",
+		}},
+		"a full tenant": {in(9, one, flow("a", 12, time.Second, func(f *fairqueue.FlowStats) { f.Limits.MaxWaiting = 12 })), []string{
+			"warning tenant_full of {a} for 1s: refuses messages of tenant a: 12 messages wait, as many as may (queue tenant show orders a)",
+		}},
+		"too few handlers": {in(9, one, flow("a", 12, 6*time.Minute), flow("b", 12, 6*time.Minute), flow("c", 12, 6*time.Minute)), []string{
+			"warning old for 6m0s: has a message that waits for 6m0s, and all 10 handlers are busy with messages of many",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, f := range OfQueue(c.stats) {
+				text := fmt.Sprintf("%s %s", f.Severity, f.Cause)
+				if f.Owner != (fairqueue.Owner{}) {
+					text += fmt.Sprintf(" of {%s}", strings.TrimSpace(f.Owner.Account+" "+f.Owner.Tenant))
+				}
+				text += fmt.Sprintf(" for %s: %s", readable.Duration(f.Waits), f.Text)
+				if f.Command != "" {
+					text += " (" + f.Command + ")"
+				}
+				got = append(got, text)
+				if !slices.Contains(Causes(), f.Cause) || f.Command == "" && f.Advice == "" {
+					t.Errorf("%+v is no cause, or does not say what to do", f)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
