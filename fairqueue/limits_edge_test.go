@@ -1,10 +1,12 @@
 package fairqueue
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
@@ -87,4 +89,48 @@ func TestDebtsOfAnEmptyQueue(t *testing.T) {
 	write(t, q, "a:1 b:1 c:1")
 	ack(t, q, read(t, q, 3)...)
 	awaitRest(t, q)
+}
+
+// TestUpkeepKeepsWhatSomebodySet: limits and pauses outlive messages, upkeep, and the time after which an
+// idle queue is removed.
+func TestUpkeepKeepsWhatSomebodySet(t *testing.T) {
+	t.Parallel()
+	of := Owner{Tenant: "a"}
+	for name, c := range map[string]struct{ set, clear func(q *Queue) error }{
+		"limits": {
+			func(q *Queue) error {
+				return q.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxInFlight, l.Paused = 1, true })
+			},
+			func(q *Queue) error { return q.ClearLimits(t.Context(), of) },
+		},
+		"a pause": {
+			func(q *Queue) error { return q.PauseTenant(t.Context(), of, 0) },
+			func(q *Queue) error { return q.ResumeTenant(t.Context(), of) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const idle = 20 * time.Millisecond
+			q := open(t, Config{IdleExpiry: idle})
+			write(t, q, "a:1")
+			ack(t, q, read(t, q, 1)...)
+			want(t, "set", nil, nil, c.set(q))
+			for range 3 {
+				passes(t, q.run.Client, 2*idle)
+				if _, err := q.tend(t.Context(), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(t, q, "a:2")
+			want(t, "messages of a tenant that is stopped", len(read(t, q, 1)), 0, nil)
+			want(t, "clear", nil, nil, c.clear(q))
+			ack(t, q, read(t, q, 1)...)
+			redistest.Eventually(t, "the queue is removed", func() bool {
+				passes(t, q.run.Client, 2*idle)
+				_, err := q.tend(t.Context(), "")
+				_, missing := q.Stats(t.Context())
+				return err == nil && errors.Is(missing, millrace.ErrNotFound)
+			})
+		})
+	}
 }

@@ -27,7 +27,8 @@ if ARGV[1] == '' then
 end
 if after and tonumber(after) > 0 and tonumber(redis.call('HGET', K, 'touched') or now) < now - after and
   (full == '!' or redis.call('HLEN', messages) <= 1 and (redis.call('HGET', K, 'sources') or '0') == '0' and
-    redis.call('ZCARD', prefix .. 'ticks') <= 1 and not (limits and redis.call('HLEN', prefix .. 'limits') > 1)) then
+    redis.call('ZCARD', prefix .. 'ticks') <= 1 and
+    not (limits and (redis.call('HLEN', prefix .. 'limits') > 1 or redis.call('ZCARD', prefix .. 'asleep') > 1))) then
   remove_keys()
   return {-1, '0'}
 end
