@@ -136,6 +136,11 @@ func (c *contract) prepare(heading string) {
 		}
 		c.addrs = strings.NewReplacer(addrs...)
 	}
+	if heading == "## doctor" { // else its findings depend on how long messages have waited
+		for _, name := range strings.Split("files log orders reports tasks", " ") {
+			c.run("queue", "delete", name, "--yes")
+		}
+	}
 	if strings.HasPrefix(heading, "## bench") {
 		c.addrs = strings.NewReplacer("redis://127.0.0.1:6379", c.url)
 	}

@@ -91,6 +91,9 @@ all 1 0 -
 
 WRITTEN DELIVERED ACKED NACKED RETURNED RECLAIMED EXPIRED CANCELLED BURIED REDRIVEN PURGED DROPPED LOST
 1 0 0 0 0 0 0 0 0 0 0 0 0
+
+note: the queue is paused, and 1 message waits.
+millrace queue resume `+name+`
 `; got != want {
 		t.Errorf("stats prints\n%s, want\n%s", got, want)
 	}

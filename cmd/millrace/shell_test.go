@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -20,6 +21,10 @@ const asCommand = "MILLRACE_TEST_AS_COMMAND"
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
+	}
+	if url := os.Getenv(asWorker); url != "" {
+		fmt.Fprintln(os.Stderr, work(url))
+		os.Exit(1)
 	}
 	redistest.Main(m)
 }

@@ -22,7 +22,7 @@ const (
 
 	// minListPause is the shortest pause between listings of names, and listPauses is the
 	// shortest pause as a multiple of the duration of a listing.
-	minListPause = 30 * time.Second
+	minListPause = 10 * time.Second
 	listPauses   = 50
 
 	// refreshTimeout is how long a listing may take for [Survey.Refresh] to wait for it.
