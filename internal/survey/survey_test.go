@@ -219,7 +219,7 @@ func TestPoll(t *testing.T) {
 		cancel()
 		listing.Wait()
 		prober.wantTimes(t, "looks", &prober.looks, 10, 20, 30, 40)
-		prober.wantTimes(t, "findings", &prober.finds, 0, 30)
+		prober.wantTimes(t, "findings", &prober.finds, 0, 10, 20, 30, 40)
 	})
 }
 
@@ -247,11 +247,11 @@ func TestRefreshIsCancelled(t *testing.T) {
 	})
 }
 
-// TestFindingIsSeldom: names are found for 2% of the time, each half minute at most.
+// TestFindingIsSeldom: names are found for 2% of the time, each ten seconds at most.
 func TestFindingIsSeldom(t *testing.T) {
 	t.Parallel()
 	for takes, want := range map[time.Duration][]float64{
-		0:                      {0, 30, 60, 90},
+		0:                      {0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100},
 		900 * time.Millisecond: {0, 45.9, 91.8},
 	} {
 		t.Run(takes.String(), func(t *testing.T) {
