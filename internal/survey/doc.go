@@ -23,7 +23,7 @@
 //
 // Names come from the List functions of the structures, which read the registry: the cost is
 // O(structures), whatever else is in Redis. Names are listed at the start, and again after a
-// pause of 50 times the duration of a listing, at least 30 seconds: at most 2% of the time. A
+// pause of 50 times the duration of a listing, at least ten seconds: at most 2% of the time. A
 // new structure appears after that pause, or after [Survey.Refresh].
 //
 // A program that looks at its own times, such as the live view of the command, calls

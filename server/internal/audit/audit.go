@@ -2,7 +2,7 @@ package audit
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"log/slog"
 	"strconv"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/script"
 )
 
 const (
@@ -43,18 +45,21 @@ type Entry struct {
 }
 
 //go:embed note.lua
-var noteSource string
+var folder embed.FS
 
-var note = rueidis.NewLuaScript(noteSource)
+var library = script.Load(folder, "K:")
 
 // Log is the log of actions of one Redis. It is safe for concurrent use.
 type Log struct {
 	client rueidis.Client
+	run    script.Runner
 	logger *slog.Logger
 }
 
 // New returns the log of a Redis. It asks Redis nothing.
-func New(client rueidis.Client, logger *slog.Logger) *Log { return &Log{client, logger} }
+func New(client rueidis.Client, logger *slog.Logger) *Log {
+	return &Log{client, script.Runner{Client: client, Scripts: library}, logger}
+}
 
 // Note enters an action. A failure is logged.
 func (l *Log) Note(ctx context.Context, e Entry) {
@@ -66,7 +71,7 @@ func (l *Log) Note(ctx context.Context, e Entry) {
 	e.Result, e.Error = cut(e.Result, maxResult), cut(e.Error, maxResult)
 	text, err := json.Marshal(e)
 	if err == nil {
-		err = note.Exec(ctx, l.client, []string{Key}, []string{string(text), strconv.Itoa(Max)}).Error()
+		_, err = l.run.Run(ctx, "note", Key, string(text), strconv.Itoa(Max))
 	}
 	if err != nil {
 		l.logger.WarnContext(ctx, "an action is missing in the audit log", "action", e.Action, "err", err)

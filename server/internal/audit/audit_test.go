@@ -8,9 +8,15 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
+
+func TestScriptsKeepTheRules(t *testing.T) {
+	t.Parallel()
+	scripttest.Check(t, library)
+}
 
 // TestTheLogIsBounded in the number of its entries and in their size, and has the latest first.
 func TestTheLogIsBounded(t *testing.T) {
