@@ -108,8 +108,25 @@ func withWeight(of Owner, l Limits) Limits {
 	return l
 }
 
-func (m *limitsModel) change(of Owner, l Limits) { m.limits[of] = l }
-func (m *limitsModel) clear(of Owner)            { delete(m.limits, of) }
+func (m *limitsModel) change(of Owner, l Limits) {
+	m.limits[of] = l
+	m.forgive()
+}
+
+func (m *limitsModel) clear(of Owner) {
+	delete(m.limits, of)
+	m.forgive()
+}
+
+// forgive notes that the next read of an owner empties its bucket down to a burst of the rate
+// that it has now.
+func (m *limitsModel) forgive() {
+	for of, full := range m.early {
+		if l, _ := m.effective(of); l.Rate > 0 {
+			m.early[of] = min(full, m.now+time.Duration(burst(l))*interval(l))
+		}
+	}
+}
 
 func (m *limitsModel) pause(of Owner, d time.Duration) {
 	if d == 0 {

@@ -36,7 +36,8 @@ type limitsModel struct {
 	capacity int           // handlers of Consume
 	limits   map[Owner]Limits
 	asleep   map[Owner]time.Duration // until when an owner is paused or throttled
-	full     map[Owner]time.Duration // when its bucket is full again
+	full     map[Owner]time.Duration // when its bucket is full again, at the latest
+	early    map[Owner]time.Duration // when it may be: a new rate forgives what is more than a burst of it
 	messages map[string]*limited     // those that are not gone, by id
 }
 
@@ -45,7 +46,7 @@ const forever = time.Duration(math.MaxInt64)
 
 func newLimitsModel(now time.Duration) *limitsModel {
 	return &limitsModel{
-		now: now, limits: map[Owner]Limits{}, asleep: map[Owner]time.Duration{}, full: map[Owner]time.Duration{},
+		now: now, limits: map[Owner]Limits{}, asleep: map[Owner]time.Duration{}, full: map[Owner]time.Duration{}, early: map[Owner]time.Duration{},
 		messages: map[string]*limited{},
 	}
 }
@@ -84,8 +85,9 @@ func burst(l Limits) int {
 	return max(1, int(l.Rate/10))
 }
 
-// room returns how many deliveries the limits of one owner allow now.
-func (m *limitsModel) room(of Owner, handlers bool) int {
+// room returns how many deliveries the limits of one owner allow now, if its bucket is full
+// again at this time.
+func (m *limitsModel) room(of Owner, handlers bool, full map[Owner]time.Duration) int {
 	l, _ := m.effective(of)
 	if l.Paused || m.asleep[of] > m.now {
 		return 0
@@ -99,14 +101,14 @@ func (m *limitsModel) room(of Owner, handlers bool) int {
 	}
 	if l.Rate > 0 {
 		// Each delivery fills the bucket for an interval, which has room for burst intervals.
-		free := time.Duration(burst(l))*interval(l) - max(0, m.full[of]-m.now)
+		free := time.Duration(burst(l))*interval(l) - max(0, full[of]-m.now)
 		room = min(room, int(free/interval(l)))
 	}
 	return max(0, room)
 }
 
 // deliverable returns how many messages a reader must get if it asks for as many as there
-// are: capacity is never idle while a message may be delivered, and nothing else is.
+// are: capacity is never idle while a message may be delivered.
 func (m *limitsModel) deliverable(handlers bool) (n int) {
 	tenants := map[Owner]map[Owner]int{} // those that wait, by unit and tenant
 	for _, k := range m.messages {
@@ -122,9 +124,9 @@ func (m *limitsModel) deliverable(handlers bool) (n int) {
 	for unit, waiting := range tenants {
 		sum := 0
 		for tenant, n := range waiting {
-			sum += min(n, m.room(tenant, handlers))
+			sum += min(n, m.room(tenant, handlers, m.full))
 		}
-		n += min(sum, m.room(unit, handlers))
+		n += min(sum, m.room(unit, handlers, m.full))
 	}
 	return n
 }
@@ -132,11 +134,12 @@ func (m *limitsModel) deliverable(handlers bool) (n int) {
 // deliver notes a delivery, and returns the owner whose limits forbid it, if one does.
 func (m *limitsModel) deliver(k *limited, receipt string, handlers bool, visibility time.Duration) (refused *Owner) {
 	for _, of := range k.owners() {
-		if m.room(of, handlers) == 0 {
+		if m.room(of, handlers, m.early) == 0 {
 			refused = &of
 		}
 		if l, _ := m.effective(of); l.Rate > 0 {
 			m.full[of] = max(m.full[of], m.now) + interval(l)
+			m.early[of] = max(m.early[of], m.now) + interval(l)
 		}
 	}
 	k.state, k.receipt, k.handled, k.until = flying, receipt, handlers, m.now+visibility

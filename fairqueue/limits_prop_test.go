@@ -187,7 +187,7 @@ func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*l
 		}
 		taken = append(taken, k)
 	}
-	if len(got) != want {
+	if len(got) < want {
 		r.Fatalf("a read of up to %d messages got %d, and %d may be delivered", most, len(got), want)
 	}
 	return taken
