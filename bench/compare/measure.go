@@ -25,10 +25,6 @@ type measure struct {
 	// once: another round would give the same figures.
 	once bool
 
-	// best: figures are the largest of the rounds, since other work on the machine only lowers them.
-	// Other measurements have the median.
-	best bool
-
 	base job
 	run  func(ctx context.Context, s *site, scale float64) (figures, error)
 }
@@ -40,7 +36,7 @@ const (
 
 // measures are all measurements, in the order of the tables.
 var measures = []measure{
-	{Name: "throughput", best: true, base: job{Concurrency: 50, Tenants: 100}, run: throughput},
+	{Name: "throughput", base: job{Concurrency: 50, Tenants: 100}, run: throughput},
 	{Name: "pickup", base: job{Concurrency: 10, Tenants: 100}, run: pickup},
 	{Name: "flood", queues: true, base: job{Concurrency: 20, Tenants: quietTenants + 1}, run: flood},
 	{Name: "slow", queues: true, base: job{Concurrency: 20, Tenants: quietTenants + 1}, run: slow},

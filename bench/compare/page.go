@@ -41,7 +41,7 @@ func (r *results) tables() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Measured on %s, one shared machine for servers, writers and workers. ", r.Machine)
 	out.WriteString("Redis has an append-only file that is synced each second; PostgreSQL syncs each commit. ")
-	fmt.Fprintf(&out, "Figures are medians of %d rounds; rates of writing and handling are the best round, since other work on the machine only lowers them.\n", r.rounds())
+	fmt.Fprintf(&out, "Figures are medians of %d rounds.\n", r.rounds())
 	r.speedTable(&out)
 	r.quietTable(&out)
 	out.WriteString("\nThe settings, each with its reason:\n\n| | setting | why |\n|---|---|---|\n")

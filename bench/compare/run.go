@@ -129,7 +129,7 @@ func (m *measure) measure(ctx context.Context, o options, rows []row, into *resu
 		return errors.Join(failed, context.Cause(ctx))
 	}
 	for name, all := range seen {
-		f := m.merge(all)
+		f := merge(all)
 		f["rounds"] = float64(len(all))
 		into.set(m.Name, name, f)
 	}
@@ -153,8 +153,8 @@ func (m *measure) round(ctx context.Context, r row, scale float64) (f figures, e
 	return m.run(ctx, s, scale)
 }
 
-// merge returns one value for each figure of several rounds.
-func (m *measure) merge(all []figures) figures {
+// merge returns the median of each figure over several rounds.
+func merge(all []figures) figures {
 	merged := figures{}
 	for name := range all[0] {
 		var values []float64
@@ -163,9 +163,6 @@ func (m *measure) merge(all []figures) figures {
 		}
 		slices.Sort(values)
 		merged[name] = values[len(values)/2]
-		if m.best {
-			merged[name] = values[len(values)-1]
-		}
 	}
 	return merged
 }
