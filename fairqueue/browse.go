@@ -66,7 +66,7 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 		return c, bad.Errorf("the account has %d bytes, more than %d", len(c.Account), maxLabel)
 	case c.Max < 0 || c.Max > maxRead:
 		return c, bad.Errorf("a page has 1 to %d messages, not %d", maxRead, c.Max)
-	case err != nil || c.After != "" && !memberForm.Match(after) && !rankForm.Match(after):
+	case err != nil || c.After != "" && !memberForm.Match(after) && !placeForm.Match(after):
 		return c, bad.Errorf("not the end of a page: %.60q", c.After)
 	}
 	c.After = string(after)
@@ -78,7 +78,8 @@ func (c BrowseConfig) selects(m Message) bool {
 	return (c.Tenant == "" || m.Tenant == c.Tenant) && (c.Tenant == "" && c.Account == "" || m.Account == c.Account)
 }
 
-var rankForm = regexp.MustCompile(`^\d{1,16} \d{1,16}$`)
+// placeForm is the form of a place in a sorted set by time: a score and a member.
+var placeForm = regexp.MustCompile(`(?s)^\d{1,16} .+$`)
 
 // Browse returns a page of messages and where the next page starts, "" at the end. It takes
 // nothing and changes nothing, and works in a paused queue and on a full server.

@@ -11,18 +11,43 @@
 -- ARGV[3]  flow: of those that wait in flows of tenants, only those whose members start so, with
 --          \1 or \2c at the end; '' for all
 -- ARGV[4]  after: where the page before ended, '' for the beginning: a member of backlog, or of
---          another set a score and a rank among those with that score, 'SCORE RANK'
+--          another set a score and a member, 'SCORE MEMBER'; it may be gone by now
 -- Reply    nil without a queue, else {the server's clock; where the next page starts or '';
 --          member, score, body or nil, record of the death or nil ...}
--- Cost     O(log N) and O(1) a message
+-- Cost     O(log N * log M) for M members with that score, and O(1) a message
 -- Repeat   harmless: it only reads
 if not exists then
   return false
 end
 local set, max, after = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local members, reply, room = {}, {now, ''}, 1048576
-local score, rank = string.match(after, '^(%d+) (%d+)$')
-local from, to = score or '-inf', '(inf'
+-- later compares bytes, as sorted sets do and < in Lua does not.
+local function later(a, b)
+  for i = 1, math.max(#a, #b) do
+    local x, y = string.byte(a, i) or -1, string.byte(b, i) or -1
+    if x ~= y then
+      return x > y
+    end
+  end
+  return false
+end
+local function list(key)
+  local score, last = string.match(after, '^(%d+) (.+)$')
+  local first, past = 0, 0
+  if score then
+    first = redis.call('ZCOUNT', key, '-inf', '(' .. score)
+    past = first + redis.call('ZCOUNT', key, score, score)
+  end
+  while first < past do
+    local middle = math.floor((first + past) / 2)
+    if later(redis.call('ZRANGE', key, middle, middle)[1], last) then
+      past = middle
+    else
+      first = middle + 1
+    end
+  end
+  members = redis.call('ZRANGE', key, first, first + max - 1, 'WITHSCORES')
+end
 local function add(low, high)
   for _, member in ipairs(redis.call('ZRANGEBYLEX', backlog, low, high, 'LIMIT', 0, max - #members / 2)) do
     members[#members + 1] = member
@@ -36,11 +61,11 @@ if set == 'backlog' then
     add((string.sub(after, 1, 1) == '=' and '(' .. after or '[' .. ARGV[3]), '(' .. beyond)
   end
 elseif set == 'flight' then
-  members = redis.call('ZRANGEBYSCORE', prefix .. 'flight', from, to, 'WITHSCORES', 'LIMIT', rank or 0, max)
+  list(prefix .. 'flight')
 elseif set == 'delayed' then
-  members = redis.call('ZRANGEBYSCORE', prefix .. 'delayed', from, to, 'WITHSCORES', 'LIMIT', rank or 0, max)
+  list(prefix .. 'delayed')
 else
-  members = redis.call('ZRANGEBYSCORE', prefix .. 'dead', from, to, 'WITHSCORES', 'LIMIT', rank or 0, max)
+  list(prefix .. 'dead')
 end
 for i = 1, #members, 2 do
   local member = members[i]
@@ -52,11 +77,8 @@ for i = 1, #members, 2 do
       reply[#reply + 1] = word
     end
     room = room - (body and #body or 0)
-    rank = members[i + 1] == score and rank + 1 or 1
-    score = members[i + 1]
-    reply[2] = i + 1 >= 2 * max and '' or reply[2]
     if room <= 0 or i + 1 == 2 * max then
-      reply[2] = set == 'backlog' and member or score .. ' ' .. whole(rank)
+      reply[2] = set == 'backlog' and member or members[i + 1] .. ' ' .. member
     end
   end
 end

@@ -246,3 +246,38 @@ func TestBrowseUndecodable(t *testing.T) {
 		}
 	}
 }
+
+// TestBrowseAndPurge: of messages that died in the same millisecond none is skipped when those
+// of the page before are purged.
+func TestBrowseAndPurge(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	ctx := t.Context()
+	for range 30 {
+		if _, err := q.Write(ctx, Draft{Tenant: "a", Body: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nack(t, q, NackConfig{Dead: true}, read(t, q, 30)...)
+	purged := 0
+	for cfg := (BrowseConfig{State: Dead, Max: 7}); ; {
+		messages, next, err := q.Browse(ctx, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			n, err := q.Purge(ctx, m.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			purged += n
+		}
+		if next == "" {
+			break
+		}
+		cfg.After = next
+	}
+	if purged != 30 {
+		t.Errorf("%d were purged page by page, want 30", purged)
+	}
+}
