@@ -158,9 +158,24 @@ func ExampleQueue_Search() {
 	for _, g := range groups {
 		fmt.Printf("%d died: %s\n", g.Count, g.Reason)
 	}
+	n, _, err := q.RedriveMatching(ctx, fairqueue.SearchConfig{Reason: "card expired", Text: "order 18"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%d will be tried again\n", n)
 	// Output:
 	// order 17: paid, looked at 2 of 2
 	// 2 died: card expired
+	// 1 will be tried again
+}
+
+func ExampleQueue_Ready() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	// A handler of /ready answers 200 while this is nil.
+	fmt.Println(q.Ready(context.Background()))
+	// Output: <nil>
 }
 
 // A page of what each place holds, for somebody who wonders.

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"slices"
-	"time"
 
 	"github.com/millrace/millrace"
 )
@@ -143,40 +141,4 @@ func (q *Queue) look(ctx context.Context, cfg *SearchConfig, found *Found, visit
 func decodePage(next string) string {
 	after, _ := base64.RawURLEncoding.DecodeString(next) // made by scan
 	return string(after)
-}
-
-// DeadGroup is the dead messages that have a reason in common.
-type DeadGroup struct {
-	Reason         string
-	Count          int
-	Oldest, Newest time.Time // deaths
-}
-
-// DeadGroups counts dead messages that match by their reason, the largest group first. It
-// examines cfg.Look messages at most, and ignores cfg.State and cfg.Max. Found says how many
-// it examined, and where to go on; it has no messages. A search with the Reason of a group
-// returns its messages.
-//
-// Errors: those of [Queue.Browse].
-func (q *Queue) DeadGroups(ctx context.Context, cfg SearchConfig) ([]DeadGroup, Found, error) {
-	cfg.State, cfg.Max = Dead, 0
-	var found Found
-	byReason := map[string]*DeadGroup{}
-	err := q.look(ctx, &cfg, &found, func(m Message) bool {
-		g := byReason[m.Reason]
-		if g == nil {
-			g = &DeadGroup{Reason: m.Reason, Oldest: m.Since}
-			byReason[m.Reason] = g
-		}
-		g.Count, g.Newest = g.Count+1, m.Since
-		return true
-	})
-	groups := make([]DeadGroup, 0, len(byReason))
-	for _, g := range byReason {
-		groups = append(groups, *g)
-	}
-	slices.SortFunc(groups, func(a, b DeadGroup) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
-	})
-	return groups, found, err
 }

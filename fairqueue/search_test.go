@@ -90,31 +90,3 @@ func TestSearchFar(t *testing.T) {
 		t.Fatalf("found %+v: %v", found, err)
 	}
 }
-
-// TestDeadGroups counts dead messages by reason, and the reason finds those of a group.
-func TestDeadGroups(t *testing.T) {
-	t.Parallel()
-	q := open(t, Config{})
-	ctx := t.Context()
-	for i := range 5 {
-		if _, err := q.Write(ctx, Draft{Tenant: "a", Body: fmt.Appendf(nil, "%d", i)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	messages, err := q.Read(ctx, ReadConfig{Max: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, m := range messages {
-		if _, err := q.Nack(ctx, NackConfig{Dead: true, Reason: []string{"timeout", "refused"}[min(1, i/3)]}, m.Receipt); err != nil {
-			t.Fatal(err)
-		}
-	}
-	groups, found, err := q.DeadGroups(ctx, SearchConfig{})
-	if err != nil || len(groups) != 2 || groups[0].Reason != "timeout" || groups[0].Count != 3 || groups[1].Count != 2 || found.Looked != 5 || found.Total != 5 {
-		t.Fatalf("groups %+v, %+v: %v", groups, found, err)
-	}
-	if got, _, _ := search(t, q, SearchConfig{State: Dead, Reason: "refused"}); len(got) != 2 {
-		t.Fatalf("%d were refused, want 2", len(got))
-	}
-}
