@@ -61,8 +61,41 @@ func TestQueueDead(t *testing.T) {
 	if m := s.takeOne(name); m.ID != ids[0] || m.Attempt != 1 {
 		t.Errorf("read = %+v, want what was redriven, as if it were new", m)
 	}
-	s.want("1 message purged\n", "queue", "dead", "purge", name, "--all")
-	s.want(`{"dead":[]}`+"\n", "queue", "dead", name, "--json")
+	s.refused(1, "declined", "queue", "dead", "purge", name, "--all")
+	s.want("1 message purged\n", "queue", "dead", "purge", name, "--all", "--yes")
+	s.want("0 messages purged\n", "queue", "dead", "purge", name, "--all")
+	s.want(`{"dead":[],"looked":0,"total":0,"next":""}`+"\n", "queue", "dead", name, "--json")
+}
+
+// TestQueueDeadMatching redrives and purges by what messages have, after a look.
+func TestQueueDeadMatching(t *testing.T) {
+	t.Parallel()
+	s, name := sharedShell(t), redistest.Name(t)
+	s.written(`{"tenant":"a","body":"1"}`+"\n"+`{"tenant":"b","body":"2"}`+"\n"+`{"tenant":"a","body":"3"}`, name)
+	for _, m := range s.take(name, "--max", "9").Messages {
+		reason := map[bool]string{true: "card expired", false: "no address"}[string(m.Tenant) == `"a"`]
+		s.want(`{"nacked":true}`+"\n", "queue", "nack", name, m.Receipt, "--dead", "--reason", reason, "--json")
+	}
+	for _, args := range [][]string{nil, {"17", "--all"}, {"--all", "--tenant", "a"}, {"17", "--text", "x"}, {"17", "--dry-run"}} {
+		s.refused(2, "bad_usage", append([]string{"queue", "dead", "redrive", name}, args...)...)
+	}
+	if listed := answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", "ls", name, "--reason", "no address").Dead; len(listed) != 1 || listed[0].Tenant != "b" {
+		t.Errorf("of that reason: %+v", listed)
+	}
+	dry := answer[groupsDoc](s, "queue", "dead", "redrive", name, "--all", "--dry-run")
+	if len(dry.Groups) != 2 || dry.Groups[0].Count != 2 || dry.Looked != 3 || dry.Total != 3 {
+		t.Errorf("a dry run counts %+v", dry)
+	}
+	if got := s.run("queue", "dead", "purge", name, "--tenant", "a", "--dry-run").stdout; !strings.Contains(got, "matching: 2 dead messages") || !strings.Contains(got, "card expired") {
+		t.Errorf("printed\n%s", got)
+	}
+	s.wantSizes(name, 0, 0, 0, 3)
+	s.want(`{"redriven":1}`+"\n", "queue", "dead", "redrive", name, "--text", "1", "--json")
+	if got := s.run("queue", "dead", "purge", name, "--tenant", "a"); got.code != 1 || !strings.Contains(got.stderr, "Purge 1 dead message of "+name+"?") {
+		t.Errorf("it asks %+v", got)
+	}
+	s.want(`{"purged":1}`+"\n", "queue", "dead", "purge", name, "--reason", "card expired", "--yes", "--json")
+	s.wantSizes(name, 1, 0, 0, 1)
 }
 
 func TestQueueNackAndCancel(t *testing.T) {

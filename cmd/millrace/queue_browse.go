@@ -10,25 +10,33 @@ import (
 	"github.com/millrace/millrace/internal/document"
 )
 
-// messageFilter selects messages of a bounded search.
-type messageFilter struct {
+// contentFilter selects messages by what they are.
+type contentFilter struct {
 	Tenant  document.Text            `placeholder:"NAME" help:"Of this tenant."`
 	Account document.Text            `placeholder:"NAME" help:"Of this account; with --tenant, of that tenant of it."`
-	ID      string                   `name:"id" help:"The message with this id."`
 	Header  map[string]document.Text `mapsep:"none" placeholder:"K=V" help:"With this header. May be repeated."`
 	Text    document.Text            `placeholder:"TEXT" help:"With this text in the body."`
-	Look    int                      `placeholder:"N" help:"How many to examine, up to 100,000. Defaults to 10,000."`
-	From    string                   `placeholder:"NEXT" help:"Where to go on: next of the search before."`
 }
 
-func (f messageFilter) config() fairqueue.SearchConfig {
-	cfg := fairqueue.SearchConfig{
-		Tenant: string(f.Tenant), Account: string(f.Account), ID: f.ID, Text: string(f.Text),
-		Headers: map[string]string{}, Look: f.Look, After: f.From,
-	}
+func (f contentFilter) config() fairqueue.SearchConfig {
+	cfg := fairqueue.SearchConfig{Tenant: string(f.Tenant), Account: string(f.Account), Text: string(f.Text), Headers: map[string]string{}}
 	for name, value := range f.Header {
 		cfg.Headers[name] = string(value)
 	}
+	return cfg
+}
+
+// messageFilter selects messages of a bounded search.
+type messageFilter struct {
+	contentFilter
+	ID   string `name:"id" help:"The message with this id."`
+	Look int    `placeholder:"N" help:"How many to examine, up to 100,000. Defaults to 10,000."`
+	From string `placeholder:"NEXT" help:"Where to go on: next of the search before."`
+}
+
+func (f messageFilter) config() fairqueue.SearchConfig {
+	cfg := f.contentFilter.config()
+	cfg.ID, cfg.Look, cfg.After = f.ID, f.Look, f.From
 	return cfg
 }
 
@@ -95,48 +103,6 @@ func (c *queueBrowse) Run(ctx context.Context, a *app) error {
 			fmt.Fprintln(w, "ID\tTENANT\tATTEMPTS\tWRITTEN\tBODY")
 			for _, m := range doc.Messages {
 				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", m.ID, m.Tenant, m.Attempts, m.WrittenAt.Local().Format(time.DateTime), excerpt(m.Body))
-			}
-			doc.print(w)
-		}, err
-	})
-}
-
-type deadGroups struct {
-	queueName
-	messageFilter
-}
-
-func (*deadGroups) Help() string {
-	return `The largest group first. It examines a bounded number of messages, and says how to go on.
-
-Examples:
-
-    millrace queue dead groups orders
-    millrace queue dead groups orders --tenant acme`
-}
-
-// deadGroup is dead messages that have a reason in common.
-type deadGroup struct {
-	Reason document.Text `json:"reason"`
-	Count  int           `json:"count"`
-	Oldest time.Time     `json:"oldest"`
-	Newest time.Time     `json:"newest"`
-}
-
-func (c *deadGroups) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		groups, found, err := q.DeadGroups(ctx, c.config())
-		doc := struct {
-			Groups []deadGroup `json:"groups"`
-			searched
-		}{[]deadGroup{}, searchedOf(found)}
-		for _, g := range groups {
-			doc.Groups = append(doc.Groups, deadGroup{document.Text(g.Reason), g.Count, g.Oldest.UTC(), g.Newest.UTC()})
-		}
-		return doc, func(w io.Writer) {
-			fmt.Fprintln(w, "COUNT\tOLDEST\tNEWEST\tREASON")
-			for _, g := range doc.Groups {
-				fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", g.Count, g.Oldest.Local().Format(time.DateTime), g.Newest.Local().Format(time.DateTime), g.Reason)
 			}
 			doc.print(w)
 		}, err

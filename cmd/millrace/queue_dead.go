@@ -27,43 +27,44 @@ func (*queueDead) Help() string {
 Examples:
 
     millrace queue dead orders
-    millrace queue dead redrive orders 1795226400123456
+    millrace queue dead groups orders
+    millrace queue dead redrive orders --reason 'card expired'
     millrace queue dead purge orders --all`
 }
 
 type deadLs struct {
 	queueName
+	messageFilter
+	Reason document.Text `placeholder:"TEXT" help:"With this reason."`
+	Most   int           `placeholder:"N" help:"How many matches end the search, up to 1,000; up to 49 more are shown. Defaults to 100."`
 }
 
 func (*deadLs) Help() string {
-	return `The word ls may be left out.
+	return `The word ls may be left out. It examines a bounded number of messages, and says how to go on.
 
 Examples:
 
     millrace queue dead ls orders
-    millrace queue dead orders --json`
+    millrace queue dead orders --tenant acme --reason 'card expired' --json`
 }
 
 func (c *deadLs) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		list := []document.DeadMessage{}
-		err := eachDead(ctx, q, func(m fairqueue.Message) { list = append(list, document.OfDead(m)) })
-		return map[string][]document.DeadMessage{"dead": list}, func(w io.Writer) { tableOfDead(w, list) }, err
-	})
-}
-
-// eachDead calls do with the dead messages of a queue, which must exist.
-func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.Message)) error {
-	if _, err := q.Stats(ctx); err != nil {
-		return err
-	}
-	for m, err := range q.Dead(ctx) {
-		if err != nil {
-			return err
+		cfg := c.config()
+		cfg.State, cfg.Reason, cfg.Max = fairqueue.Dead, string(c.Reason), c.Most
+		found, err := q.Search(ctx, cfg)
+		doc := struct {
+			Dead []document.DeadMessage `json:"dead"`
+			searched
+		}{[]document.DeadMessage{}, searchedOf(found)}
+		for _, m := range found.Messages {
+			doc.Dead = append(doc.Dead, document.OfDead(m))
 		}
-		do(m)
-	}
-	return nil
+		return doc, func(w io.Writer) {
+			tableOfDead(w, doc.Dead)
+			doc.print(w)
+		}, err
+	})
 }
 
 func tableOfDead(w io.Writer, list []document.DeadMessage) {
@@ -78,62 +79,56 @@ func tableOfDead(w io.Writer, list []document.DeadMessage) {
 	}
 }
 
-// deadChoice names the dead messages that a command is about.
-type deadChoice struct {
+type deadGroups struct {
 	queueName
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of dead messages."`
-	All bool     `help:"All that are dead."`
+	messageFilter
 }
 
-// each calls do with the chosen messages, and reports how many it counted.
-func (c *deadChoice) each(ctx context.Context, a *app, do func(*fairqueue.Queue, context.Context, ...string) (int, error), doc func(n int) any, done string) error {
-	if c.All == (len(c.IDs) > 0) {
-		return errUsage.Errorf("name messages by their ids, or say --all")
-	}
+func (*deadGroups) Help() string {
+	return `The largest group first. It examines a bounded number of messages, and says how to go on.
+
+Examples:
+
+    millrace queue dead groups orders
+    millrace queue dead groups orders --tenant acme`
+}
+
+func (c *deadGroups) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		ids := c.IDs
-		if c.All {
-			if err := eachDead(ctx, q, func(m fairqueue.Message) { ids = append(ids, m.ID) }); err != nil {
-				return nil, nil, err
-			}
-		}
-		n, err := do(q, ctx, ids...)
-		return doc(n), says("%s %s", readable.Count(n, "message"), done), err
+		groups, found, err := q.DeadGroups(ctx, c.config())
+		doc := groupsDoc{ofGroups(groups), searchedOf(found)}
+		return doc, doc.table, err
 	})
 }
 
-type deadRedrive struct {
-	deadChoice
+// deadGroup is dead messages that have a reason in common.
+type deadGroup struct {
+	Reason document.Text `json:"reason"`
+	Count  int           `json:"count"`
+	Oldest time.Time     `json:"oldest"`
+	Newest time.Time     `json:"newest"`
 }
 
-func (*deadRedrive) Help() string {
-	return `They are tried again as if they had never been delivered, and without their deadline. Messages that are not dead are skipped.
-
-Examples:
-
-    millrace queue dead redrive orders 1795226400123456
-    millrace queue dead redrive orders --all`
+// groupsDoc is the document of queue dead groups.
+type groupsDoc struct {
+	Groups []deadGroup `json:"groups"`
+	searched
 }
 
-func (c *deadRedrive) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, (*fairqueue.Queue).Redrive, func(n int) any { return document.Redriven{Redriven: n} }, "will be tried again")
+func ofGroups(groups []fairqueue.DeadGroup) []deadGroup {
+	list := []deadGroup{}
+	for _, g := range groups {
+		list = append(list, deadGroup{document.Text(g.Reason), g.Count, g.Oldest.UTC(), g.Newest.UTC()})
+	}
+	return list
 }
 
-type deadPurge struct {
-	deadChoice
-}
-
-func (*deadPurge) Help() string {
-	return `Messages that are not dead are skipped.
-
-Examples:
-
-    millrace queue dead purge orders 1795226400123456
-    millrace queue dead purge orders --all`
-}
-
-func (c *deadPurge) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, (*fairqueue.Queue).Purge, func(n int) any { return document.Purged{Purged: n} }, "purged")
+func (doc groupsDoc) table(w io.Writer) {
+	fmt.Fprintln(w, "COUNT\tOLDEST\tNEWEST\tREASON")
+	for _, g := range doc.Groups {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", g.Count, g.Oldest.Local().Format(time.DateTime), g.Newest.Local().Format(time.DateTime), g.Reason)
+	}
+	doc.print(w)
 }
 
 type deadKeep struct {

@@ -18,30 +18,28 @@ func (a *API) routeBrowse() {
 	onQueue(a, op(http.MethodGet, queuePath+"/dead", "listDead", "List dead messages, the oldest death first",
 		"Messages that were delivered too often, or that a reader made dead. A page ends early after a mebibyte, so it may have fewer than max messages, and still a next.",
 		http.StatusNotFound), listDead)
+	onQueue(a, op(http.MethodGet, queuePath+"/search", "searchMessages", "Find messages by what they are, without taking them",
+		"A message must have all that is given. A call examines a limited number of messages, and says where to continue: a page without a match may have a next.",
+		http.StatusNotFound), searchMessages)
+	onQueue(a, op(http.MethodGet, queuePath+"/dead/groups", "groupDead", "Count dead messages by their reason, the largest group first",
+		"Of dead messages that match, among a limited number that it examines; it says where to continue.",
+		http.StatusNotFound), groupDead)
 	onQueue(a, op(http.MethodPost, queuePath+"/dead/redrive", "redriveDead", "Redeliver dead messages",
-		"They wait again, as if they had never been delivered, and without their deadline. Messages that are not dead are ignored.",
+		"They wait again, as if they had never been delivered, and without their deadline. Messages that are not dead are ignored. With match, a call examines a limited number of messages, and says where to continue.",
 		http.StatusNotFound, http.StatusInsufficientStorage),
-		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[deadChoice]) (doc document.Redriven, err error) {
-			ids, err := in.Body.of(ctx, q)
-			if err != nil {
-				return doc, err
-			}
-			if in.Body.All {
+		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[deadChoice]) (doc redriven, err error) {
+			if len(in.Body.IDs) == 0 {
 				// A repeat finds fewer dead messages: under the request id of the first
 				// call it would count as done.
 				ctx = reqid.With(ctx, "")
 			}
-			doc.Redriven, err = q.Redrive(ctx, ids...)
+			doc.Redriven.Redriven, doc.Search, err = in.Body.change(ctx, q, q.Redrive, q.RedriveMatching)
 			return doc, err
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/dead/purge", "purgeDead", "Delete dead messages",
-		"Messages that are not dead are ignored.", http.StatusNotFound),
-		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[deadChoice]) (doc document.Purged, err error) {
-			ids, err := in.Body.of(ctx, q)
-			if err != nil {
-				return doc, err
-			}
-			doc.Purged, err = q.Purge(ctx, ids...)
+		"Messages that are not dead are ignored. With match, a call examines a limited number of messages, and says where to continue.", http.StatusNotFound),
+		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[deadChoice]) (doc purged, err error) {
+			doc.Purged.Purged, doc.Search, err = in.Body.change(ctx, q, q.Purge, q.PurgeMatching)
 			return doc, err
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/dead/keep", "keepDead", "Limit how many dead messages are kept, and for how long",
@@ -73,6 +71,7 @@ type browsedMessages struct {
 type browsedMessage struct {
 	ID          string                   `json:"id" example:"1795226400100321"`
 	Tenant      document.Text            `json:"tenant" example:"\"acme\""`
+	Account     document.Text            `json:"account,omitempty" doc:"Absent if the tenant has none." example:"\"big-co\""`
 	Body        document.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
 	Headers     map[string]document.Text `json:"headers" doc:"Empty when there are none."`
 	Stream      int                      `json:"stream" doc:"The index of the stream; -1 if the flow is the tenant." example:"-1"`
@@ -81,8 +80,9 @@ type browsedMessage struct {
 	WrittenAt   time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
 	Deadline    *time.Time               `json:"deadline,omitempty" doc:"When it expires. Absent for never."`
 	Until       *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
-	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight."`
+	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight, or died."`
 	Consumed    bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
+	Reason      document.Text            `json:"reason,omitempty" doc:"Why it is dead. Absent if it is not." example:"\"no such article\""`
 	DecodeError string                   `json:"garbled,omitempty" doc:"Why no reader can decode it."`
 }
 
@@ -90,16 +90,20 @@ func browseMessages(ctx context.Context, q *fairqueue.Queue, in *browseRequest) 
 	messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{
 		State: fairqueue.State(in.Place), Tenant: in.Tenant, Max: in.Max, After: in.After,
 	})
-	doc := browsedMessages{make([]browsedMessage, len(messages)), next}
+	return browsedMessages{browsed(messages), next}, err
+}
+
+func browsed(messages []fairqueue.Message) []browsedMessage {
+	list := make([]browsedMessage, len(messages))
 	for i, m := range messages {
-		doc.Messages[i] = browsedMessage{
-			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
+		list[i] = browsedMessage{
+			ID: m.ID, Tenant: document.Text(m.Tenant), Account: document.Text(m.Account), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
 			Stream: m.Stream, Priority: m.Priority, Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
 			Deadline: document.Time(m.Deadline), Until: document.Time(m.Until), Since: document.Time(m.Since),
-			Consumed: m.Consumed, DecodeError: m.DecodeError,
+			Consumed: m.Consumed, Reason: document.Text(m.Reason), DecodeError: m.DecodeError,
 		}
 	}
-	return doc, err
+	return list
 }
 
 type deadRequest struct {
@@ -122,14 +126,66 @@ func listDead(ctx context.Context, q *fairqueue.Queue, in *deadRequest) (deadMes
 }
 
 type deadChoice struct {
-	IDs []string `json:"ids,omitempty" minItems:"1" maxItems:"1000" doc:"Ids of dead messages." example:"[\"1795226400110405\"]"`
-	All bool     `json:"all,omitempty" doc:"All dead messages, instead of ids."`
+	IDs   []string   `json:"ids,omitempty" minItems:"1" maxItems:"1000" doc:"Ids of dead messages." example:"[\"1795226400110405\"]"`
+	All   bool       `json:"all,omitempty" doc:"All dead messages, instead of ids."`
+	Match *deadMatch `json:"match,omitempty" doc:"Dead messages that have all this, instead of ids."`
+}
+
+type deadMatch struct {
+	Reason  document.Text            `json:"reason,omitempty" doc:"The reason, whole. Defaults to any." example:"\"no such article\""`
+	Tenant  document.Text            `json:"tenant,omitempty" doc:"The tenant. Defaults to any." example:"\"acme\""`
+	Account document.Text            `json:"account,omitempty" doc:"The account; with a tenant, that tenant of it. Defaults to any." example:"\"big-co\""`
+	Headers map[string]document.Text `json:"headers,omitempty" doc:"Headers with these values."`
+	Text    document.Text            `json:"text,omitempty" doc:"In the body. Defaults to any." example:"\"order\""`
+	Look    int                      `json:"look,omitempty" minimum:"1" maximum:"100000" doc:"How many dead messages to examine. Defaults to 10000." example:"10000"`
+	After   string                   `json:"after,omitempty" doc:"Where to continue: next of the call before. Defaults to the beginning."`
+}
+
+func (m deadMatch) config() fairqueue.SearchConfig {
+	cfg := fairqueue.SearchConfig{
+		Reason: string(m.Reason), Tenant: string(m.Tenant), Account: string(m.Account), Text: string(m.Text), Look: m.Look, After: m.After,
+		Headers: make(map[string]string, len(m.Headers)),
+	}
+	for name, value := range m.Headers {
+		cfg.Headers[name] = string(value)
+	}
+	return cfg
+}
+
+// redriven and purged say how far a search came, if there was one.
+type redriven struct {
+	document.Redriven
+
+	Search *Searched `json:"search,omitempty" doc:"With match, how far the call came."`
+}
+
+type purged struct {
+	document.Purged
+
+	Search *Searched `json:"search,omitempty" doc:"With match, how far the call came."`
+}
+
+// change redrives or purges the chosen messages.
+func (c deadChoice) change(ctx context.Context, q *fairqueue.Queue, named func(context.Context, ...string) (int, error),
+	matching func(context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error),
+) (int, *Searched, error) {
+	if c.Match != nil && !c.All && len(c.IDs) == 0 {
+		n, found, err := matching(ctx, c.Match.config())
+		far := searchedOf(found)
+		return n, &far, err
+	}
+	ids, err := c.of(ctx, q)
+	if err != nil {
+		return 0, nil, err
+	}
+	n, err := named(ctx, ids...)
+	return n, nil, err
 }
 
 // of returns the ids of the chosen messages.
 func (c deadChoice) of(ctx context.Context, q *fairqueue.Queue) (ids []string, err error) {
-	if c.All == (len(c.IDs) > 0) {
-		return nil, errRequest.Errorf("give either ids or all")
+	if c.All == (len(c.IDs) > 0) || c.Match != nil {
+		return nil, errRequest.Errorf("give one of ids, match and all")
 	}
 	if !c.All {
 		return c.IDs, nil

@@ -214,12 +214,45 @@ func dead(s service, name string) {
 	s.ask("GET", q+"/dead?after="+unknownID, nil).refused(400, "bad_argument")
 	s.ask("POST", q+"/dead/redrive", object{}).refused(400, "bad_request")
 	s.ask("POST", q+"/dead/redrive", object{"ids": ids[:1], "all": true}).refused(400, "bad_request")
+	s.ask("POST", q+"/dead/purge", object{"match": object{}, "all": true}).refused(400, "bad_request")
+	searching(s, q, ids)
 	s.ask("POST", q+"/dead/redrive", object{"ids": []string{ids[0], unknownID}}).want(200, `{"redriven":1}`)
 	s.ask("POST", q+"/dead/purge", object{"ids": ids[:2]}).want(200, `{"purged":1}`)
 	s.ask("POST", q+"/dead/purge", object{"all": true}).want(200, `{"purged":1}`)
 	s.ask("GET", q+"/dead", nil).want(200, `{"dead":[],"next":""}`)
 	s.ask("POST", q+"/dead/keep", object{"max": 10, "age": "720h"}).want(200, `{"max":10,"age_ms":2592000000}`)
 	s.ask("POST", q+"/dead/keep", object{"max": -1}).refused(400, "bad_request")
+}
+
+// searching finds, groups, redrives and purges three messages of a, b and c that died.
+func searching(s service, q string, ids []string) {
+	type page struct {
+		Messages      []struct{ ID, Reason string }
+		Looked, Total int
+		Next          string
+	}
+	first := read[page](s.ask("GET", q+"/search?state=dead&look=1&reason=no+such+article", nil).want(200, ""))
+	second := read[page](s.ask("GET", q+"/search?state=dead&tenant=b&after="+url.QueryEscape(first.Next), nil).want(200, ""))
+	if len(first.Messages) != 1 || first.Messages[0].ID != ids[0] || first.Total != 3 || len(second.Messages) != 1 || second.Messages[0].ID != ids[1] || second.Looked != 2 {
+		s.t.Errorf("found %+v, then %+v", first, second)
+	}
+	s.ask("GET", q+"/search?header=x%3D1", nil).want(200, `{"messages":[],"looked":0,"total":0,"next":""}`)
+	s.ask("GET", q+"/search?header=x", nil).refused(400, "bad_request")
+	s.ask("GET", q+"/search?reason=x", nil).refused(400, "bad_argument")
+	s.ask("GET", q+"/dead/groups?tenant=nobody", nil).want(200, `{"groups":[],"looked":3,"total":3,"next":""}`)
+	type groups struct {
+		Groups []struct {
+			Reason string
+			Count  int
+		}
+	}
+	if got := read[groups](s.ask("GET", q+"/dead/groups", nil).want(200, "")).Groups; len(got) != 1 || got[0].Count != 3 || got[0].Reason != "no such article" {
+		s.t.Errorf("groups %+v", got)
+	}
+	s.ask("POST", q+"/dead/redrive", object{"match": object{"tenant": "nobody"}}).want(200, `{"redriven":0,"search":{"looked":3,"total":3,"next":""}}`)
+	s.ask("POST", q+"/dead/purge", object{"match": object{"reason": "another", "look": 100}}).want(200, `{"purged":0,"search":{"looked":3,"total":3,"next":""}}`)
+	s.ask("POST", q+"/dead/redrive", object{"match": object{"tenant": "c"}}).want(200, `{"redriven":1,"search":{"looked":3,"total":3,"next":""}}`)
+	s.ask("POST", q+"/nack", object{"receipts": []string{s.take(q, nil)[0].Receipt}, "dead": true, "reason": "no such article"}).want(200, "")
 }
 
 func queues(s service, name string) {

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/readable"
+)
+
+// deadChoice names the dead messages that a command changes.
+type deadChoice struct {
+	queueName
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of dead messages."`
+	contentFilter
+	Reason document.Text `placeholder:"TEXT" help:"With this reason, whole."`
+	All    bool          `help:"All that are dead."`
+	DryRun bool          `help:"Count what matches by its reason, and change nothing."`
+}
+
+// filter returns what selects the messages, unless they are named by ids.
+func (c *deadChoice) filter() (fairqueue.SearchConfig, error) {
+	cfg := c.config()
+	cfg.Reason = string(c.Reason)
+	ways := 0
+	for _, given := range []bool{len(c.IDs) > 0, c.All, c.Tenant+c.Account+c.Text+c.Reason != "" || len(c.Header) > 0} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return cfg, errUsage.Errorf("name messages by their ids, or by what they have (--reason, --tenant, --account, --header, --text), or say --all")
+	case c.DryRun && len(c.IDs) > 0:
+		return cfg, errUsage.Errorf("--dry-run counts what matches, so there are no ids")
+	}
+	return cfg, nil
+}
+
+// deadChange is what a command does to dead messages.
+type deadChange struct {
+	ids      func(*fairqueue.Queue, context.Context, ...string) (int, error)
+	matching func(*fairqueue.Queue, context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error)
+	doc      func(n int) any
+	done     string
+	allow    func(matching string) error // whether to do it to what matches; nil if it may
+}
+
+func (c *deadChoice) run(ctx context.Context, a *app, change deadChange) error {
+	cfg, err := c.filter()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		if c.DryRun {
+			doc, err := matchingGroups(ctx, q, cfg)
+			return doc, func(w io.Writer) {
+				fmt.Fprintf(w, "matching: %s\n\n", readable.Count(doc.count(), "dead message"))
+				doc.table(w)
+			}, err
+		}
+		n := 0
+		if len(c.IDs) > 0 {
+			n, err = change.ids(q, ctx, c.IDs...)
+		} else {
+			n, err = c.changeMatching(ctx, a, q, cfg, change)
+		}
+		return change.doc(n), says("%s %s", readable.Count(n, "message"), change.done), err
+	})
+}
+
+func (c *deadChoice) changeMatching(ctx context.Context, a *app, q *fairqueue.Queue, cfg fairqueue.SearchConfig, change deadChange) (n int, err error) {
+	if change.allow != nil {
+		doc, err := matchingGroups(ctx, q, cfg)
+		if err != nil || doc.count() == 0 {
+			return 0, err
+		}
+		if err := change.allow(readable.Count(doc.count(), "dead message")); err != nil {
+			return 0, err
+		}
+	}
+	log, logged := a.logger(), time.Now()
+	err = eachDeadPage(cfg, func(cfg fairqueue.SearchConfig) (fairqueue.Found, error) {
+		some, found, err := change.matching(q, ctx, cfg)
+		if n += some; time.Since(logged) >= time.Second {
+			logged = time.Now()
+			log.InfoContext(ctx, change.done, "messages", n)
+		}
+		return found, err
+	})
+	if err != nil && n > 0 {
+		err = fmt.Errorf("after %s: %w", readable.Count(n, "message"), err)
+	}
+	return n, err
+}
+
+// eachDeadPage calls do until as many messages are examined as were dead at first: those that
+// die meanwhile come last.
+func eachDeadPage(cfg fairqueue.SearchConfig, do func(fairqueue.SearchConfig) (fairqueue.Found, error)) error {
+	for left, first := 0, true; ; first = false {
+		found, err := do(cfg)
+		if first {
+			left = found.Total
+		}
+		left -= found.Looked
+		if err != nil || left <= 0 || found.Next == "" {
+			return err
+		}
+		cfg.After, cfg.Look = found.Next, min(left, deadPage)
+	}
+}
+
+// deadPage is how many dead messages are examined between two changes.
+const deadPage = 10_000
+
+// matchingGroups counts all dead messages that match by their reason.
+func matchingGroups(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig) (groupsDoc, error) {
+	doc := groupsDoc{Groups: []deadGroup{}}
+	at := map[document.Text]int{}
+	err := eachDeadPage(cfg, func(cfg fairqueue.SearchConfig) (fairqueue.Found, error) {
+		groups, found, err := q.DeadGroups(ctx, cfg)
+		for _, g := range ofGroups(groups) {
+			i, known := at[g.Reason]
+			if !known {
+				at[g.Reason] = len(doc.Groups)
+				doc.Groups = append(doc.Groups, g)
+				continue
+			}
+			doc.Groups[i].Count += g.Count
+			doc.Groups[i].Newest = g.Newest
+		}
+		doc.Looked, doc.Total = doc.Looked+found.Looked, found.Total
+		return found, err
+	})
+	return doc, err
+}
+
+// count is how many messages the groups have.
+func (doc groupsDoc) count() (n int) {
+	for _, g := range doc.Groups {
+		n += g.Count
+	}
+	return n
+}
+
+type deadRedrive struct {
+	deadChoice
+}
+
+func (*deadRedrive) Help() string {
+	return `They are tried again as if they had never been delivered, and without their deadline. Messages that are not dead are skipped. A message must have all that is given.
+
+Examples:
+
+    millrace queue dead redrive orders 1795226400123456
+    millrace queue dead redrive orders --reason 'card expired' --dry-run
+    millrace queue dead redrive orders --tenant acme
+    millrace queue dead redrive orders --all`
+}
+
+func (c *deadRedrive) Run(ctx context.Context, a *app) error {
+	return c.run(ctx, a, deadChange{
+		ids: (*fairqueue.Queue).Redrive, matching: (*fairqueue.Queue).RedriveMatching,
+		doc: func(n int) any { return document.Redriven{Redriven: n} }, done: "will be tried again",
+	})
+}
+
+type deadPurge struct {
+	deadChoice
+	Yes bool `help:"Do not ask."`
+}
+
+func (*deadPurge) Help() string {
+	return `Messages that are not dead are skipped. A message must have all that is given. Unless ids are given, it asks first, with the number.
+
+Examples:
+
+    millrace queue dead purge orders 1795226400123456
+    millrace queue dead purge orders --reason 'card expired' --dry-run
+    millrace queue dead purge orders --all --yes`
+}
+
+func (c *deadPurge) Run(ctx context.Context, a *app) error {
+	change := deadChange{
+		ids: (*fairqueue.Queue).Purge, matching: (*fairqueue.Queue).PurgeMatching,
+		doc: func(n int) any { return document.Purged{Purged: n} }, done: "purged",
+	}
+	if !c.Yes {
+		change.allow = func(matching string) error {
+			return a.ask(ctx, false, fmt.Sprintf("Purge %s of %s?", matching, c.Name))
+		}
+	}
+	return c.run(ctx, a, change)
+}
