@@ -137,7 +137,7 @@ func (c *contract) prepare(heading string) {
 		c.addrs = strings.NewReplacer(addrs...)
 	}
 	if heading == "## doctor" { // else its findings depend on how long messages have waited
-		for _, name := range strings.Split("files log orders reports tasks", " ") {
+		for _, name := range strings.Split("files log mails orders reports tasks", " ") {
 			c.run("queue", "delete", name, "--yes")
 		}
 	}
@@ -188,7 +188,7 @@ func (c *contract) check(e example) {
 }
 
 // endless finds the commands that go on until they are interrupted.
-var endless = regexp.MustCompile(`^millrace (serve|fleet (dev|agent)) `)
+var endless = regexp.MustCompile(`^millrace (serve|fleet (dev|agent)|queue work) `)
 
 // progresses finds the commands that tell on standard error what they do.
 var progresses = regexp.MustCompile(`^millrace (bench|.*fleet (init|add|agent|failover|snapshot|rebalance|replica|node|restart|cancel|dev)) `)

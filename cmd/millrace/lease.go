@@ -25,6 +25,8 @@ type leaseCommands struct {
 	Refresh leaseRefresh `cmd:"" help:"Hold a lease longer."`
 	Release leaseRelease `cmd:"" help:"End a lease before its deadline."`
 	Show    leaseShow    `cmd:"" help:"Show who holds a lease, and for how long."`
+	Ls      leaseLs      `cmd:"" help:"List the leases: who holds them, and for how long."`
+	Run     leaseRun     `cmd:"" help:"Run a program while holding a lease, or once in a period on one of several machines."`
 }
 
 func (*leaseCommands) Help() string {
@@ -36,6 +38,7 @@ func (*leaseCommands) Help() string {
 
 Examples:
 
+    millrace lease run nightly --once-per 24h -- ./report --all
     millrace lease acquire nightly --ttl 10m --metadata "$HOSTNAME"
     millrace lease refresh nightly --token TOKEN --ttl 10m
     millrace lease release nightly --token TOKEN

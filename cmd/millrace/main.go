@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -101,9 +102,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return 0
 	case errors.Is(err, errPrinted):
 		return 1
-	default:
-		return a.fail(err, line.command.FullPath())
 	}
+	code := 0
+	if exit, ok := errors.AsType[programExit](err); ok {
+		if code = exit.code; exit.err == nil {
+			return code
+		}
+	}
+	return cmp.Or(code, a.fail(err, line.command.FullPath()))
 }
 
 // newParser returns kong for the command line. Kong calls exit only after it

@@ -97,6 +97,12 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "n")
 		case "schedule rm":
 			args = append(args, "K", "n", "--yes")
+		case "lease ls":
+			args = append(args, "--most", "1")
+		case "lease run":
+			args = append(args, "K", "true")
+		case "queue work":
+			args = append(args, "K", "--exec", "true")
 		case "queue tenant set":
 			args = append(args, "K", "t", "--rate", "1/s")
 		case "queue tenant show", "queue tenant clear", "queue tenant pause", "queue tenant resume":

@@ -21,6 +21,7 @@ type queueCommands struct {
 	Nack     queueNack     `cmd:"" help:"Give back a message that could not be handled."`
 	Extend   queueExtend   `cmd:"" help:"Keep a message invisible to other readers for longer."`
 	Cancel   queueCancel   `cmd:"" help:"Remove messages that are not done yet."`
+	Work     queueWork     `cmd:"" help:"Run a shell command for each message."`
 	Stats    queueStats    `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
 	Browse   queueBrowse   `cmd:"" help:"Show messages that match, and take none."`
 	Ls       queueLs       `cmd:"" help:"List the queues by name."`

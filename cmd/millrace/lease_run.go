@@ -1,0 +1,121 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/lease"
+)
+
+type leaseRun struct {
+	leaseName
+	Command        []string      `arg:"" name:"command" help:"The program and its arguments, behind --."`
+	TTL            time.Duration `name:"ttl" default:"30s" placeholder:"DURATION" help:"After how long others may have the lease when this machine dies. It is renewed after each third of it. Defaults to ${default}."`
+	Wait           time.Duration `placeholder:"DURATION" help:"How long to wait while another holder has it. Defaults to not at all."`
+	OncePer        time.Duration `placeholder:"DURATION" help:"Run it at most once in each period of this length, on whichever machine is first, and again if it fails. Periods begin at midnight UTC."`
+	Timeout        time.Duration `default:"24h" placeholder:"DURATION" help:"Stop the program after it. Defaults to ${default}."`
+	Grace          time.Duration `default:"10s" placeholder:"DURATION" help:"How long the program may go on after SIGTERM. Defaults to ${default}."`
+	Metadata       string        `placeholder:"TEXT" help:"A note about the holder, shown to others. Defaults to the host's name."`
+	AllowEvictable bool          `help:"Accept a server that may evict the lease when its memory is full: for leases that only save work."`
+}
+
+func (*leaseRun) Help() string {
+	return `The program has this command's standard input and output, and in its environment MILLRACE_LEASE and MILLRACE_FENCE. While it runs the lease is renewed. If the lease is lost, the program gets SIGKILL at once, since another holder may have started. At --timeout, and when this command gets SIGINT or SIGTERM, the program gets SIGTERM, and SIGKILL after --grace; then the lease is released. On Linux the program dies with this command.
+
+It exits with the program's exit code, or with 128 and the number of the signal that ended it; with 75 if another holder has the lease, with 124 if the program was stopped because of --timeout or because the lease was lost, and with 126 or 127 if it could not be started.
+
+With --once-per a failed program runs again with the next call, so call it often: each minute on each of three machines. A period that is done exits with 0.
+
+Examples:
+
+    millrace lease run deploy --wait 5m -- ./deploy.sh
+    millrace lease run nightly --once-per 24h -- ./report --all`
+}
+
+func (c *leaseRun) Run(ctx context.Context, a *app) error {
+	bad := millrace.ErrBadArgument
+	switch {
+	case c.Wait < 0:
+		return bad.Errorf("cannot wait for %s", c.Wait)
+	case c.OncePer < 0:
+		return bad.Errorf("a period cannot last %s", c.OncePer)
+	case c.OncePer > 0 && c.Wait > 0:
+		return bad.Errorf("--once-per does not wait: call it again later")
+	case c.Timeout <= 0 || c.Grace < 0:
+		return bad.Errorf("cannot stop the program after %s and %s", c.Timeout, c.Grace)
+	}
+	if err := names.CheckLeaseTTL(c.TTL); err != nil {
+		return err
+	}
+	longest := c.Timeout + c.Grace + c.TTL // the program ends before
+	cfg := lease.Config{AllowEvictable: c.AllowEvictable, MaxHold: longest}
+	return c.with(ctx, a, cfg, func(l *lease.Locker, name string) (any, table, error) {
+		return nil, nil, c.hold(ctx, a, l, name, longest)
+	})
+}
+
+// hold runs the program under the lease.
+func (c *leaseRun) hold(ctx context.Context, a *app, l *lease.Locker, name string, longest time.Duration) error {
+	run := func(held context.Context, fence int64) error { return c.run(ctx, held, a, name, fence) }
+	if c.OncePer > 0 {
+		// A signal stops the program, and its success counts all the same.
+		ran, err := l.Once(context.WithoutCancel(ctx), name, c.TTL, lease.Every(c.OncePer), run)
+		if err == nil && !ran {
+			a.logger().InfoContext(ctx, "not run: it is done in this period", "lease", name)
+		}
+		return c.result(err)
+	}
+	host, _ := os.Hostname() // else there is no note
+	held, err := l.Acquire(ctx, name, c.TTL, lease.AcquireConfig{Wait: c.Wait, MaxHold: longest, Metadata: cmp.Or(c.Metadata, host)})
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return c.result(err)
+	}
+	err = run(held.Context(), held.Fence)
+	if released := held.Release(ctx); err == nil {
+		err = released
+	}
+	return c.result(err)
+}
+
+// run runs the program until it ends, or must not go on.
+func (c *leaseRun) run(ctx, held context.Context, a *app, name string, fence int64) error {
+	stop, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	p := program{
+		args: c.Command, stdin: a.stdin, stdout: a.stdout, stderr: a.stderr, grace: c.Grace, terminal: isTerminal(a.stdin),
+		env: []string{"MILLRACE_LEASE=" + name, "MILLRACE_FENCE=" + strconv.FormatInt(fence, 10)},
+	}
+	code, err := p.run(stop, held)
+	switch {
+	case err != nil:
+		return programExit{code, err}
+	case held.Err() != nil && code != 0:
+		return context.Cause(held)
+	case code != 0 && ctx.Err() == nil && stop.Err() != nil:
+		return programExit{exitStopped, millrace.ErrTimeout.Errorf("the program ran for %s and was stopped", readable.Duration(c.Timeout))}
+	case code != 0:
+		return programExit{code, nil}
+	}
+	return nil
+}
+
+// result gives an error of the lease the exit code that tells it from one of the program.
+func (*leaseRun) result(err error) error {
+	switch {
+	case errors.Is(err, lease.ErrHeld):
+		return programExit{exitHeld, inFlags(err)}
+	case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrExpired):
+		return programExit{exitStopped, err}
+	}
+	return inFlags(err)
+}

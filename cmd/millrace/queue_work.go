@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+)
+
+type queueWork struct {
+	queueName
+	Exec        string        `required:"" placeholder:"COMMAND" help:"What the shell (/bin/sh) runs for each message."`
+	Concurrency int           `default:"1" placeholder:"N" help:"How many at once, up to 1,000. Defaults to ${default}."`
+	Timeout     time.Duration `placeholder:"DURATION" help:"Stop a command after it; its message comes again. Defaults to no limit."`
+	Grace       time.Duration `default:"10s" placeholder:"DURATION" help:"How long a command may go on after SIGTERM. Defaults to ${default}."`
+	Visibility  time.Duration `default:"30s" placeholder:"DURATION" help:"After how long messages come again when this machine dies. Defaults to ${default}."`
+	MaxAttempts int           `default:"5" placeholder:"N" help:"After how many deliveries a message is dead. Defaults to ${default}."`
+	Drain       time.Duration `default:"30s" placeholder:"DURATION" help:"How long commands may go on after SIGINT or SIGTERM. Defaults to ${default}."`
+}
+
+func (*queueWork) Help() string {
+	return `The command gets the body on standard input, and in its environment MILLRACE_QUEUE, MILLRACE_ID, MILLRACE_TENANT, MILLRACE_ACCOUNT, MILLRACE_ATTEMPT, and MILLRACE_HEADERS, a JSON object. Its output is this command's. A message may come more than once, so the work must be idempotent.
+
+    exit code 0      done
+    exit code 65     dead at once, with the last line of standard error as the reason
+    all others       it comes again: after a second, two, four, up to ten minutes
+
+If the message is cancelled or delivered to another reader, and at --timeout, the command and all that it started get SIGTERM, and SIGKILL after --grace. SIGINT and SIGTERM end reading: what runs may go on for --drain.
+
+Examples:
+
+    millrace queue work mails --exec './send-mail'
+    millrace queue work images --exec 'convert - "/srv/$MILLRACE_ID.png"' --concurrency 4 --timeout 5m`
+}
+
+func (c *queueWork) Run(ctx context.Context, a *app) error {
+	bad := millrace.ErrBadArgument
+	switch {
+	case c.Concurrency < 1 || c.Concurrency > 1000:
+		return bad.Errorf("1 to 1000 commands run at once, not %d", c.Concurrency)
+	case c.MaxAttempts < 1:
+		return bad.Errorf("a message is delivered once at least, not %d times", c.MaxAttempts)
+	case c.Timeout < 0 || c.Grace < 0 || c.Drain < 0:
+		return bad.Errorf("--timeout, --grace and --drain cannot be negative")
+	}
+	if err := checkVisibility(c.Visibility); err != nil {
+		return err
+	}
+	return c.with(ctx, a, fairqueue.Config{MaxAttempts: c.MaxAttempts}, func(q *fairqueue.Queue) (any, table, error) {
+		log := a.logger()
+		drain := max(c.Drain, time.Nanosecond) // 0 is the default there
+		cfg := fairqueue.ConsumeConfig{Concurrency: c.Concurrency, Visibility: c.Visibility, Timeout: c.Timeout, Drain: drain}
+		err := q.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error {
+			err := c.handle(ctx, a, m)
+			if err != nil {
+				log.WarnContext(ctx, "a command failed", "id", m.ID, "tenant", m.Tenant, "attempt", m.Attempt, slog.Any("err", err))
+			}
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil, nil, nil
+		}
+		return nil, nil, err
+	})
+}
+
+// handle runs the command for a message.
+func (c *queueWork) handle(ctx context.Context, a *app, m fairqueue.Message) error {
+	headers, err := json.Marshal(document.OfHeaders(m.Headers))
+	if err != nil {
+		return err
+	}
+	said := &tail{to: a.stderr}
+	p := program{
+		args: []string{"/bin/sh", "-c", c.Exec}, stdin: bytes.NewReader(m.Body), stdout: a.stdout, stderr: said, grace: c.Grace,
+		env: variables(map[string]string{
+			"QUEUE": string(c.Name), "ID": m.ID, "TENANT": m.Tenant, "ACCOUNT": m.Account,
+			"ATTEMPT": strconv.Itoa(m.Attempt), "HEADERS": string(headers),
+		}),
+	}
+	code, err := p.run(ctx, context.Background())
+	lines := strings.Split(strings.TrimSpace(string(said.last)), "\n")
+	reason := strings.TrimSpace(strings.ToValidUTF8(lines[len(lines)-1], ""))
+	switch {
+	case err != nil:
+		return err
+	case code == 0:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case code == exitBadData && reason != "":
+		return fairqueue.NoRetry(fmt.Errorf("%s", reason)) //nolint:err113 // it is what the program said
+	case code == exitBadData:
+		return fairqueue.NoRetry(programExit{code: code})
+	case reason != "":
+		return fmt.Errorf("%w: %s", programExit{code: code}, reason)
+	}
+	return programExit{code: code}
+}
+
+// variables returns an environment. A value with a zero byte cannot be in one.
+func variables(values map[string]string) []string {
+	var env []string
+	for name, value := range values {
+		if !strings.Contains(value, "\x00") {
+			env = append(env, "MILLRACE_"+name+"="+value)
+		}
+	}
+	return env
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// locked is a buffer that programs write and a test reads.
+type locked struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// work runs queue work until the test ends or stop is called, which returns the exit code.
+func (s shell) work(name, command string, flags ...string) (stdout, stderr *locked, stop func() int) {
+	s.t.Helper()
+	stdout, stderr = &locked{}, &locked{}
+	ctx, interrupt := context.WithCancel(s.t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"queue", "work", name, "--exec", command}, flags...), s.env, strings.NewReader(""), stdout, stderr)
+	}()
+	return stdout, stderr, sync.OnceValue(func() int {
+		interrupt()
+		return <-ended
+	})
+}
+
+func (s shell) eventually(what, name string, good func(document.QueueStats) bool) {
+	s.t.Helper()
+	redistest.Eventually(s.t, what, func() bool { return good(answer[document.QueueStats](s, "queue", "stats", name)) })
+}
+
+// TestQueueWork passes messages to commands, and their exit codes decide what follows.
+func TestQueueWork(t *testing.T) {
+	t.Parallel()
+	s, name := sharedShell(t), redistest.Name(t)
+	s.refused(2, "bad_usage", "queue", "work", name)
+	for _, flags := range []string{"--concurrency 0", "--max-attempts 0", "--timeout -1s", "--visibility 1ms"} {
+		s.refused(2, "bad_argument", append([]string{"queue", "work", name, "--exec", "true"}, strings.Fields(flags)...)...)
+	}
+	s.written(`{"tenant":"a","account":"big","body":"hello","headers":{"k":"v\u00e9"}}`+"\n"+`{"tenant":"b","body":"bad"}`+"\n"+`{"tenant":"b","body":"broken"}`+"\n"+
+		`{"tenant":{"base64":"AP8="},"body":"bytes"}`, name)
+	stdout, stderr, stop := s.work(name, `read body
+case $body in
+bad) echo first >&2; echo "not an order" >&2; exit 65;;
+broken) exit 3;;
+*) echo "$body $MILLRACE_QUEUE $MILLRACE_ID $MILLRACE_TENANT $MILLRACE_ACCOUNT $MILLRACE_ATTEMPT $MILLRACE_HEADERS";;
+esac`, "--max-attempts", "1", "--concurrency", "3")
+	defer stop()
+	s.eventually("all are handled", name, func(q document.QueueStats) bool { return q.Dead == 2 && q.Waiting+q.InFlight == 0 })
+	if code := stop(); code != 0 {
+		t.Errorf("it exits with %d", code)
+	}
+	for _, want := range []string{"hello " + name + " ", ` a big 1 {"k":"vé"}` + "\n", "   1 {}\n"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("commands print %q, want %q", stdout, want)
+		}
+	}
+	for _, want := range []string{"first\nnot an order\n", "a command failed", "exit code 3"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("standard error has %q, want %q", stderr, want)
+		}
+	}
+	reasons := map[string]string{}
+	for _, m := range answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", name).Dead {
+		reasons[string(m.Body)] = string(m.Reason)
+	}
+	if reasons["bad"] != "not an order" || !strings.Contains(reasons["broken"], "exit code 3") {
+		t.Errorf("reasons %q", reasons)
+	}
+}
+
+// TestQueueWorkStops: at the timeout, and when its message is cancelled, a command and what it
+// started are stopped, and a drain lets it go on.
+func TestQueueWorkStops(t *testing.T) {
+	t.Parallel()
+	s := sharedShell(t)
+	started := func(t *testing.T, path string) {
+		t.Helper()
+		redistest.Eventually(t, "the command runs", func() bool { _, err := os.Stat(path); return err == nil })
+	}
+	t.Run("timeout", func(t *testing.T) {
+		t.Parallel()
+		s, name := shell{t, s.url}, redistest.Name(t)
+		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
+		_, stderr, stop := s.work(name, `(while :; do sleep 0.05; done) & wait`, "--timeout", "100ms", "--max-attempts", "1")
+		defer stop()
+		s.eventually("it is dead", name, func(q document.QueueStats) bool { return q.Dead == 1 })
+		if stop(); !strings.Contains(stderr.String(), "too long") {
+			t.Errorf("standard error has %q", stderr)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		t.Parallel()
+		s, name, path := shell{t, s.url}, redistest.Name(t), filepath.Join(t.TempDir(), "started")
+		id := answer[document.Written](s, "queue", "write", name, "--tenant", "a", "--body", "x").ID
+		stdout, _, stop := s.work(name, `trap "echo bye; exit 1" TERM; : > '`+path+`'; while :; do sleep 0.05 & wait; done`, "--visibility", "1s")
+		defer stop()
+		started(t, path)
+		s.run("queue", "cancel", name, id)
+		redistest.Eventually(t, "the command is stopped", func() bool { return stdout.String() == "bye\n" })
+	})
+	t.Run("drain", func(t *testing.T) {
+		t.Parallel()
+		s, name, dir := shell{t, s.url}, redistest.Name(t), t.TempDir()
+		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
+		path, goes := filepath.Join(dir, "started"), filepath.Join(dir, "go")
+		stdout, _, stop := s.work(name, `: > '`+path+`'; while [ ! -e '`+goes+`' ]; do sleep 0.05; done; echo done`)
+		started(t, path)
+		code := make(chan int)
+		go func() { code <- stop() }()
+		if err := os.WriteFile(goes, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code := <-code; code != 0 || stdout.String() != "done\n" {
+			t.Errorf("exit code %d, %q", code, stdout)
+		}
+		if q := answer[document.QueueStats](s, "queue", "stats", name); q.Waiting+q.InFlight+q.Dead != 0 {
+			t.Errorf("left: %+v", q)
+		}
+	})
+}
