@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -54,16 +53,11 @@ func (c *queueWork) Run(ctx context.Context, a *app) error {
 	if err := checkVisibility(c.Visibility); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{MaxAttempts: c.MaxAttempts}, func(q *fairqueue.Queue) (any, table, error) {
-		log := a.logger()
+	return c.with(ctx, a, fairqueue.Config{MaxAttempts: c.MaxAttempts, Logger: a.logger()}, func(q *fairqueue.Queue) (any, table, error) {
 		drain := max(c.Drain, time.Nanosecond) // 0 is the default there
 		cfg := fairqueue.ConsumeConfig{Concurrency: c.Concurrency, Visibility: c.Visibility, Timeout: c.Timeout, Drain: drain}
 		err := q.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error {
-			err := c.handle(ctx, a, m)
-			if err != nil {
-				log.WarnContext(ctx, "a command failed", "id", m.ID, "tenant", m.Tenant, "attempt", m.Attempt, slog.Any("err", err))
-			}
-			return err
+			return c.handle(ctx, a, m)
 		})
 		if ctx.Err() != nil {
 			return nil, nil, nil

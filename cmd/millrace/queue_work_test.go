@@ -77,7 +77,7 @@ esac`, "--max-attempts", "1", "--concurrency", "3")
 			t.Errorf("commands print %q, want %q", stdout, want)
 		}
 	}
-	for _, want := range []string{"first\nnot an order\n", "a command failed", "exit code 3"} {
+	for _, want := range []string{"first\nnot an order\n", "a handler failed", "exit code 3"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("standard error has %q, want %q", stderr, want)
 		}
