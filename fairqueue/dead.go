@@ -44,11 +44,10 @@ func (q *Queue) DeadGroups(ctx context.Context, cfg SearchConfig) ([]DeadGroup, 
 }
 
 // RedriveMatching makes dead messages that match wait again, as [Queue.Redrive] does. It
-// examines cfg.Look messages at most, and ignores cfg.State and cfg.Max. It returns how many
-// wait again. Found says how many it examined, and where to go on; it has no messages.
-//
-// A message that dies again comes last. To redrive all of a queue whose messages may die at
-// once, go on until as many are examined as Found.Total said first.
+// examines cfg.Look messages, by default all that are dead when it begins, in pages: those of
+// a page wait again before the next one is examined. It ignores cfg.State and cfg.Max. It
+// returns how many wait again. Found says how many it examined, and where to go on; it has no
+// messages.
 //
 // Errors: those of [Queue.Browse]. With an error, some may wait again; Found.Next is where to
 // repeat the call.
@@ -62,23 +61,48 @@ func (q *Queue) PurgeMatching(ctx context.Context, cfg SearchConfig) (int, Found
 	return q.eachMatching(ctx, cfg, q.Purge)
 }
 
-// eachMatching calls do with the dead messages that match, after they were all found: what
-// do removes cannot move what is still to be examined.
+// matchPage is how many messages are examined before something is done.
+const matchPage = 10_000
+
+// eachMatching calls do with the dead messages that match, a page after the other. Those that
+// die meanwhile come last and are not examined.
 func (q *Queue) eachMatching(ctx context.Context, cfg SearchConfig, do func(context.Context, ...string) (int, error)) (int, Found, error) {
 	cfg.State, cfg.Max = Dead, 0
-	var ids []string
-	var found Found
-	err := q.look(ctx, &cfg, &found, func(m Message) bool {
-		ids = append(ids, m.ID)
-		return true
-	})
-	if err != nil {
-		found.Next = cfg.After
-		return 0, found, err
+	checked := cfg
+	if _, err := checked.browse(); err != nil {
+		return 0, Found{}, err
 	}
-	n, err := do(ctx, ids...)
-	if err != nil {
-		found.Next = cfg.After
+	all := Found{Next: cfg.After}
+	n, left := 0, cfg.Look
+	for first := true; ; first = false {
+		page := cfg
+		page.After, page.Look = all.Next, matchPage
+		if left > 0 {
+			page.Look = min(left, matchPage)
+		}
+		var ids []string
+		var found Found
+		err := q.look(ctx, &page, &found, func(m Message) bool {
+			ids = append(ids, m.ID)
+			return true
+		})
+		if err != nil {
+			return n, all, err
+		}
+		some, err := do(ctx, ids...)
+		n += some
+		if err != nil {
+			return n, all, err
+		}
+		if first {
+			all.Total = found.Total
+			if left == 0 {
+				left = found.Total
+			}
+		}
+		all.Looked, all.Next = all.Looked+found.Looked, found.Next
+		if left -= found.Looked; left <= 0 || found.Next == "" {
+			return n, all, nil
+		}
 	}
-	return n, found, err
 }

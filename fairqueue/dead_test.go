@@ -58,7 +58,7 @@ func TestMatching(t *testing.T) {
 		t.Fatalf("%d wait and %d are dead, want 7 and 18", s.Waiting, s.Dead)
 	}
 	purged, calls := 0, 0
-	for cfg := (SearchConfig{Reason: "timeout", Look: 4}); ; calls++ {
+	for cfg := (SearchConfig{Reason: "timeout", Look: 4}); ; calls++ { // in calls that go on
 		n, found, err := q.PurgeMatching(ctx, cfg)
 		if err != nil || found.Looked > 4 {
 			t.Fatalf("purged %d, %+v: %v", n, found, err)
@@ -70,6 +70,30 @@ func TestMatching(t *testing.T) {
 	}
 	if s := stats(t, q); purged != 10 || s.Dead != 8 || calls < 4 {
 		t.Fatalf("purged %d in %d calls, and %d are dead, want 10 and 8", purged, calls, s.Dead)
+	}
+	_, _, err = q.PurgeMatching(ctx, SearchConfig{Look: -1})
+	wantError(t, err, millrace.ErrBadArgument)
+}
+
+// TestMatchingEnds: what dies again while messages are redriven is left.
+func TestMatchingEnds(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	dies(t, q, 12)
+	redrive := func(ctx context.Context, ids ...string) (int, error) {
+		n, err := q.Redrive(ctx, ids...)
+		for _, m := range read(t, q, n) {
+			nack(t, q, NackConfig{Dead: true, Reason: "again"}, m)
+		}
+		return n, err
+	}
+	n, found, err := q.eachMatching(t.Context(), SearchConfig{Look: 5}, redrive)
+	if err != nil || n != 5 || found.Looked != 5 || found.Next == "" {
+		t.Fatalf("redrove %d, %+v: %v", n, found, err)
+	}
+	n, found, err = q.eachMatching(t.Context(), SearchConfig{}, redrive)
+	if err != nil || n != 12 || found.Looked != 12 {
+		t.Fatalf("redrove %d, %+v: %v", n, found, err)
 	}
 }
 

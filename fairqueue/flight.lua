@@ -91,7 +91,7 @@ end
 local function bury(id, member, attempts, reason)
   redis.call('ZREM', deadlines, id)
   redis.call('ZADD', dead, now, id)
-  redis.call('HSET', deaths, id, attempts .. ':' .. #member .. ':' .. member .. reason)
+  redis.call('HSET', deaths, id, attempts .. ':' .. #member .. ':' .. member .. (reason == '' and 'no reason given' or reason))
   count('buried', 1)
   drop_dead()
 end

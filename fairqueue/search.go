@@ -36,7 +36,8 @@ type SearchConfig struct {
 	// Max is how many matches end the search, up to 1,000. Defaults to 100.
 	Max int
 
-	// Look is how many messages are examined at most, up to 100,000. Defaults to 10,000.
+	// Look is how many messages are examined at most, up to 100,000. Defaults to 10,000, of
+	// [Queue.RedriveMatching] and [Queue.PurgeMatching] to all that are dead.
 	Look int
 
 	// After is where the search starts: Next of the one before, in the same state. Defaults

@@ -25,7 +25,7 @@ type NackConfig struct {
 	Delay time.Duration
 
 	// Reason says why, for people who find the messages dead. The first 512 bytes are
-	// kept. Defaults to none.
+	// kept. Defaults to "no reason given".
 	Reason string
 
 	// Dead makes the messages dead at once, so that they do not come again.

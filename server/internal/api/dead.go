@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -143,7 +144,7 @@ type deadMatch struct {
 
 func (m deadMatch) config() fairqueue.SearchConfig {
 	cfg := fairqueue.SearchConfig{
-		Reason: string(m.Reason), Tenant: string(m.Tenant), Account: string(m.Account), Text: string(m.Text), Look: m.Look, After: m.After,
+		Reason: string(m.Reason), Tenant: string(m.Tenant), Account: string(m.Account), Text: string(m.Text), Look: cmp.Or(m.Look, 10_000), After: m.After,
 		Headers: make(map[string]string, len(m.Headers)),
 	}
 	for name, value := range m.Headers {

@@ -32,6 +32,7 @@ type dialog struct {
 	Leaves  bool   // leads to another page
 	Page    string // that it returns to, below the structure's; defaults to the structure's
 	Chosen  bool   // applies to the selected rows
+	View    string // the query of the page that it returns to, which is sent with it
 }
 
 // field is a number in a dialog.
@@ -116,6 +117,14 @@ var actions = map[string]action{
 		n, err := q.Purge(ctx, f.picked...)
 		return f.some(n, "message", "deleted", "not dead any more"), err
 	})},
+	"queues/redrive-matching": {dialog{
+		Open: "Redrive all that match", Verb: "Redrive", Page: "search",
+		Text: "They wait again as if they had never been delivered, and without their deadlines. They may fail again for the same reason.",
+	}, onQueue(redriveMatching)},
+	"queues/purge-matching": {dialog{
+		Open: "Purge all that match", Verb: "Delete", Danger: true, Typed: true, Page: "search",
+		Text: "They are deleted with their bodies.",
+	}, onQueue(purgeMatching)},
 	"icks/retry": {dialog{
 		Open: "Retry", Title: "Retry the selected members?", Verb: "Retry", Chosen: true,
 		Text: "Consumers receive them again now. Their attempts are kept, so a member that fails again is parked again.",

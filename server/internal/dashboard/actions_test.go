@@ -125,7 +125,7 @@ func TestParkedMembersAreRetriedAndDropped(t *testing.T) {
 // everyAction are the paths of all actions.
 var everyAction = []string{
 	"/queues/orders/pause", "/queues/orders/resume", "/queues/orders/resize", "/queues/orders/redrive", "/queues/orders/purge",
-	"/queues/orders/cancel", "/queues/orders/delete", "/icks/documents/retry", "/icks/documents/drop",
+	"/queues/orders/redrive-matching", "/queues/orders/purge-matching", "/queues/orders/cancel", "/queues/orders/delete", "/icks/documents/retry", "/icks/documents/drop",
 }
 
 func TestReadOnlyRefusesActions(t *testing.T) {

@@ -1,10 +1,13 @@
 package dashboard
 
 import (
+	"context"
+	"fmt"
 	"net/url"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -18,6 +21,7 @@ type searchPage struct {
 	Groups                                                  []deadGroup
 	Found                                                   fairqueue.Found
 	Next                                                    string // path that goes on; empty at the end
+	Controls                                                []dialog
 	Wrong, Hint                                             string
 }
 
@@ -25,7 +29,7 @@ type searchPage struct {
 type deadGroup struct {
 	fairqueue.DeadGroup
 
-	Path string // of a search for them; empty if they have no reason
+	Path string // of a search for them
 }
 
 func (d *Dashboard) search(a *asked) (scene, error) {
@@ -38,38 +42,43 @@ func (d *Dashboard) search(a *asked) (scene, error) {
 		return nil, err
 	}
 	asked := a.URL.Query()
-	p := searchPage{
-		heading: heading{Title: "Search in " + plain(queue)}, Queue: queue,
-		State: asked.Get("state"), Tenant: asked.Get("tenant"), Account: asked.Get("account"), ID: asked.Get("id"),
-		Header: asked.Get("header"), Value: asked.Get("value"), Text: asked.Get("text"), Reason: asked.Get("reason"),
-	}
+	p := newSearch(queue, asked)
 	if !a.live {
 		path := d.link("queues", queue, "search")
-		if len(asked) > 0 {
+		if asked.Has("state") {
 			p.Found, err = q.Search(a.Context(), p.config(asked.Get("after")))
 			for _, m := range p.Found.Messages {
 				p.Rows = append(p.Rows, newMessageRow(m, p.State == string(fairqueue.Dead)))
 			}
-			if p.Found.Next != "" {
-				asked.Set("after", p.Found.Next)
-				p.Next = path + "?" + asked.Encode()
+			if p.State == string(fairqueue.Dead) && err == nil && d.cfg.Actions {
+				p.Controls, err = d.matching(a.Context(), q, p.config(""), asked)
 			}
 		} else {
 			var groups []fairqueue.DeadGroup
-			groups, p.Found, err = q.DeadGroups(a.Context(), fairqueue.SearchConfig{})
+			groups, p.Found, err = q.DeadGroups(a.Context(), fairqueue.SearchConfig{After: asked.Get("after")})
 			for _, g := range groups {
-				group := deadGroup{DeadGroup: g}
-				if g.Reason != "" {
-					group.Path = path + "?" + url.Values{"state": {string(fairqueue.Dead)}, "reason": {g.Reason}}.Encode()
-				}
-				p.Groups = append(p.Groups, group)
+				reason := url.Values{"state": {string(fairqueue.Dead)}, "reason": {g.Reason}}
+				p.Groups = append(p.Groups, deadGroup{g, path + "?" + reason.Encode()})
 			}
+		}
+		if p.Found.Next != "" {
+			asked.Set("after", p.Found.Next)
+			p.Next = path + "?" + asked.Encode()
 		}
 		if err != nil {
 			p.Wrong, p.Hint = sentence(err.Error()), millrace.Hint(err)
 		}
 	}
 	return func(*survey.View) body { return p }, nil
+}
+
+// newSearch returns the form as it was sent.
+func newSearch(queue string, asked url.Values) searchPage {
+	return searchPage{
+		heading: heading{Title: "Search in " + plain(queue)}, Queue: queue,
+		State: asked.Get("state"), Tenant: asked.Get("tenant"), Account: asked.Get("account"), ID: asked.Get("id"),
+		Header: asked.Get("header"), Value: asked.Get("value"), Text: asked.Get("text"), Reason: asked.Get("reason"),
+	}
 }
 
 // config returns the search of the form.
@@ -81,4 +90,50 @@ func (p searchPage) config(after string) fairqueue.SearchConfig {
 		cfg.Headers = map[string]string{p.Header: p.Value}
 	}
 	return cfg
+}
+
+// matching returns what can be done to all dead messages that match, with their number.
+func (d *Dashboard) matching(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig, asked url.Values) ([]dialog, error) {
+	groups, found, err := q.DeadGroups(ctx, cfg)
+	n := 0
+	for _, g := range groups {
+		n += g.Count
+	}
+	if err != nil || n == 0 && found.Next == "" {
+		return nil, err
+	}
+	number := readable.Count(n, "dead message")
+	if found.Next != "" {
+		number = "at least " + number
+	}
+	asked.Del("after")
+	all := d.dialogs("queues", q.Name(), "redrive-matching", "purge-matching")
+	for i, question := range []string{"Redeliver all that match, %s?", "Delete all that match, %s?"} {
+		all[i].Title, all[i].View = fmt.Sprintf(question, number), asked.Encode()
+	}
+	return all, nil
+}
+
+func redriveMatching(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+	return f.matching(ctx, "waiting again", q.RedriveMatching)
+}
+
+func purgeMatching(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+	return f.matching(ctx, "deleted", q.PurgeMatching)
+}
+
+// matching applies do to what the search of the form finds.
+func (f form) matching(ctx context.Context, done string, do func(context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error)) (string, error) {
+	asked, err := url.ParseQuery(f.Get("view"))
+	if err != nil || asked.Get("state") != string(fairqueue.Dead) {
+		return "", errForm
+	}
+	cfg := newSearch("", asked).config("")
+	cfg.Look = 0 // all
+	n, found, err := do(ctx, cfg)
+	text := fmt.Sprintf("%s %s", readable.Count(n, "message"), done)
+	if err != nil && n > 0 {
+		err = fmt.Errorf("%s, and then: %w", text, err)
+	}
+	return fmt.Sprintf("%s; looked at %s of %s.", text, readable.Number(found.Looked), readable.Number(found.Total)), err
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -31,4 +32,39 @@ func TestSearchPage(t *testing.T) {
 		page.one("data-message", "*")
 	}
 	h.get("/queues/orders/search?state=odd").want(http.StatusOK).says("not \"odd\"")
+}
+
+// TestMatchingDeadAreRedrivenAndPurged: a group of dead messages, and all that match a search.
+func TestMatchingDeadAreRedrivenAndPurged(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	q := h.queue("orders", fairqueue.Config{})
+	h.bury(q, "no address", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "b"}, fairqueue.Draft{Tenant: "b"})
+	h.bury(q, "", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
+
+	group := h.get("/queues/orders/search").want(http.StatusOK).one("data-group", "no reason given")
+	if !strings.Contains(group, "2") {
+		t.Errorf("the group says %q", group)
+	}
+	if n := len(h.get("/queues/orders/search?state=waiting").want(http.StatusOK).all("data-opens", "*")); n != 0 {
+		t.Errorf("a search for waiting messages offers %d actions", n)
+	}
+	h.get("/queues/orders/search?state=dead&tenant=b&reason=no+address").want(http.StatusOK).says("Redeliver all that match, 2 dead messages?")
+
+	view := url.Values{"state": {"dead"}, "tenant": {"b"}}.Encode()
+	back := h.post("/queues/orders/redrive-matching", url.Values{"view": {view}})
+	if got, want := back.header.Get("Location"), "/queues/orders/search?"+view; got != want {
+		t.Errorf("the author is sent to %q, want %q", got, want)
+	}
+	h.follow(back).says("2 messages waiting again; looked at 5 of 5.")
+	view = url.Values{"state": {"dead"}, "reason": {"no reason given"}}.Encode()
+	h.follow(h.post("/queues/orders/purge-matching", url.Values{"view": {view}, "confirm": {"order"}})).says("a different one")
+	h.follow(h.post("/queues/orders/purge-matching", url.Values{"view": {"state=waiting"}, "confirm": {"orders"}})).says("he form is invalid")
+	if s := h.stats(q); s.Waiting != 2 || s.Dead != 3 {
+		t.Errorf("%d wait and %d are dead, want 2 and 3", s.Waiting, s.Dead)
+	}
+	h.follow(h.post("/queues/orders/purge-matching", url.Values{"view": {view}, "confirm": {"orders"}})).says("2 messages deleted; looked at 3 of 3.")
+	if s := h.stats(q); s.Waiting != 2 || s.Dead != 1 {
+		t.Errorf("%d wait and %d are dead, want 2 and 1", s.Waiting, s.Dead)
+	}
 }
