@@ -68,41 +68,81 @@ const (
 	// waitAge is how long messages of others wait before somebody is to blame.
 	waitAge = time.Second
 
-	// slowHandling is from when on handlers are slow.
-	slowHandling = 500 * time.Millisecond
+	// slowHandling is from when on handlers are slow. Those of a tenant that is held are slow if
+	// they take more than quickHandling: the queue holds quick ones only at a limit.
+	slowHandling  = 500 * time.Millisecond
+	quickHandling = 20 * time.Millisecond
 
 	// oldAge is the age of a message that needs attention whatever the cause.
 	oldAge = 5 * time.Minute
+
+	// maxOwners is how many owners are named for one setting. The rest are counted.
+	maxOwners = 3
 )
 
 // OfQueue returns what is wrong with a queue, the most urgent first.
 func OfQueue(s fairqueue.Stats) []Finding {
 	q := newQueue(s)
-	var all []Finding
-	for _, look := range []func() []Finding{q.readers, q.paused, q.floods, q.slow, q.tenants} {
+	all := q.readers()
+	unread := len(all) > 0
+	for _, look := range []func() []Finding{q.paused, q.floods, q.slow} {
 		all = append(all, look()...)
 	}
-	if len(all) == 0 && s.OldestAge >= oldAge {
+	for i := range all {
+		if unread && all[i].Severity == Warning { // the others wait for a reader
+			all[i].Severity = Note
+		}
+	}
+	all = append(all, q.tenants()...)
+	urgent := func(f Finding) bool { return f.Severity != Note }
+	if !q.Paused && q.oldest >= oldAge && !slices.ContainsFunc(all, urgent) {
 		all = append(all, q.old())
 	}
+	sortByUrgency(all)
+	return all
+}
+
+func sortByUrgency(all []Finding) {
 	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
 	slices.SortStableFunc(all, func(a, b Finding) int { return rank[a.Severity] - rank[b.Severity] })
-	return all
 }
 
 // queue is what several looks need.
 type queue struct {
 	fairqueue.Stats
 
-	units []fairqueue.FlowStats // tenants without an account, and accounts
-	busy  int                   // handlers
+	units   []fairqueue.FlowStats // tenants without an account, and accounts
+	tenancy []fairqueue.FlowStats // tenants, also those of accounts, and streams
+	stopped map[string]bool       // accounts that are paused or sleep, and whether they are paused
+	oldest  time.Duration         // age of the oldest message that no pause holds back
+	busy    int                   // handlers
 }
 
 func newQueue(s fairqueue.Stats) *queue {
-	q := &queue{Stats: s}
+	q := &queue{Stats: s, stopped: map[string]bool{}}
+	ages := map[string]time.Duration{} // of accounts, which have no head of their own
 	for _, f := range s.Flows {
-		if f.Stream < 0 && (f.Account == "" || f.Tenant == "") {
-			q.units = append(q.units, f)
+		ages[f.Account] = max(ages[f.Account], f.OldestAge)
+	}
+	q.Flows = slices.Clone(s.Flows)
+	for i := range q.Flows {
+		f := &q.Flows[i]
+		account := f.Account != "" && f.Tenant == ""
+		if account {
+			f.OldestAge = ages[f.Account]
+		}
+		if f.Stream < 0 && (f.Account == "" || account) {
+			q.units = append(q.units, *f)
+		}
+		if !account {
+			q.tenancy = append(q.tenancy, *f)
+		} else if f.Paused || !f.NotBefore.IsZero() {
+			q.stopped[f.Account] = f.Paused
+		}
+	}
+	for _, f := range q.tenancy {
+		if !f.Paused && !q.stopped[f.Account] {
+			q.oldest = max(q.oldest, f.OldestAge)
 		}
 	}
 	for _, r := range s.Readers {
@@ -111,13 +151,33 @@ func newQueue(s fairqueue.Stats) *queue {
 	return q
 }
 
+// free returns how many messages wait that a reader could have, without those of some owners,
+// and for how long the oldest of them waits, negative if Stats does not show it. A pause or a
+// rate holds back the others.
+func (q *queue) free(without func(fairqueue.FlowStats) bool) (n int, oldest time.Duration) {
+	n, oldest = q.Waiting, -1
+	for _, f := range q.tenancy {
+		_, stopped := q.stopped[f.Account]
+		if without(f) || stopped || f.Paused || !f.NotBefore.IsZero() {
+			n -= f.Waiting
+		} else {
+			oldest = max(oldest, f.OldestAge)
+		}
+	}
+	return n, oldest
+}
+
 // readers looks whether anybody reads.
 func (q *queue) readers() []Finding {
-	if q.Waiting == 0 || q.Paused {
+	n, oldest := q.free(func(fairqueue.FlowStats) bool { return false })
+	if n <= 0 || q.Paused {
 		return nil
 	}
-	f := Finding{Severity: Critical, Waits: q.OldestAge}
-	waiting := fmt.Sprintf("%s, the oldest for %s", waits(q.Waiting), readable.Duration(q.OldestAge))
+	if oldest < 0 { // it is behind the flows that Stats shows
+		oldest = q.OldestAge
+	}
+	f := Finding{Severity: Critical, Waits: oldest}
+	waiting := fmt.Sprintf("%s, the oldest for %s", waits(n), readable.Duration(oldest))
 	var live, silent []fairqueue.ReaderStats
 	for _, r := range q.Readers {
 		if q.At.Sub(r.LastSeen) < silentAge {
@@ -129,15 +189,15 @@ func (q *queue) readers() []Finding {
 	switch {
 	case len(live) > 0:
 		return nil
-	case len(silent) > 0:
+	case len(silent) > 0 && oldest >= waitAge:
 		last := slices.MaxFunc(silent, func(a, b fairqueue.ReaderStats) int { return a.LastSeen.Compare(b.LastSeen) })
 		f.Cause = ReadersGone
 		f.Text = fmt.Sprintf("has lost its readers without a word: %s was seen last, %s ago. %s", reader(last), readable.Duration(q.At.Sub(last.LastSeen)), capital(waiting))
 		f.Advice = "Start them again, and look why they died: killed for memory, or cut off from Redis. What they had in flight comes back by itself."
-	case q.Counters.Delivered == 0 && q.OldestAge >= unreadAge:
+	case q.Counters.Delivered == 0 && oldest >= unreadAge:
 		f.Cause, f.Text = NeverRead, "was never read: "+waiting
 		f.Advice = "Start its consumer. If one runs, check that it uses the same name of the queue and the same Redis."
-	case q.Counters.Delivered > 0 && q.InFlight == 0 && q.OldestAge >= unreadAge:
+	case q.Counters.Delivered > 0 && q.InFlight == 0 && oldest >= unreadAge:
 		f.Cause, f.Text = NoReader, "has no reader: "+waiting
 		f.Advice = "Start its consumer."
 	default:
@@ -169,7 +229,7 @@ func (q *queue) floods() (all []Finding) {
 		of := fairqueue.Owner{Account: u.Account, Tenant: u.Tenant}
 		f := Finding{Cause: Flood, Severity: Note, Owner: of, Command: q.tenantCommand("pause", of)}
 		f.Text = fmt.Sprintf("is flooded by %s: %s of %s are its own", ownerOf(of), readable.Number(u.Waiting), waiting(q.Waiting))
-		f.Waits = q.others(of, &f.Text)
+		f.Waits = q.others(u, &f.Text)
 		switch {
 		case f.Waits >= waitAge:
 			f.Severity = Warning
@@ -187,7 +247,8 @@ func (q *queue) floods() (all []Finding) {
 // slow looks for an owner whose messages have a third of the handlers, and take long.
 func (q *queue) slow() (all []Finding) {
 	for _, u := range q.units {
-		if q.Capacity == 0 || 3*u.InFlight < q.Capacity || u.Handling < slowHandling && !u.Held || u.InFlight == 0 {
+		slow := u.Handling >= slowHandling || u.Held && (u.Handling < 0 || u.Handling > quickHandling)
+		if !slow || q.Capacity == 0 || 3*u.InFlight < q.Capacity || u.InFlight == 0 || q.Paused {
 			continue
 		}
 		of := fairqueue.Owner{Account: u.Account, Tenant: u.Tenant}
@@ -198,7 +259,7 @@ func (q *queue) slow() (all []Finding) {
 		} else {
 			f.Text += ", and none of them has ended yet"
 		}
-		if f.Waits = q.others(of, &f.Text); f.Waits >= waitAge {
+		if f.Waits = q.others(u, &f.Text); f.Waits >= waitAge {
 			f.Severity = Warning
 		} else if u.Waiting > 0 && u.OldestAge >= oldAge {
 			f.Severity = Warning
@@ -210,36 +271,28 @@ func (q *queue) slow() (all []Finding) {
 }
 
 // others returns for how long messages of others wait, and says so.
-func (q *queue) others(of fairqueue.Owner, text *string) (longest time.Duration) {
-	n := 0
-	for _, u := range q.units {
-		if (fairqueue.Owner{Account: u.Account, Tenant: u.Tenant}) == of || u.Paused || !u.NotBefore.IsZero() {
-			continue
-		}
-		n += u.Waiting
-		longest = max(longest, u.OldestAge)
-	}
-	for _, f := range q.Flows { // an account has no head of its own
-		if f.Account != "" && f.Tenant != "" && f.Account != of.Account && !f.Paused {
-			longest = max(longest, f.OldestAge)
-		}
-	}
-	if n == 0 {
+func (q *queue) others(u fairqueue.FlowStats, text *string) time.Duration {
+	n, longest := q.free(func(f fairqueue.FlowStats) bool {
+		return f.Account == u.Account && (f.Tenant == u.Tenant || u.Account != "")
+	})
+	if n <= 0 {
 		*text += "; nobody else waits"
 		return 0
 	}
+	longest = max(0, longest)
 	*text += fmt.Sprintf("; meanwhile %s of others, the oldest for %s", waits(n), readable.Duration(longest))
 	return longest
 }
 
 // tenants looks at what somebody has set.
-func (q *queue) tenants() (all []Finding) {
+func (q *queue) tenants() []Finding {
+	var full, paused []Finding
 	for _, f := range q.Flows {
 		of := fairqueue.Owner{Account: f.Account, Tenant: f.Tenant}
 		switch {
 		case f.Stream >= 0 || f.Waiting == 0:
 		case f.Limits.MaxWaiting > 0 && f.Waiting >= f.Limits.MaxWaiting:
-			all = append(all, Finding{
+			full = append(full, Finding{
 				Cause: TenantFull, Severity: Warning, Owner: of, Waits: f.OldestAge,
 				Text:    fmt.Sprintf("refuses messages of %s: %s, as many as may", ownerOf(of), waits(f.Waiting)),
 				Command: q.tenantCommand("show", of), Advice: "Its handlers are too slow for what it writes, or its limit is too low.",
@@ -253,14 +306,30 @@ func (q *queue) tenants() (all []Finding) {
 				n.Severity = Warning
 				n.Text += ", the oldest for " + readable.Duration(f.OldestAge)
 			}
-			all = append(all, n)
+			paused = append(paused, n)
 		}
 	}
-	return all
+	return append(q.first(full, "refuses messages of %s more tenants"), q.first(paused, "has %s more tenants paused")...)
+}
+
+// first returns the most urgent findings, and one that counts the rest: a default concerns all
+// tenants.
+func (q *queue) first(all []Finding, rest string) []Finding {
+	sortByUrgency(all)
+	if len(all) <= maxOwners+1 {
+		return all
+	}
+	more := all[maxOwners]
+	for _, f := range all[maxOwners:] {
+		more.Waits = max(more.Waits, f.Waits)
+	}
+	more.Owner, more.Command = fairqueue.Owner{}, "queue tenants "+argument(q.Name)
+	more.Text = fmt.Sprintf(rest, readable.Number(len(all)-maxOwners))
+	return append(all[:maxOwners], more)
 }
 
 func (q *queue) old() Finding {
-	f := Finding{Cause: Old, Severity: Warning, Waits: q.OldestAge, Text: "has a message that waits for " + readable.Duration(q.OldestAge)}
+	f := Finding{Cause: Old, Severity: Warning, Waits: q.oldest, Text: "has a message that waits for " + readable.Duration(q.oldest)}
 	switch {
 	case q.Capacity > 0 && q.busy >= q.Capacity:
 		f.Text += fmt.Sprintf(", and all %d handlers are busy with messages of many", q.Capacity)

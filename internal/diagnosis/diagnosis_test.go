@@ -52,6 +52,7 @@ func TestOfQueue(t *testing.T) {
 	t.Parallel()
 	one := []fairqueue.ReaderStats{reads("worker-1", 10, 10, time.Second)}
 	paused := func(f *fairqueue.FlowStats) { f.Paused = true }
+	sleeps := func(f *fairqueue.FlowStats) { f.NotBefore = noon.Add(time.Second) }
 	for name, c := range map[string]struct {
 		stats fairqueue.Stats
 		want  []string
@@ -87,6 +88,11 @@ func TestOfQueue(t *testing.T) {
 			flow("b", 2, 3*time.Second)), []string{
 			`warning flood of {it's} for 3s: is flooded by account it's: 500 of 502 waiting messages are its own; meanwhile 2 messages wait of others, the oldest for 3s (queue tenant pause orders --account 'it'\''s')`,
 		}},
+		"an old flood of an account": {in(9, one,
+			fairqueue.FlowStats{Account: "big", Stream: -1, Waiting: 500, Handling: -1},
+			fairqueue.FlowStats{Account: "big", Tenant: "x", Stream: -1, Waiting: 500, OldestAge: 8 * time.Minute, Handling: -1}), []string{
+			`warning flood of {big} for 8m0s: is flooded by account big: 500 of 500 waiting messages are its own; nobody else waits; its own wait for 8m0s (queue tenant pause orders --account big)`,
+		}},
 		"a slow tenant": {in(9, one, flow("bolt", 40, 20*time.Second, inFlight(9, 5100*time.Millisecond)), flow("b", 20, 3300*time.Millisecond)), []string{
 			"warning slow of {bolt} for 3s: has slow handlers for tenant bolt: its messages have 9 of 10, and take 5s each; meanwhile 20 messages wait of others, the oldest for 3s (queue tenant pause orders bolt)",
 		}},
@@ -101,6 +107,45 @@ func TestOfQueue(t *testing.T) {
 		}},
 		"a full tenant": {in(9, one, flow("a", 12, time.Second, func(f *fairqueue.FlowStats) { f.Limits.MaxWaiting = 12 })), []string{
 			"warning tenant_full of {a} for 1s: refuses messages of tenant a: 12 messages wait, as many as may (queue tenant show orders a)",
+		}},
+		"a pause of the only tenant that waits, in a queue without known readers": {in(9, nil, flow("a", 5, time.Hour, paused)), []string{
+			"note tenant_paused of {a} for 1h0m0s: has tenant a paused: 5 messages wait (queue tenant resume orders a)",
+		}},
+		"a rate that holds back all that waits": {in(9, nil, flow("a", 5, time.Minute, sleeps)), nil},
+		"a pause of an account, and no reader for the others": {in(9, nil,
+			fairqueue.FlowStats{Account: "big", Stream: -1, Waiting: 5, Handling: -1, Paused: true},
+			fairqueue.FlowStats{Account: "big", Tenant: "x", Stream: -1, Waiting: 5, OldestAge: time.Hour, Handling: -1},
+			flow("b", 2, 15*time.Second)), []string{
+			"critical no_reader for 15s: has no reader: 2 messages wait, the oldest for 15s",
+			"note tenant_paused of {big} for 1h0m0s: has account big paused: 5 messages wait (queue tenant resume orders --account big)",
+		}},
+		"a reader that vanished a moment after the last message": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 9*time.Second)}, flow("a", 1, time.Millisecond)), nil},
+		"a flood that nobody reads": {in(9, nil, flow("acme", 500, time.Minute), flow("b", 1, 30*time.Second)), []string{
+			"critical no_reader for 1m0s: has no reader: 501 messages wait, the oldest for 1m0s",
+			"note flood of {acme} for 30s: is flooded by tenant acme: 500 of 501 waiting messages are its own; meanwhile 1 message waits of others, the oldest for 30s (queue tenant pause orders acme)",
+		}},
+		"a flood beside an account that is paused": {in(9, one, flow("acme", 500, time.Second), flow("b", 1, time.Millisecond),
+			fairqueue.FlowStats{Account: "big", Stream: -1, Waiting: 5, Handling: -1, Paused: true},
+			fairqueue.FlowStats{Account: "big", Tenant: "x", Stream: -1, Waiting: 5, OldestAge: time.Hour, Handling: -1}), []string{
+			"note flood of {acme} for 1ms: is flooded by tenant acme: 500 of 506 waiting messages are its own; meanwhile 1 message waits of others, the oldest for 1ms (queue tenant pause orders acme)",
+			"note tenant_paused of {big} for 1h0m0s: has account big paused: 5 messages wait (queue tenant resume orders --account big)",
+		}},
+		"a quick tenant at its limit": {in(9, one, flow("a", 40, 20*time.Second, inFlight(5, 5*time.Millisecond), func(f *fairqueue.FlowStats) { f.Held = true }), flow("b", 20, 3*time.Second)), nil},
+		"a slow tenant in a queue that is paused": {func() fairqueue.Stats {
+			s := in(9, one, flow("bolt", 40, time.Minute, inFlight(9, 5*time.Second)), flow("b", 20, time.Minute))
+			s.Paused = true
+			return s
+		}(), []string{"note paused for 1m0s: is paused, and 60 messages wait (queue resume orders)"}},
+		"too few handlers beside a pause": {in(9, one, flow("p", 1, time.Hour, paused), flow("a", 12, 6*time.Minute), flow("b", 12, 6*time.Minute)), []string{
+			"warning old for 6m0s: has a message that waits for 6m0s, and all 10 handlers are busy with messages of many",
+			"note tenant_paused of {p} for 1h0m0s: has tenant p paused: 1 message waits (queue tenant resume orders p)",
+		}},
+		"many pauses": {in(9, one, flow("a", 9, time.Hour, paused), flow("b", 8, 2*time.Hour, paused), flow("c", 7, 3*time.Hour, paused),
+			flow("d", 6, 25*time.Hour, paused), flow("e", 5, 4*time.Hour, paused)), []string{
+			"warning tenant_paused of {d} for 1d1h: has tenant d paused: 6 messages wait, the oldest for 1d1h (queue tenant resume orders d)",
+			"note tenant_paused of {a} for 1h0m0s: has tenant a paused: 9 messages wait (queue tenant resume orders a)",
+			"note tenant_paused of {b} for 2h0m0s: has tenant b paused: 8 messages wait (queue tenant resume orders b)",
+			"note tenant_paused for 4h0m0s: has 2 more tenants paused (queue tenants orders)",
 		}},
 		"too few handlers": {in(9, one, flow("a", 12, 6*time.Minute), flow("b", 12, 6*time.Minute), flow("c", 12, 6*time.Minute)), []string{
 			"warning old for 6m0s: has a message that waits for 6m0s, and all 10 handlers are busy with messages of many",

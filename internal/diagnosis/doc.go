@@ -22,6 +22,10 @@
 //	a tenant has as many messages as may wait                 tenant_full
 //	the oldest message is old, and none of the above          old
 //
+// A message that a pause or a rate holds back waits for no reader and for nobody else. While
+// nobody reads, a flood is worth a note only. Of many tenants that are full or paused, as under
+// a default, three are named and the rest are counted.
+//
 // Pages, the command, the doctor and metrics show the same findings.
 //
 // # The wrinkle
