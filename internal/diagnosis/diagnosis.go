@@ -111,8 +111,8 @@ func sortByUrgency(all []Finding) {
 type queue struct {
 	fairqueue.Stats
 
-	units   []fairqueue.FlowStats // tenants without an account, and accounts
-	tenancy []fairqueue.FlowStats // tenants, also those of accounts, and streams
+	units   []*fairqueue.FlowStats // tenants without an account, and accounts
+	tenancy []*fairqueue.FlowStats // tenants, also those of accounts, and streams
 	stopped map[string]bool       // accounts that are paused or sleep, and whether they are paused
 	oldest  time.Duration         // age of the oldest message that no pause holds back
 	busy    int                   // handlers
@@ -132,10 +132,10 @@ func newQueue(s fairqueue.Stats) *queue {
 			f.OldestAge = ages[f.Account]
 		}
 		if f.Stream < 0 && (f.Account == "" || account) {
-			q.units = append(q.units, *f)
+			q.units = append(q.units, f)
 		}
 		if !account {
-			q.tenancy = append(q.tenancy, *f)
+			q.tenancy = append(q.tenancy, f)
 		} else if f.Paused || !f.NotBefore.IsZero() {
 			q.stopped[f.Account] = f.Paused
 		}
@@ -154,7 +154,7 @@ func newQueue(s fairqueue.Stats) *queue {
 // free returns how many messages wait that a reader could have, without those of some owners,
 // and for how long the oldest of them waits, negative if Stats does not show it. A pause or a
 // rate holds back the others.
-func (q *queue) free(without func(fairqueue.FlowStats) bool) (n int, oldest time.Duration) {
+func (q *queue) free(without func(*fairqueue.FlowStats) bool) (n int, oldest time.Duration) {
 	n, oldest = q.Waiting, -1
 	for _, f := range q.tenancy {
 		_, stopped := q.stopped[f.Account]
@@ -169,7 +169,7 @@ func (q *queue) free(without func(fairqueue.FlowStats) bool) (n int, oldest time
 
 // readers looks whether anybody reads.
 func (q *queue) readers() []Finding {
-	n, oldest := q.free(func(fairqueue.FlowStats) bool { return false })
+	n, oldest := q.free(func(*fairqueue.FlowStats) bool { return false })
 	if n <= 0 || q.Paused {
 		return nil
 	}
@@ -271,8 +271,8 @@ func (q *queue) slow() (all []Finding) {
 }
 
 // others returns for how long messages of others wait, and says so.
-func (q *queue) others(u fairqueue.FlowStats, text *string) time.Duration {
-	n, longest := q.free(func(f fairqueue.FlowStats) bool {
+func (q *queue) others(u *fairqueue.FlowStats, text *string) time.Duration {
+	n, longest := q.free(func(f *fairqueue.FlowStats) bool {
 		return f.Account == u.Account && (f.Tenant == u.Tenant || u.Account != "")
 	})
 	if n <= 0 {

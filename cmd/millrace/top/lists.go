@@ -176,7 +176,7 @@ func (m *model) rate(kind survey.Kind, name string) rate {
 func (m *model) queueRows() []row {
 	all := make([]row, 0, len(m.view.Queues))
 	for _, s := range m.view.Queues {
-		state, tone := stateOf(s)
+		state, tone := m.stateOf(s)
 		r := m.rate(survey.Queue, s.Name)
 		all = append(all, row{id: s.Name, tone: tone, cells: []cell{
 			label(name(s.Name)), amount(s.Waiting), amount(s.InFlight), age(s.Waiting, s.OldestAge), perSecond(r.in), perSecond(r.out),
@@ -187,11 +187,11 @@ func (m *model) queueRows() []row {
 }
 
 // stateOf returns a queue's state in a word: the first thing that is wrong, if something is.
-func stateOf(s fairqueue.Stats) (string, tone) {
+func (m *model) stateOf(s fairqueue.Stats) (string, tone) {
 	if s.Paused {
 		return "paused", warning
 	}
-	for _, f := range diagnosis.OfQueue(s) {
+	for _, f := range m.found[s.Name] {
 		switch f.Severity {
 		case diagnosis.Critical:
 			return "unread", bad

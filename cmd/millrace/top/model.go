@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -80,6 +81,7 @@ type model struct {
 	due     time.Time // of the next
 
 	view   *survey.View
+	found  map[string][]diagnosis.Finding // what is wrong with a queue, by its name
 	counts map[subject]count
 	rates  map[subject]rate
 
@@ -156,7 +158,10 @@ func (m *model) see(v *survey.View) tea.Cmd {
 		next := counts(v)
 		m.rates, m.counts = rates(m.counts, next), next
 	}
-	m.view = v
+	m.view, m.found = v, make(map[string][]diagnosis.Finding, len(v.Queues)) // once a look, and not with each key
+	for _, s := range v.Queues {
+		m.found[s.Name] = diagnosis.OfQueue(s)
+	}
 	if m.fresh { // asked for during the look
 		return m.look()
 	}

@@ -562,6 +562,7 @@ func TestNotices(t *testing.T) {
 	v.Queues[1].Paused = false
 	v.Queues[2].OverdueSchedules = 2
 	v.Troubles = []survey.Trouble{{Kind: survey.Queue, Name: "old", Err: errors.New("of a newer version")}}
+	v.Queues = append(v.Queues, fairqueue.Stats{Name: "unread", At: start, Waiting: 1, OldestAge: time.Minute})
 	v.LeftOut = map[survey.Kind]int{survey.Lease: 12}
 	s := newStage(t, v)
 	var texts []string
@@ -572,6 +573,7 @@ func TestNotices(t *testing.T) {
 		"server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB",
 		"queue old cannot be read: of a newer version",
 		"queue mails was never read: 7 messages wait, the oldest for 1m0s",
+		"queue unread was never read: 1 message waits, the oldest for 1m0s",
 		"queue orders is flooded by tenant acme: 48,200 of 48,210 waiting messages are its own; meanwhile 8 messages wait of others, the oldest for 1s",
 		"queue orders has slow handlers for tenant bolt: its messages have 8 of 10, and take 5s each; meanwhile 48,200 messages wait of others, the oldest for 3m0s",
 		"queue orders has tenant dune of account core paused: 2 messages wait",
@@ -580,7 +582,7 @@ func TestNotices(t *testing.T) {
 	}, texts); diff != "" {
 		t.Errorf("notices (-want +got):\n%s", diff)
 	}
-	s.want("! 6 more notices")
+	s.want("! 7 more notices")
 }
 
 // TestCheck looks at what is no terminal.

@@ -33,7 +33,7 @@ func (m *model) notices() []notice {
 		}
 	}
 	for _, s := range m.view.Queues {
-		for _, f := range diagnosis.OfQueue(s) {
+		for _, f := range m.found[s.Name] {
 			text := fmt.Sprintf("queue %s %s", name(s.Name), f.Text)
 			switch f.Severity {
 			case diagnosis.Critical:
@@ -52,5 +52,6 @@ func (m *model) notices() []notice {
 		n := m.view.LeftOut[kind]
 		rest = append(rest, notice{fmt.Sprintf("%s of the kind %s are not shown", readable.Number(n), kind), warning})
 	}
+	slices.SortStableFunc(worst, func(a, b notice) int { return int(b.tone - a.tone) }) // few fit on the screen
 	return append(worst, rest...)
 }

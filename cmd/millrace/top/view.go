@@ -139,7 +139,7 @@ func (m *model) heading() string {
 		if s := m.stats(); s == nil {
 			text += ": it is gone, or not read yet"
 		} else {
-			state, _ := stateOf(*s)
+			state, _ := m.stateOf(*s)
 			text += fmt.Sprintf(" (%s): %s waiting, %s in flight, %s, %s", state, readable.Number(s.Waiting), readable.Number(s.InFlight),
 				readable.Count(len(s.Readers), "reader"), readable.Count(s.Capacity, "handler"))
 			if more := s.FlowCount - len(s.Flows); more > 0 {
