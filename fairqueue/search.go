@@ -9,8 +9,13 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// maxLook is the most messages that one search examines.
-const maxLook = 100_000
+const (
+	// maxLook is the most messages that one search examines.
+	maxLook = 100_000
+
+	// maxFound is how many bytes of bodies end a search.
+	maxFound = 1 << 20
+)
 
 // SearchConfig selects messages by what they are. A message must have all that is given. The
 // zero value selects messages that wait.
@@ -91,15 +96,17 @@ type Found struct {
 
 // Search returns messages that match. It takes nothing and changes nothing, in the order of
 // [Queue.Browse]. It examines Look messages at most, and ends early after the call to Redis
-// that found the Max-th match, so a page may have up to 49 matches more. A page without a
-// match may have a Next.
+// that found the Max-th match, so a page may have up to 49 matches more, or a mebibyte of
+// matches. A page without a match may have a Next.
 //
 // Errors: those of [Queue.Browse]. With an error, Found has what was found before.
 func (q *Queue) Search(ctx context.Context, cfg SearchConfig) (Found, error) {
 	var found Found
+	size := 0
 	err := q.look(ctx, &cfg, &found, func(m Message) bool {
 		found.Messages = append(found.Messages, m)
-		return len(found.Messages) < cfg.Max && cfg.ID == ""
+		size += len(m.Body)
+		return len(found.Messages) < cfg.Max && size < maxFound && cfg.ID == ""
 	})
 	return found, err
 }

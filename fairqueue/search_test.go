@@ -72,6 +72,21 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestSearchIsBoundedInBytes: what it returns fits into memory, whatever matches.
+func TestSearchIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	if _, err := q.WriteBatch(t.Context(), slices.Repeat([]Draft{{Tenant: "a", Body: make([]byte, 700<<10)}}, 5)...); err != nil {
+		t.Fatal(err)
+	}
+	if got, looked, pages := search(t, q, SearchConfig{}); len(got) != 5 || looked != 5 || pages != 3 {
+		t.Errorf("found %d, examined %d on %d pages; want 5, 5, 3", len(got), looked, pages)
+	}
+	if got, looked, pages := search(t, q, SearchConfig{Text: "x"}); len(got) != 0 || looked != 5 || pages != 1 {
+		t.Errorf("of none, found %d, examined %d on %d pages; want 0, 5, 1", len(got), looked, pages)
+	}
+}
+
 // TestSearchFar goes on over pages within one search.
 func TestSearchFar(t *testing.T) {
 	t.Parallel()

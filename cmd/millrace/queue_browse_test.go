@@ -37,5 +37,6 @@ func TestQueueBrowse(t *testing.T) {
 	if got := answer[page](s, "queue", "dead", "groups", name); len(got.Groups) != 1 || got.Groups[0].Reason != "no parser" || got.Groups[0].Count != 1 {
 		t.Errorf("groups: %+v", got)
 	}
+	s.want("no dead message matches\n", "queue", "dead", "ls", name, "--reason", "none")
 	s.refused(2, "bad_argument", "queue", "browse", name, "--from", "x")
 }

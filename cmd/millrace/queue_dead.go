@@ -61,7 +61,11 @@ func (c *deadLs) Run(ctx context.Context, a *app) error {
 			doc.Dead = append(doc.Dead, document.OfDead(m))
 		}
 		return doc, func(w io.Writer) {
-			tableOfDead(w, doc.Dead)
+			if len(doc.Dead) == 0 && doc.Total > 0 {
+				fmt.Fprintln(w, "no dead message matches")
+			} else {
+				tableOfDead(w, doc.Dead)
+			}
 			doc.print(w)
 		}, err
 	})

@@ -20,7 +20,7 @@ func (a *API) routeBrowse() {
 		"Messages that were delivered too often, or that a reader made dead. A page ends early after a mebibyte, so it may have fewer than max messages, and still a next.",
 		http.StatusNotFound), listDead)
 	onQueue(a, op(http.MethodGet, queuePath+"/search", "searchMessages", "Find messages by what they are, without taking them",
-		"A message must have all that is given. A call examines a limited number of messages, and says where to continue: a page without a match may have a next.",
+		"A message must have all that is given. A call examines a limited number of messages, and says where to continue: a page without a match may have a next, and one with a mebibyte of matches is the last of its call.",
 		http.StatusNotFound), searchMessages)
 	onQueue(a, op(http.MethodGet, queuePath+"/dead/groups", "groupDead", "Count dead messages by their reason, the largest group first",
 		"Of dead messages that match, among a limited number that it examines; it says where to continue.",
@@ -135,7 +135,7 @@ type deadChoice struct {
 type deadMatch struct {
 	Reason  document.Text            `json:"reason,omitempty" doc:"The reason, whole. Defaults to any." example:"\"no such article\""`
 	Tenant  document.Text            `json:"tenant,omitempty" doc:"The tenant. Defaults to any." example:"\"acme\""`
-	Account document.Text            `json:"account,omitempty" doc:"The account; with a tenant, that tenant of it. Defaults to any." example:"\"big-co\""`
+	Account document.Text            `json:"account,omitempty" doc:"The account; with a tenant, that tenant of it. Defaults to any, and with a tenant to none." example:"\"big-co\""`
 	Headers map[string]document.Text `json:"headers,omitempty" doc:"Headers with these values."`
 	Text    document.Text            `json:"text,omitempty" doc:"In the body. Defaults to any." example:"\"order\""`
 	Look    int                      `json:"look,omitempty" minimum:"1" maximum:"100000" doc:"How many dead messages to examine. Defaults to 10000." example:"10000"`
