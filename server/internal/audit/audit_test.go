@@ -55,3 +55,21 @@ func TestTheLogIsBounded(t *testing.T) {
 		t.Errorf("of a write that failed it logs %q", &said)
 	}
 }
+
+// TestAFullServerTakesAnEntry: operators purge while memory is full, and that is noted.
+func TestAFullServerTakesAnEntry(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), client.B().Set().Key("k").Value("v").Build()).Error(); err == nil {
+		t.Fatal("the server is not full")
+	}
+	var said bytes.Buffer
+	l := New(client, slog.New(slog.NewTextHandler(&said, nil)))
+	l.Note(t.Context(), Entry{Action: "queue.purge"})
+	if entries, err := l.List(t.Context(), 0, 2); err != nil || len(entries) != 1 || said.Len() > 0 {
+		t.Errorf("the entries are %+v, %v; it logs %s", entries, err, &said)
+	}
+}

@@ -15,6 +15,7 @@
 //
 //   - A log that cannot be written stops no action: it is logged, and the action counts.
 //   - The list has at most 1,000 entries of at most 10 KiB.
+//   - A server whose memory is full takes an entry.
 //
 // # The wrinkle
 //

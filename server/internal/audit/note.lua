@@ -9,6 +9,6 @@
 -- Cost     O(1)
 -- Repeat   enters it twice
 local time = redis.call('TIME')
+redis.call('LTRIM', K, 0, ARGV[2] - 2) -- a full server does not refuse it, nor then what follows
 redis.call('LPUSH', K, string.format('%d%03d', time[1], math.floor(time[2] / 1000)) .. ' ' .. ARGV[1])
-redis.call('LTRIM', K, 0, ARGV[2] - 1)
 return 1
