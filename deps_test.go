@@ -102,8 +102,8 @@ var depRules = []depRule{
 		why: "schedule is arithmetic that every queue imports: the parser of expressions is in schedule/cron",
 	},
 	{
-		of: but(under(module), rooms("cmd/millrace/top")), never: anyOf(under(charm), under(charmbracelet)),
-		why: "the library for terminals is for the live view of the command alone",
+		of: but(under(module), rooms("cmd/millrace/top", "cmd/millrace/watch")), never: anyOf(under(charm), under(charmbracelet)),
+		why: "the library for terminals is for the live views of the command alone",
 	},
 }
 

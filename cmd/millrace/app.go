@@ -31,6 +31,9 @@ type app struct {
 	stderr io.Writer
 	quiet  bool // nothing is logged
 
+	keep bool           // one client serves all looks of --watch
+	kept rueidis.Client // it; nil before the first
+
 	play func(context.Context, chaos.Config) (chaos.Report, error) // chaos.Run, but for tests
 }
 
@@ -42,6 +45,18 @@ func (a *app) url() string {
 // open connects to the Redis or the fleet that the command line or the environment
 // names. Close the client when done.
 func (a *app) open(ctx context.Context) (rueidis.Client, error) {
+	if a.kept != nil {
+		return kept{a.kept}, nil
+	}
+	client, err := a.connect(ctx)
+	if err != nil || !a.keep {
+		return client, err
+	}
+	a.kept = client
+	return kept{client}, nil
+}
+
+func (a *app) connect(ctx context.Context) (rueidis.Client, error) {
 	url := a.url()
 	switch {
 	case url == "":

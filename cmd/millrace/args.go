@@ -19,7 +19,7 @@ type line struct {
 // may stand anywhere, and a bare -- ends them. The flags go to the front, and
 // what is left goes behind a bare --, where kong looks for no flags.
 func arrange(model *kong.Application, args []string) (line, error) {
-	valued := valuedFlags(model)
+	valued, bare := valuedFlags(model)
 	l := line{command: model.Node}
 	var path, flags, words []string
 	var wrong error
@@ -41,6 +41,8 @@ func arrange(model *kong.Application, args []string) (line, error) {
 		switch {
 		case name == "--json":
 			l.json = !given || value == "true"
+		case bare[name] != "" && !given:
+			arg += "=" + bare[name]
 		case !valued[name] || given:
 		case i+1 < len(args) && !strings.HasPrefix(args[i+1], "--"):
 			i++
@@ -59,20 +61,22 @@ func needsValue(flag string) error {
 	return errUsage.Errorf("%s needs a value", flag).WithHint("If the value begins with two hyphens, write " + flag + "=VALUE.")
 }
 
-// valuedFlags returns the flags of all commands that take a value.
-func valuedFlags(model *kong.Application) map[string]bool {
-	valued := make(map[string]bool)
+// valuedFlags returns the flags of all commands that take a value, and the values of those
+// that need none.
+func valuedFlags(model *kong.Application) (valued map[string]bool, bare map[string]string) {
+	valued, bare = make(map[string]bool), make(map[string]string)
 	var walk func(node *kong.Node)
 	walk = func(node *kong.Node) {
 		for _, flag := range node.Flags {
 			valued["--"+flag.Name] = !flag.IsBool()
+			bare["--"+flag.Name] = flag.Tag.Get("bare")
 		}
 		for _, child := range node.Children {
 			walk(child)
 		}
 	}
 	walk(model.Node)
-	return valued
+	return valued, bare
 }
 
 func subcommand(node *kong.Node, name string) *kong.Node {

@@ -119,6 +119,7 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 }
 
 type counterGet struct {
+	watchable
 	counterName
 }
 

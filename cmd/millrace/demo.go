@@ -31,7 +31,7 @@ Examples:
 func (c *demoCommand) Run(ctx context.Context, a *app) error {
 	scenes, err := demo.Choose(c.Scenes...)
 	if err != nil {
-		return wrongUsage(err)
+		return wrongUsage(err, "millrace demo")
 	}
 	cfg := chaos.Config{Scenes: scenes, Redis: a.redis, Progress: a.stderr, Live: isTerminal(a.stderr)}
 	if !a.json {

@@ -10,6 +10,7 @@ import (
 )
 
 type doctorCommand struct {
+	watchable
 	Scan bool `help:"Go through all keys, and register the structures that are not registered."`
 }
 

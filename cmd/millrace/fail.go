@@ -24,13 +24,13 @@ var (
 )
 
 // wrongUsage turns an error of kong into one of ours, unless it is one already.
-func wrongUsage(err error) error {
+func wrongUsage(err error, command string) error {
 	if millrace.Code(err) != "" {
 		return err
 	}
 	wrong := errUsage.Errorf("%s", err)
 	if strings.HasPrefix(wrong.Message, "unknown flag") {
-		wrong.Hint = "An argument that begins with two hyphens goes behind a bare --, the end of flags."
+		wrong.Hint = command + " --help shows the flags. An argument that begins with two hyphens goes behind a bare --, the end of flags."
 	}
 	return wrong
 }

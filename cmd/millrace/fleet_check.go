@@ -12,6 +12,7 @@ import (
 )
 
 type fleetCheck struct {
+	watchable
 	All            bool          `help:"Look up all tags, with one pass over the keys of all partitions, instead of a sample."`
 	Sample         int           `placeholder:"N" help:"How many tags to look up. Defaults to 1000; 0 looks up none." default:"1000"`
 	MaxSnapshotAge time.Duration `placeholder:"DURATION" help:"From which age a snapshot is too old. Defaults to 24h."`

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-type fleetShow struct{}
+type fleetShow struct{ watchable }
 
 func (*fleetShow) Help() string {
 	return `It asks every member; one that does not answer within 2 seconds is down. Partitions come clockwise, as they lie on the ring. A partition has two limits: its memory, and the one thread of its master; which one is nearer is marked. The thread's use is an average since the server started. An epoch is one more with each change of the map, or of a partition's master; what agents did and could not do comes last, newest first.

@@ -132,6 +132,7 @@ func remaining(ttl time.Duration) string {
 }
 
 type hashLs struct {
+	watchable
 	hashName
 }
 

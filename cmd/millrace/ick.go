@@ -211,7 +211,7 @@ func (c *ickExchange) Run(ctx context.Context, a *app) error {
 	})
 }
 
-type ickLs struct{}
+type ickLs struct{ watchable }
 
 func (*ickLs) Help() string {
 	return `Lists the registered Icks: Millrace programs register each Ick that they use. An Ick that only programs with the gem use must be registered once: by them, or by millrace doctor --scan.

@@ -29,6 +29,7 @@ Examples:
 }
 
 type parkedLs struct {
+	watchable
 	ickName
 }
 
@@ -132,6 +133,7 @@ func (c *parkedDrop) Run(ctx context.Context, a *app) error {
 }
 
 type ickStats struct {
+	watchable
 	ickName
 }
 

@@ -187,6 +187,7 @@ func (c *leaseRelease) Run(ctx context.Context, a *app) error {
 }
 
 type leaseShow struct {
+	watchable
 	leaseName
 }
 

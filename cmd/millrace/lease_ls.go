@@ -16,6 +16,7 @@ import (
 )
 
 type leaseLs struct {
+	watchable
 	Text document.Text `arg:"" optional:"" help:"Only leases with this text in their names. Defaults to all."`
 	Most int           `default:"100" placeholder:"N" help:"How many to show, up to 1,000. Defaults to ${default}."`
 	From document.Text `placeholder:"NAME" help:"Begin behind this name: next of the list before."`

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"strings"
 	"syscall"
+	"time"
 	_ "time/tzdata" // schedules have time zones, and a container may have none
 
 	"github.com/alecthomas/kong"
@@ -92,10 +94,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case helped:
 		return 0
 	case err != nil:
-		return a.fail(wrongUsage(err), line.command.FullPath())
+		return a.fail(wrongUsage(err, line.command.FullPath()), line.command.FullPath())
 	}
 	a.redis, a.json = root.Redis, root.JSON
 
+	fail := func(err error) int { return a.fail(err, line.command.FullPath()) }
+	if w, ok := parsed.Selected().Target.Addr().Interface().(interface{ interval() time.Duration }); ok && w.interval() != 0 {
+		return a.watch(ctx, w.interval(), strings.Join(append([]string{"millrace"}, args...), " "), func() error { return parsed.Run(a) }, fail)
+	}
 	err = parsed.Run(a)
 	switch {
 	case err == nil:
@@ -109,7 +115,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 			return code
 		}
 	}
-	return cmp.Or(code, a.fail(err, line.command.FullPath()))
+	return cmp.Or(code, fail(err))
 }
 
 // newParser returns kong for the command line. Kong calls exit only after it

@@ -74,7 +74,7 @@ func inCommands(err error) error {
 	return millrace.ErrBroken.Errorf("%s", err).WithHint("Look at its keys; they are removed, whatever they hold, with: millrace queue delete NAME --yes")
 }
 
-type queueLs struct{}
+type queueLs struct{ watchable }
 
 func (*queueLs) Help() string {
 	return `Lists the registered queues: writers and readers register a queue. millrace doctor --scan finds queues that were not used since Millrace has a registry.

@@ -56,6 +56,7 @@ func (s searched) print(w io.Writer) {
 }
 
 type queueBrowse struct {
+	watchable
 	queueName
 	messageFilter
 	State string `enum:"waiting,delayed,in_flight,dead" default:"waiting" help:"waiting, delayed, in_flight or dead. Defaults to waiting."`

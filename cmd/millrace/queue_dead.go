@@ -33,6 +33,7 @@ Examples:
 }
 
 type deadLs struct {
+	watchable
 	queueName
 	messageFilter
 	Reason document.Text `placeholder:"TEXT" help:"With this reason."`
@@ -84,6 +85,7 @@ func tableOfDead(w io.Writer, list []document.DeadMessage) {
 }
 
 type deadGroups struct {
+	watchable
 	queueName
 	messageFilter
 }

@@ -13,6 +13,7 @@ import (
 )
 
 type queueStats struct {
+	watchable
 	queueName
 }
 

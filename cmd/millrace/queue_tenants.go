@@ -15,6 +15,7 @@ import (
 )
 
 type queueTenants struct {
+	watchable
 	queueName
 	Sort   string `enum:"waiting,inflight,handling,age,name" default:"waiting" help:"What comes first: the most waiting, inflight, the longest handling, the oldest age; or name."`
 	Most   int    `default:"40" placeholder:"N" help:"How many to show; 0 for all. Defaults to 40."`
@@ -179,7 +180,10 @@ func (o ownerName) show(ctx context.Context, q *fairqueue.Queue, err error) (any
 	return doc, says("%s: %s", doc.Owner, text), err
 }
 
-type tenantShow struct{ ownerName }
+type tenantShow struct {
+	watchable
+	ownerName
+}
 
 func (*tenantShow) Help() string {
 	return `Without a tenant and --account it shows the limits of all that have none of their own.

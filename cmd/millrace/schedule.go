@@ -89,6 +89,7 @@ func upcoming(at, now time.Time) string {
 }
 
 type scheduleLs struct {
+	watchable
 	Queue document.Text `placeholder:"QUEUE" help:"Only the schedules of this queue. Defaults to all registered queues."`
 }
 
@@ -183,6 +184,7 @@ func tableOfSchedules(w io.Writer, list []document.Schedule) {
 }
 
 type scheduleShow struct {
+	watchable
 	scheduleName
 }
 

@@ -21,7 +21,7 @@ import (
 // ErrTerminal means that there is no terminal to draw on, or to read keys from.
 var ErrTerminal = &millrace.Error{
 	Code: "bad_terminal", Message: "millrace top needs a terminal, for its screen and for keys",
-	Hint: "Elsewhere print numbers with: millrace queue stats NAME, for programs with --json",
+	Hint: "Elsewhere print numbers again and again with: millrace queue stats NAME --watch, for programs with --json",
 }
 
 // Config configures a view. It needs a Client, an Input and an Output.
