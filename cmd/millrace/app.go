@@ -24,6 +24,7 @@ import (
 // app is what every command works with.
 type app struct {
 	redis  string // the --redis flag
+	named  string // the --context flag
 	json   bool   // the --json flag
 	env    func(string) string
 	stdin  io.Reader
@@ -31,19 +32,15 @@ type app struct {
 	stderr io.Writer
 	quiet  bool // nothing is logged
 
+	chosen *choice // what the command works on; nil until somebody asks
+
 	keep bool           // one client serves all looks of --watch
 	kept rueidis.Client // it; nil before the first
 
 	play func(context.Context, chaos.Config) (chaos.Report, error) // chaos.Run, but for tests
 }
 
-// url returns what the command line or the environment names, or "".
-func (a *app) url() string {
-	return cmp.Or(a.redis, a.env("MILLRACE_REDIS_URL"))
-}
-
-// open connects to the Redis or the fleet that the command line or the environment
-// names. Close the client when done.
+// open connects to the Redis or the fleet at hand. Close the client when done.
 func (a *app) open(ctx context.Context) (rueidis.Client, error) {
 	if a.kept != nil {
 		return kept{a.kept}, nil
@@ -60,7 +57,7 @@ func (a *app) connect(ctx context.Context) (rueidis.Client, error) {
 	url := a.url()
 	switch {
 	case url == "":
-		return nil, dial.ErrURL.Errorf("this command needs to know which Redis to work on").WithHint("Add --redis redis://HOST:PORT (or unix:///path/to/socket, fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL.")
+		return nil, a.noURL(dial.ErrURL.Errorf("this command needs to know which Redis to work on").WithHint("Add --redis redis://HOST:PORT (or unix:///path/to/socket, fleet://HOST:PORT, etcd://HOST:PORT/FLEET), set MILLRACE_REDIS_URL, or name servers with: millrace context set"))
 	case isFleet(url):
 		f, err := a.openFleet(ctx)
 		if err != nil {

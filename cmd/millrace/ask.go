@@ -24,6 +24,9 @@ func (a *app) ask(ctx context.Context, yes bool, question string) error {
 	case a.json:
 		return errDeclined.Errorf("this needs a confirmation").WithHint("Add --yes: with --json nothing is asked.")
 	}
+	if a.chosen != nil && a.chosen.context != "" {
+		question += " The context is " + a.chosen.context + "."
+	}
 	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
 	answers := make(chan string, 1)
 	go func() {

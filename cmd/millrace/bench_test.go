@@ -77,7 +77,7 @@ func TestBenchHeedsNoEnvironment(t *testing.T) {
 func TestBenchOnItsOwnServer(t *testing.T) {
 	t.Parallel()
 	redistest.Binary(t)
-	s := shell{t, "redis://production"}
+	s := shell{t: t, url: "redis://production"}
 	got := s.run("bench", "--only", "lease_refresh", "--duration", "10ms", "--json")
 	if got.code != 0 || !strings.Contains(got.stdout, "(embedded, unix socket)") {
 		t.Errorf("millrace bench = %+v, want figures of a server of its own", got)

@@ -39,7 +39,7 @@ func TestContract(t *testing.T) {
 		t.Fatalf("%s has %d examples, want at least %d", contractPage, got, least)
 	}
 
-	s := shell{t, redistest.Start(t, redistest.Options{}).URL()}
+	s := shell{t: t, url: redistest.Start(t, redistest.Options{}).URL(), config: t.TempDir()}
 	c := contract{shell: s, tokens: make(map[string]string), addrs: strings.NewReplacer()}
 	heading := ""
 	for _, e := range examples {

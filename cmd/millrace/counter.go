@@ -49,7 +49,7 @@ func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *sc
 		})
 	}
 	if a.url() == "" {
-		return dial.ErrURL.Errorf("this command needs to know which servers to work on").WithHint("Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or a fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL.")
+		return a.noURL(dial.ErrURL.Errorf("this command needs to know which servers to work on").WithHint("Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or a fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL."))
 	}
 	servers, err := counterServers(a.url())
 	if err != nil {

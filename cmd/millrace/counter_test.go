@@ -17,7 +17,7 @@ import (
 func TestCounter(t *testing.T) {
 	t.Parallel()
 	one, two := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
-	s := shell{t, one.URL() + "," + two.URL()}
+	s := shell{t: t, url: one.URL() + "," + two.URL()}
 	s.want("0 on 2 servers\n", "counter", "get", "n")
 	first := answer[document.Counter](s, "counter", "add", "n", "2", "--shard-key", "a").Server
 	for range 3 {
@@ -53,7 +53,7 @@ func TestCounter(t *testing.T) {
 func TestCounterServers(t *testing.T) {
 	t.Parallel()
 	one, two := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
-	s := shell{t, one.URL() + "," + two.URL()}
+	s := shell{t: t, url: one.URL() + "," + two.URL()}
 	sc, err := scatter.New(scatter.Clients(one.Client(t)), scatter.Config{Group: "ads"})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestCounterServers(t *testing.T) {
 	if got := s.run("counter", "servers", "--group", "ads").stdout; !strings.Contains(got, "values until ") {
 		t.Errorf("counter servers = %q, want until when", got)
 	}
-	shell{t, two.URL()}.want("added 1 on "+two.URL()+"\n", "counter", "add", "n", "1")
+	shell{t: t, url: two.URL()}.want("added 1 on "+two.URL()+"\n", "counter", "add", "n", "1")
 	one.Kill()
 	got := s.run("counter", "servers")
 	if !strings.Contains(got.stdout, "values without an end") || strings.Contains(got.stdout, one.URL()) ||
@@ -92,7 +92,7 @@ func TestCounterServers(t *testing.T) {
 // accepted.
 func TestCounterEviction(t *testing.T) {
 	t.Parallel()
-	s := shell{t, redistest.Start(t, redistest.Options{MaxMemory: "50mb", Policy: "volatile-lru"}).URL()}
+	s := shell{t: t, url: redistest.Start(t, redistest.Options{MaxMemory: "50mb", Policy: "volatile-lru"}).URL()}
 	if f := s.refused(1, "evictable", "counter", "add", "n", "1"); !strings.Contains(f.Hint, "--allow-evictable") {
 		t.Errorf("hint = %q, want the flag", f.Hint)
 	}
@@ -113,8 +113,8 @@ func TestCounterOnAFleet(t *testing.T) {
 
 func TestCounterRefuses(t *testing.T) {
 	t.Parallel()
-	s := shell{t, "redis://127.0.0.1:1"}
+	s := shell{t: t, url: "redis://127.0.0.1:1"}
 	s.refused(2, "bad_name", "counter", "get", "")
 	s.refused(2, "bad_usage", "counter", "add", "n", "one")
-	shell{t, "redis://127.0.0.1:1,fleet://h:1"}.refused(2, "bad_url", "counter", "get", "n")
+	shell{t: t, url: "redis://127.0.0.1:1,fleet://h:1"}.refused(2, "bad_url", "counter", "get", "n")
 }

@@ -12,7 +12,7 @@ import (
 // examined runs the doctor and returns its report and exit code.
 func examined(t *testing.T, url string) (doctor.Report, int) {
 	t.Helper()
-	got := shell{t, url}.run("doctor", "--json")
+	got := shell{t: t, url: url}.run("doctor", "--json")
 	if got.stderr != "" || strings.Count(got.stdout, "\n") != 1 {
 		t.Fatalf("doctor = %+v, want one line on stdout", got)
 	}
@@ -64,7 +64,7 @@ func TestDoctorOnFleet(t *testing.T) {
 func TestDoctorForPeople(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{AOF: true, MaxMemory: "64mb", Policy: "allkeys-lru"})
-	got := shell{t, server.URL()}.run("doctor")
+	got := shell{t: t, url: server.URL()}.run("doctor")
 	for _, part := range []string{
 		server.Addr() + "\n", "\n  ok    version", "\n  fail  eviction     allkeys-lru\n                     A full server",
 		"\nnot fit for work: 1 failure, 0 warnings\n",

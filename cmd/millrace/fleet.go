@@ -85,7 +85,7 @@ func (a *app) fleetURL() (fleetAddress, error) {
 			err = dial.ErrURL.Errorf("this command works on a fleet, not on one Redis")
 		}
 		err.Hint = "Add --redis fleet://HOST:PORT or --redis etcd://HOST:PORT/FLEET, where the fleet's directory is, or set MILLRACE_REDIS_URL."
-		return at, err
+		return at, a.noURL(err)
 	}
 	var err error
 	if isEtcd(at.url) {

@@ -156,7 +156,7 @@ func TestFleetAgentBadInput(t *testing.T) {
 	some.init(specs(member(t))...)
 	dead := member(t)
 	dead.Kill()
-	nowhere := shell{t, fleetURL(dead)}
+	nowhere := shell{t: t, url: fleetURL(dead)}
 	for _, test := range []struct {
 		shell shell
 		exit  int

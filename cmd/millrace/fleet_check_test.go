@@ -17,7 +17,7 @@ import (
 func TestFleetCheck(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TCP: true})
-	s := shell{t, fleetURL(server)}
+	s := shell{t: t, url: fleetURL(server)}
 	s.init(specs(member(t), member(t))...)
 	s.run("queue", "write", "orders", "--tenant", "a", "--body", "x")
 
@@ -74,5 +74,5 @@ func TestFleetCheck(t *testing.T) {
 		}
 	}
 	s.refused(2, "bad_usage", "fleet", "check", "--max-snapshot-age", "-1h")
-	(shell{t, redistest.Start(t, redistest.Options{}).URL()}).refused(2, "bad_url", "fleet", "check")
+	(shell{t: t, url: redistest.Start(t, redistest.Options{}).URL()}).refused(2, "bad_url", "fleet", "check")
 }

@@ -35,7 +35,7 @@ type doneDoc struct {
 func TestFleetDevAccidents(t *testing.T) {
 	t.Parallel()
 	d := startDev(t, "--nodes", "3", "--partitions", "2", "--replicas", "2", "--restart-after", "1s", "--json")
-	s := shell{t, d.ready()}
+	s := shell{t: t, url: d.ready()}
 	before := s.isFull()
 	listed := tell[struct{ Servers []serverDoc }](d, "servers").Servers
 	if len(listed) != 7 || listed[0].Role != "directory" || listed[0].Partition != -1 {

@@ -118,7 +118,7 @@ func TestFleetDev(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "fleet")
 	d := startDev(t, "--nodes", "3", "--partitions", "4", "--replicas", "1", "--dir", dir, "--max-memory", "64mb", "--json")
-	s := shell{t, d.ready()}
+	s := shell{t: t, url: d.ready()}
 	status := answer[fleet.Status](s, "fleet", "show")
 	if status.State != fleet.Healthy || len(status.Partitions) != 4 {
 		t.Errorf("show = %+v, want four partitions, healthy", status)

@@ -217,7 +217,7 @@ func TestFleetDrill(t *testing.T) {
 			}
 		}
 	}
-	d := &drill{shell: shell{t, fleetURL(directory.Master)}, nodes: map[string][]*supervised{}, confirmed: map[string][]string{}}
+	d := &drill{shell: shell{t: t, url: fleetURL(directory.Master)}, nodes: map[string][]*supervised{}, confirmed: map[string][]string{}}
 	args := append([]string{"fleet", "init"}, quickly...)
 	for i := range 4 {
 		node := fmt.Sprint("old-", i)

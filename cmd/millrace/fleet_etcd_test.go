@@ -23,7 +23,7 @@ import (
 func TestFleetOnEtcd(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
-	s := shell{t, cluster.URL("shop")}
+	s := shell{t: t, url: cluster.URL("shop")}
 	s.refused(1, "not_found", "fleet", "show")
 	servers := []*redistest.Server{member(t), member(t), member(t)}
 	s.init("--view-life", "1s", "--partition", servers[0].Addr()+"@a,"+servers[1].Addr()+"@b,"+servers[2].Addr()+"@c")
@@ -100,7 +100,7 @@ func TestFleetInitOnEtcd(t *testing.T) {
 		"short":   {[]string{"--view-life", "1s"}, time.Second, true},
 		"long":    {[]string{"--view-life", "4s"}, 4 * time.Second, false},
 	} {
-		s := shell{t, cluster.URL(name)}
+		s := shell{t: t, url: cluster.URL(name)}
 		got := s.run(append([]string{"fleet", "init", "--skip-restart", "--partition", member(t).Addr()}, tc.args...)...)
 		if warned := strings.Contains(got.stderr, "level=WARN") && strings.Contains(got.stderr, "recommended=3s"); got.code != 0 || warned != tc.warned {
 			t.Errorf("%s: init = %+v, want a warning: %v", name, got, tc.warned)
@@ -162,7 +162,7 @@ func TestFleetOnEtcdRefused(t *testing.T) {
 					continue // which would go on, or wait as long as the others
 				}
 				began := time.Now()
-				f := shell{t, tc.url}.refused(tc.exit, tc.code, args...)
+				f := shell{t: t, url: tc.url}.refused(tc.exit, tc.code, args...)
 				if took := time.Since(began); took > 2*directoryTimeout {
 					t.Errorf("%v gave up after %s, want about %s", args, took, directoryTimeout)
 				}

@@ -15,7 +15,7 @@ import (
 func TestFleetRecover(t *testing.T) {
 	t.Parallel()
 	directory := redistest.Start(t, redistest.Options{TCP: true})
-	s := shell{t, fleetURL(directory)}
+	s := shell{t: t, url: fleetURL(directory)}
 	servers := []*redistest.Server{member(t), member(t), member(t)}
 	s.init("--partition", servers[0].Addr()+"@a,"+servers[1].Addr()+"@b", "--partition", servers[2].Addr()+"@b")
 	agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms")

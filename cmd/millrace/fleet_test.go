@@ -29,7 +29,7 @@ func member(t *testing.T, args ...string) *redistest.Server {
 // fleetShell returns a shell for a fleet that is not there yet.
 func fleetShell(t *testing.T) shell {
 	t.Helper()
-	return shell{t, fleetURL(redistest.Start(t, redistest.Options{TCP: true}))}
+	return shell{t: t, url: fleetURL(redistest.Start(t, redistest.Options{TCP: true}))}
 }
 
 func fleetURL(s *redistest.Server) string { return "fleet://" + s.Addr() }
@@ -257,7 +257,7 @@ func TestFleetBadInput(t *testing.T) {
 	}
 	dead := member(t)
 	dead.Kill()
-	nowhere := shell{t, fleetURL(dead)}
+	nowhere := shell{t: t, url: fleetURL(dead)}
 	tests := []struct {
 		shell shell
 		exit  int
@@ -285,9 +285,9 @@ func TestFleetBadInput(t *testing.T) {
 		{nowhere, 1, "unreachable", "fleet show"},
 		{nowhere, 1, "unreachable", "doctor"},
 		{nowhere, 1, "unreachable", "ick ls"},
-		{shell{t, "fleet://nowhere.invalid:1"}, 1, "unreachable", "fleet show"},
-		{shell{t, "fleet://"}, 2, "bad_url", "fleet show"},
-		{shell{t, "fleets://h:notaport"}, 2, "bad_url", "ick ls"},
+		{shell{t: t, url: "fleet://nowhere.invalid:1"}, 1, "unreachable", "fleet show"},
+		{shell{t: t, url: "fleet://"}, 2, "bad_url", "fleet show"},
+		{shell{t: t, url: "fleets://h:notaport"}, 2, "bad_url", "ick ls"},
 		{sharedShell(t), 2, "bad_url", "fleet show"},
 		{sharedShell(t), 2, "bad_url", "fleet init --partition h:1"},
 		{none, 1, "not_found", "fleet show"},
@@ -333,7 +333,7 @@ func TestFleetOfSilentDirectory(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{TCP: true})
 	server.Pause()
 	t.Cleanup(server.Resume)
-	s := shell{t, strings.Replace(fleetURL(server), "fleet://", "fleet://user:secret@", 1)}
+	s := shell{t: t, url: strings.Replace(fleetURL(server), "fleet://", "fleet://user:secret@", 1)}
 	for _, args := range [][]string{{"fleet", "show"}, {"fleet", "init", "--partition", "127.0.0.1:1"}, {"ick", "ls"}} {
 		began := time.Now()
 		f := s.refused(1, "unreachable", args...)

@@ -153,14 +153,14 @@ func TestIckOfNothing(t *testing.T) {
 	s.want(`{"parked":[]}`+"\n", "ick", "parked", name, "--json")
 	s.want(`{"retried":0}`+"\n", "ick", "parked", "retry", name, "--all", "--json")
 
-	empty := shell{t, redistest.Start(t, redistest.Options{}).URL()}
+	empty := shell{t: t, url: redistest.Start(t, redistest.Options{}).URL()}
 	empty.want("there are no Icks\n", "ick", "ls")
 	empty.want(`{"icks":[]}`+"\n", "ick", "ls", "--json")
 }
 
 func TestIckLsIsSorted(t *testing.T) {
 	t.Parallel()
-	s := shell{t, redistest.Start(t, redistest.Options{}).URL()}
+	s := shell{t: t, url: redistest.Start(t, redistest.Options{}).URL()}
 	for _, name := range []string{"b", "a", "c"} {
 		s.want("1 new, 0 lowered\n", "ick", "add", name, "1", "m")
 	}

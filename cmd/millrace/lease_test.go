@@ -128,7 +128,7 @@ TOKEN                       FENCE             METADATA
 func TestLeaseWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s := shell{t, server.URL()}
+	s := shell{t: t, url: server.URL()}
 	first := answer[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h")
 
 	began := time.Now()
@@ -182,7 +182,7 @@ func TestLeaseTakenOver(t *testing.T) {
 
 func TestLeaseEvictable(t *testing.T) {
 	t.Parallel()
-	s := shell{t, redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"}).URL()}
+	s := shell{t: t, url: redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"}).URL()}
 	f := s.refused(1, "evictable", "lease", "acquire", "x", "--ttl", "1h")
 	if !strings.Contains(f.Error, "allkeys-lru") || !strings.Contains(f.Hint, "--allow-evictable") {
 		t.Errorf("evictable: %+v, want the policy, and the flag that accepts it", f)
@@ -209,7 +209,7 @@ func TestLeaseOfBytes(t *testing.T) {
 
 func TestLeaseBadInput(t *testing.T) {
 	t.Parallel()
-	nowhere := shell{t, "unix:///nonexistent/redis.sock"} // what is wrong is found before Redis is
+	nowhere := shell{t: t, url: "unix:///nonexistent/redis.sock"} // what is wrong is found before Redis is
 	long := strings.Repeat("x", 513)
 	for args, code := range map[string]string{
 		"lease acquire K":                                    "bad_usage",
@@ -252,7 +252,7 @@ func (s shell) interrupted(ctx context.Context, args ...string) {
 func TestLeaseInterruptedWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s := shell{t, server.URL()}
+	s := shell{t: t, url: server.URL()}
 	held := answer[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h")
 	ctx, interrupt := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -272,7 +272,7 @@ func TestLeaseInterruptedWait(t *testing.T) {
 func TestLeaseOfNobody(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s := shell{t, server.URL()}
+	s := shell{t: t, url: server.URL()}
 	free := func(after string, fence int64) int64 {
 		t.Helper()
 		shown := answer[shownDoc](s, "lease", "show", "x")
@@ -294,7 +294,7 @@ func TestLeaseOfNobody(t *testing.T) {
 		}
 		return found
 	})
-	shell{t, proxy.URL()}.interrupted(ctx, "lease", "acquire", "x", "--ttl", "1h")
+	shell{t: t, url: proxy.URL()}.interrupted(ctx, "lease", "acquire", "x", "--ttl", "1h")
 	fence := free("interrupted while asking", first.Fence)
 
 	a := &app{env: s.env, stdout: full{}, stderr: io.Discard}
@@ -315,7 +315,7 @@ func TestLeaseOfSilentServer(t *testing.T) {
 		return false
 	})
 	began := time.Now()
-	shell{t, proxy.URL()}.refused(1, "unreachable", "lease", "release", redistest.Name(t), "--token", "t")
+	shell{t: t, url: proxy.URL()}.refused(1, "unreachable", "lease", "release", redistest.Name(t), "--token", "t")
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("gave up after %s, want about a second", took)
 	}

@@ -31,8 +31,9 @@ func main() {
 
 // commands is the command line.
 type commands struct {
-	Redis string `placeholder:"URL" help:"The Redis to work on: redis://HOST:PORT, rediss://, unix:///path/to/socket, redis://SENTINEL:PORT?master_set=NAME; or the fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET. Defaults to $$MILLRACE_REDIS_URL."`
-	JSON  bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
+	Redis   string `placeholder:"URL" help:"The Redis to work on: redis://HOST:PORT, rediss://, unix:///path/to/socket, redis://SENTINEL:PORT?master_set=NAME; or the fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET. Defaults to $$MILLRACE_REDIS_URL."`
+	Context string `placeholder:"NAME" help:"The context to work on: a server by its name in the file of millrace context. Defaults to $$MILLRACE_CONTEXT, or the context in use."`
+	JSON    bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
 
 	Ick      ickCommands      `cmd:"" help:"Dirty lists: marks that fold, batches that are never lost."`
 	Hash     hashCommands     `cmd:"" help:"Hashes whose fields expire one by one."`
@@ -43,6 +44,7 @@ type commands struct {
 	Fleet    fleetCommands    `cmd:"" help:"Many Redis servers as one, grown without moving data."`
 	Serve    serveCommand     `cmd:"" help:"Serve an HTTP API for any language, pages for people, and metrics."`
 	Top      topCommand       `cmd:"" help:"Show live in a terminal who floods and who is slow, and stop it by a key."`
+	Contexts contextCommands  `cmd:"" name:"context" help:"Names for servers, in a file, so that no URL is typed at night."`
 	Doctor   doctorCommand    `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
 	Bench    benchCommand     `cmd:"" help:"Measure Millrace on a Redis, each figure beside its baseline."`
 	Demo     demoCommand      `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
@@ -96,7 +98,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case err != nil:
 		return a.fail(wrongUsage(err, line.command.FullPath()), line.command.FullPath())
 	}
-	a.redis, a.json = root.Redis, root.JSON
+	a.redis, a.named, a.json = root.Redis, root.Context, root.JSON
 
 	fail := func(err error) int { return a.fail(err, line.command.FullPath()) }
 	if w, ok := parsed.Selected().Target.Addr().Interface().(interface{ interval() time.Duration }); ok && w.interval() != 0 {

@@ -161,7 +161,7 @@ func TestNight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &night{t, shell{t, redis.URL()}, redis, serving(t, map[string]string{"MILLRACE_REDIS_URL": redis.URL()}), q}
+	n := &night{t, shell{t: t, url: redis.URL()}, redis, serving(t, map[string]string{"MILLRACE_REDIS_URL": redis.URL()}), q}
 	do := func(command []string) {
 		t.Helper()
 		if out := n.shell.run(command...); out.code != 0 {

@@ -262,7 +262,7 @@ func TestQueueKeepDead(t *testing.T) {
 
 func TestQueueLs(t *testing.T) {
 	t.Parallel()
-	s := shell{t, redistest.Start(t, redistest.Options{}).URL()}
+	s := shell{t: t, url: redistest.Start(t, redistest.Options{}).URL()}
 	s.want("there are no queues\n", "queue", "ls")
 	s.want(`{"queues":[]}`+"\n", "queue", "ls", "--json")
 	for _, name := range []string{"b", "a:s:1", "c d"} {
@@ -278,7 +278,7 @@ func TestQueueLs(t *testing.T) {
 func TestQueueLsInPart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s, client := shell{t, server.URL()}, server.Client(t)
+	s, client := shell{t: t, url: server.URL()}, server.Client(t)
 	s.put("orders", "t", "x") // which is in part 5
 	if err := client.Do(t.Context(), client.B().Set().Key("mr:registry:{3}").Value("x").Build()).Error(); err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func TestQueueBroken(t *testing.T) {
 
 func TestQueueBadInput(t *testing.T) {
 	t.Parallel()
-	nowhere := shell{t, "unix:///nonexistent/redis.sock"} // what is wrong is found before Redis is
+	nowhere := shell{t: t, url: "unix:///nonexistent/redis.sock"} // what is wrong is found before Redis is
 	long := strings.Repeat("x", 513)
 	for args, code := range map[string]string{
 		"queue write Q --tenant t --priority 5":                 "bad_argument",

@@ -203,7 +203,7 @@ func TestQueueOfBytes(t *testing.T) {
 func TestQueueBlock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s := shell{t, server.URL()}
+	s := shell{t: t, url: server.URL()}
 	began := time.Now()
 	s.want(`{"messages":[]}`+"\n", "queue", "read", "q", "--block", "30ms", "--json")
 	if waited := time.Since(began); waited < 30*time.Millisecond {

@@ -102,7 +102,7 @@ func TestQueueWorkStops(t *testing.T) {
 	}
 	t.Run("timeout", func(t *testing.T) {
 		t.Parallel()
-		s, name := shell{t, s.url}, redistest.Name(t)
+		s, name := shell{t: t, url: s.url}, redistest.Name(t)
 		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
 		_, stderr, stop := s.work(name, `(while :; do sleep 0.05; done) & wait`, "--timeout", "100ms", "--max-attempts", "1")
 		defer stop()
@@ -113,7 +113,7 @@ func TestQueueWorkStops(t *testing.T) {
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		t.Parallel()
-		s, name, path := shell{t, s.url}, redistest.Name(t), filepath.Join(t.TempDir(), "started")
+		s, name, path := shell{t: t, url: s.url}, redistest.Name(t), filepath.Join(t.TempDir(), "started")
 		id := answer[document.Written](s, "queue", "write", name, "--tenant", "a", "--body", "x").ID
 		stdout, _, stop := s.work(name, `trap "echo bye; exit 1" TERM; : > '`+path+`'; while :; do sleep 0.05 & wait; done`, "--visibility", "1s")
 		defer stop()
@@ -123,7 +123,7 @@ func TestQueueWorkStops(t *testing.T) {
 	})
 	t.Run("drain", func(t *testing.T) {
 		t.Parallel()
-		s, name, dir := shell{t, s.url}, redistest.Name(t), t.TempDir()
+		s, name, dir := shell{t: t, url: s.url}, redistest.Name(t), t.TempDir()
 		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
 		path, goes := filepath.Join(dir, "started"), filepath.Join(dir, "go")
 		stdout, _, stop := s.work(name, `: > '`+path+`'; while [ ! -e '`+goes+`' ]; do sleep 0.05; done; echo done`)

@@ -108,7 +108,7 @@ func TestQueueBadLines(t *testing.T) {
 func TestQueueBatchEndsInBetween(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s, client := shell{t, server.URL()}, server.Client(t)
+	s, client := shell{t: t, url: server.URL()}, server.Client(t)
 	limit := func(bytes int) {
 		t.Helper()
 		set := client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", strconv.Itoa(bytes)).Build()
@@ -153,7 +153,7 @@ func (s shell) cutShort(server *redistest.Server, n int, stdin string, args ...s
 		return true
 	})
 	var stdout, stderr bytes.Buffer
-	through := shell{s.t, proxy.URL()}
+	through := shell{t: s.t, url: proxy.URL()}
 	code := run(ctx, append([]string{"--json"}, args...), through.env, strings.NewReader(stdin), &stdout, &stderr)
 	var f failure
 	if err := json.Unmarshal(stderr.Bytes(), &f); err != nil || code != 1 || stdout.Len() > 0 || f.Code != "interrupted" {
@@ -166,7 +166,7 @@ func (s shell) cutShort(server *redistest.Server, n int, stdin string, args ...s
 func TestQueueWriteInDoubt(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s := shell{t, server.URL()}
+	s := shell{t: t, url: server.URL()}
 	s.put("q", "a", "so that the server knows the script")
 
 	f := s.cutShort(server, 1, "", "queue", "write", "q", "--tenant", "a", "--body", "x")

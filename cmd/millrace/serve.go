@@ -214,6 +214,8 @@ func (c *serveCommand) open(ctx context.Context, a *app, logger *slog.Logger) (s
 		}
 	}()
 	switch {
+	case a.url() == "" && a.chosen.err != nil:
+		return s, a.chosen.err
 	case a.url() == "":
 		embedded, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
 		if err != nil {

@@ -130,7 +130,7 @@ func TestCurl(t *testing.T) {
 			}
 			url := serving(t, map[string]string{"MILLRACE_REDIS_URL": redistest.Start(t, redistest.Options{}).URL()})
 			host := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/")
-			c := contract{shell: shell{t, ""}, tokens: make(map[string]string), addrs: strings.NewReplacer("127.0.0.1:8420", host)}
+			c := contract{shell: shell{t: t, url: ""}, tokens: make(map[string]string), addrs: strings.NewReplacer("127.0.0.1:8420", host)}
 			seen := 0
 			for _, e := range readExamples(string(text)) {
 				if strings.HasPrefix(e.command, "curl ") {

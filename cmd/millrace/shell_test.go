@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 
 // shell runs commands on one server, in this process.
 type shell struct {
-	t   *testing.T
-	url string // MILLRACE_REDIS_URL
+	t      *testing.T
+	url    string // MILLRACE_REDIS_URL
+	config string // XDG_CONFIG_HOME
 }
 
 // outcome is what one command did.
@@ -43,7 +44,7 @@ type outcome struct {
 
 func sharedShell(t *testing.T) shell {
 	t.Helper()
-	return shell{t, redistest.Shared(t).URL()}
+	return shell{t: t, url: redistest.Shared(t).URL()}
 }
 
 func (s shell) run(args ...string) outcome {
@@ -60,10 +61,7 @@ func (s shell) feed(stdin string, args ...string) outcome {
 }
 
 func (s shell) env(name string) string {
-	if name == "MILLRACE_REDIS_URL" {
-		return s.url
-	}
-	return ""
+	return map[string]string{"MILLRACE_REDIS_URL": s.url, "XDG_CONFIG_HOME": s.config}[name]
 }
 
 // want runs a command that must succeed with this on stdout alone.

@@ -242,7 +242,7 @@ func wantPaused(t *testing.T, q *fairqueue.Queue, paused bool) {
 // TestTopNeedsATerminal has no terminal.
 func TestTopNeedsATerminal(t *testing.T) {
 	t.Parallel()
-	s := shell{t, "redis://127.0.0.1:1"} // nobody answers there, and nobody is asked
+	s := shell{t: t, url: "redis://127.0.0.1:1"} // nobody answers there, and nobody is asked
 	if f := s.refused(2, "bad_terminal", "top"); !strings.Contains(f.Hint, "millrace queue stats") {
 		t.Errorf("hint %q, want one that names millrace queue stats", f.Hint)
 	}

@@ -57,7 +57,7 @@ func TestWatch(t *testing.T) {
 func TestWatchOnATerminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s := shell{t, server.URL()}
+	s := shell{t: t, url: server.URL()}
 	for _, tenant := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") { // more than the screen has lines
 		s.run("queue", "write", "orders", "--tenant", tenant, "--body", "x")
 	}
