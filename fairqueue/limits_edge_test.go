@@ -27,6 +27,38 @@ func TestPauseOfATenantThatSleeps(t *testing.T) {
 	want(t, "messages", len(read(t, q, 2)), 1, nil)
 }
 
+// TestStreamsHaveNoLimits: the queue that exists decides, whatever a process would create.
+func TestStreamsHaveNoLimits(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{Streams: 4, PerTenant: 2})
+	write(t, q, "a:1")
+	other, ctx := openOn(t, q.run.Client, q.name, Config{}), t.Context()
+	for _, of := range []Owner{{}, {Tenant: "a"}, {Account: "x"}} {
+		wantError(t, other.ChangeLimits(ctx, of, func(l *Limits) { l.MaxInFlight = 1 }), errNoTenantFlows)
+		_, own, err := other.Limits(ctx, of)
+		want(t, "limits of its own", own, false, err)
+	}
+	wantError(t, other.PauseTenant(ctx, Owner{Tenant: "a"}, 0), errNoTenantFlows)
+	_, err := other.PurgeTenant(ctx, Owner{Tenant: "a"})
+	wantError(t, err, errNoTenantFlows)
+	want(t, "messages", len(read(t, other, 2)), 1, nil)
+}
+
+// TestPurgeLeavesNothing of the messages: neither of those with a deadline, a delay or a dedupe id.
+func TestPurgeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for _, d := range []Draft{{TTL: time.Hour}, {TTL: time.Hour, Delay: time.Minute}, {DedupeID: "once"}} {
+		d.Tenant = "a"
+		_, err := q.Write(t.Context(), d)
+		want(t, "write", nil, nil, err)
+	}
+	n, err := q.PurgeTenant(t.Context(), Owner{Tenant: "a"})
+	want(t, "purged", n, 3, err)
+	want(t, "messages", len(read(t, q, 2)), 0, nil)
+	wantNothingLeft(t, q)
+}
+
 // TestDefaultIsNotForTenantsOfAccounts: it is for the account.
 func TestDefaultIsNotForTenantsOfAccounts(t *testing.T) {
 	t.Parallel()

@@ -92,6 +92,53 @@ var limitHistories = []history{
 		return h.wakesFrom(func() error { return h.limit(Owner{}, Limits{MaxInFlight: 1}) },
 			func() error { return h.limit(Owner{}, Limits{}) })
 	}},
+	{"a sleeping reader and tenants that slept by the rate of an earlier default", Config{}, func(h *hand) error {
+		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x a:x")
+		ctx, all := h.t.Context(), Owner{}
+		return h.wakesFrom(func() error {
+			if err := h.limit(all, Limits{Rate: 0.0001, Burst: 1}); err != nil {
+				return err
+			}
+			for got := h.read(1, time.Hour); len(got) > 0; got = h.read(1, time.Hour) {
+				ack(h.t, h.watch, got...)
+			}
+			_, _, before, err := h.watch.limits(ctx, all)
+			if err == nil {
+				_, _, err = h.watch.setLimits(ctx, all, before, "") // the caller is killed here
+			}
+			return err
+		}, func() error { return h.watch.review(ctx, all) })
+	}},
+	{"a sleeping reader and a pause of a tenant with a slot that gets free meanwhile", Config{}, func(h *hand) error {
+		a := Owner{Tenant: "a"}
+		if err := h.limit(a, Limits{MaxInFlight: 1}); err != nil {
+			return err
+		}
+		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
+		m := h.read(1, time.Hour)[0]
+		return h.wakes(func() error {
+			if err := h.watch.PauseTenant(h.t.Context(), a, 100*time.Millisecond); err != nil {
+				return err
+			}
+			ack(h.t, h.watch, m)
+			return nil
+		}, func(next Message) { m = next })
+	}},
+	{"a sleeping reader and a slot of a message that upkeep finds dead", Config{MaxAttempts: 1}, func(h *hand) error {
+		if err := h.limit(Owner{Tenant: "a"}, Limits{MaxInFlight: 1}); err != nil {
+			return err
+		}
+		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
+		m := h.read(1, time.Hour)[0]
+		return h.wakes(func() error {
+			if _, err := h.watch.Extend(h.t.Context(), minVisibility, m.Receipt); err != nil {
+				return err
+			}
+			passes(h.t, h.watch.run.Client, 2*minVisibility)
+			_, err := h.watch.tend(h.t.Context(), "1")
+			return err
+		}, func(next Message) { m = next })
+	}},
 	{"a throttle is repeated", Config{MaxAttempts: 2}, func(h *hand) error {
 		write(h.t, h.watch, "a:1")
 		for range 5 { // no attempt
