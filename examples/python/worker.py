@@ -84,13 +84,15 @@ class Client:
             wait = 0.0
             try:
                 status, header, answer = self._send(path, body, headers)
-                if status < 400:
-                    return json.loads(answer)
-                problem = Problem(status, _document(answer), repeated)
+                reply = _document(answer)
+                if status < 300 and reply is not None:
+                    return reply
+                problem = Problem(status, reply or {}, repeated)
                 # 503: Redis is away. in_progress: the first try is still being answered.
-                if status < 500 and problem.code != "in_progress" or status in (501, 507):
+                # Below 300 a proxy has answered, with a page.
+                if 300 <= status < 500 and problem.code != "in_progress" or status in (501, 507):
                     raise problem
-                wait = float(header.get("Retry-After") or 0)
+                wait = _seconds(header.get("Retry-After"))
             except (OSError, http.client.HTTPException) as failure:
                 problem = failure
             wait = max(wait, delay * random.uniform(0.5, 1.5))  # not all workers at once
@@ -117,11 +119,17 @@ class Client:
 
 
 def _document(answer):
+    """Returns a JSON object, or None for what is none."""
     try:
         document = json.loads(answer)
-    except ValueError:  # a proxy answered
+    except ValueError:
         document = None
-    return document if isinstance(document, dict) else {}
+    return document if isinstance(document, dict) else None
+
+
+def _seconds(text):
+    """Returns a Retry-After, at most 10 seconds. A date, which a proxy may send, is 0."""
+    return min(int(text), 10) if text and text.isdecimal() else 0
 
 
 def _text(value):
@@ -203,7 +211,7 @@ class Worker:
             answer = self.client.post(self.path + "/receive", request, str(uuid.uuid4()), self.visibility, self.draining)
             return answer["messages"]
         except (OSError, http.client.HTTPException, Problem) as failure:
-            if isinstance(failure, Problem) and failure.status < 500:
+            if isinstance(failure, Problem) and 300 <= failure.status < 500:
                 raise
             if not self.draining.is_set():
                 print(f"cannot receive: {failure}", file=sys.stderr)

@@ -181,6 +181,38 @@ func (w *worker) signal(s syscall.Signal) {
 	}
 }
 
+// TestAnswersOfAProxy: the worker outlives a date in Retry-After, and a page instead of JSON.
+func TestAnswersOfAProxy(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	tries := map[string]int{} // by path
+	s := serve(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			tries[r.URL.Path]++
+			try := tries[r.URL.Path]
+			mu.Unlock()
+			switch try {
+			case 1:
+				w.Header().Set("Retry-After", "Wed, 21 Oct 2099 07:28:00 GMT")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			case 2:
+				_, _ = io.WriteString(w, "<html>maintenance</html>") // the client may have gone
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	})
+	w := s.work(t, "--visibility", "60", "--block", "0.1")
+	s.write(t, "fine")
+	w.starts("fine 1")
+	s.empty(t)
+	w.signal(syscall.SIGTERM)
+	if err := <-w.ended; err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+}
+
 // TestWorker kills a worker while it has a message, which the next one gets; that one keeps a
 // message for longer than the visibility, settles messages in all ways, and drains.
 func TestWorker(t *testing.T) {
