@@ -113,9 +113,9 @@ type queue struct {
 
 	units   []*fairqueue.FlowStats // tenants without an account, and accounts
 	tenancy []*fairqueue.FlowStats // tenants, also those of accounts, and streams
-	stopped map[string]bool       // accounts that are paused or sleep, and whether they are paused
-	oldest  time.Duration         // age of the oldest message that no pause holds back
-	busy    int                   // handlers
+	stopped map[string]bool        // accounts that are paused or sleep, and whether they are paused
+	oldest  time.Duration          // age of the oldest message that no pause holds back
+	busy    int                    // handlers
 }
 
 func newQueue(s fairqueue.Stats) *queue {
@@ -355,13 +355,17 @@ func (q *queue) tenantCommand(verb string, of fairqueue.Owner) string {
 	return text
 }
 
-// argument quotes a name for a shell if it needs quotes.
+// argument quotes a name for a shell if it needs quotes, and encodes what would be a flag.
 func argument(text string) string {
-	text = readable.Name(text)
+	if strings.HasPrefix(text, "-") {
+		text = readable.Encoded(text)
+	} else {
+		text = readable.Name(text)
+	}
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r)
 	}
-	if text != "" && text[0] != '-' && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

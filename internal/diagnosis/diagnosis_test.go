@@ -93,6 +93,12 @@ func TestOfQueue(t *testing.T) {
 			fairqueue.FlowStats{Account: "big", Tenant: "x", Stream: -1, Waiting: 500, OldestAge: 8 * time.Minute, Handling: -1}), []string{
 			`warning flood of {big} for 8m0s: is flooded by account big: 500 of 500 waiting messages are its own; nobody else waits; its own wait for 8m0s (queue tenant pause orders --account big)`,
 		}},
+		"a flood of a tenant whose name is a flag": {in(9, one, flow("-h", 500, time.Second)), []string{
+			`note flood of {-h} for 0s: is flooded by tenant -h: 500 of 500 waiting messages are its own; nobody else waits (queue tenant pause orders '{"base64":"LWg="}')`,
+		}},
+		"a flood of a tenant whose name is another one's in base64": {in(9, one, flow(`{"base64":"YWNtZQ=="}`, 500, time.Second)), []string{
+			`note flood of {{"base64":"YWNtZQ=="}} for 0s: is flooded by tenant {"base64":"eyJiYXNlNjQiOiJZV050WlE9PSJ9"}: 500 of 500 waiting messages are its own; nobody else waits (queue tenant pause orders '{"base64":"eyJiYXNlNjQiOiJZV050WlE9PSJ9"}')`,
+		}},
 		"a slow tenant": {in(9, one, flow("bolt", 40, 20*time.Second, inFlight(9, 5100*time.Millisecond)), flow("b", 20, 3300*time.Millisecond)), []string{
 			"warning slow of {bolt} for 3s: has slow handlers for tenant bolt: its messages have 9 of 10, and take 5s each; meanwhile 20 messages wait of others, the oldest for 3s (queue tenant pause orders bolt)",
 		}},

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,22 +23,10 @@ import (
 // Because of the third line [ParseText] reads every value that was written.
 type Text string
 
-// base64Form returns the text in a JSON object {"base64":"..."} without other members.
-func base64Form(s string) (encoded string, ok bool) {
-	if !strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") || !utf8.ValidString(s) {
-		return "", false
-	}
-	var object map[string]*string
-	if json.Unmarshal([]byte(s), &object) != nil || len(object) != 1 || object["base64"] == nil {
-		return "", false
-	}
-	return *object["base64"], true
-}
-
 // ParseText returns the bytes of a command line argument: the argument itself, or the
 // content of its base64 form. The error has the code bad_argument.
 func ParseText(arg string) (Text, error) {
-	encoded, ok := base64Form(arg)
+	encoded, ok := readable.EncodedForm(arg)
 	if !ok {
 		return Text(arg), nil
 	}
@@ -57,7 +44,7 @@ var errNotBase64 = &millrace.Error{
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (t *Text) UnmarshalJSON(b []byte) error {
-	if _, ok := base64Form(string(b)); !ok {
+	if _, ok := readable.EncodedForm(string(b)); !ok {
 		return json.Unmarshal(b, (*string)(t))
 	}
 	var err error
@@ -68,7 +55,7 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes the value as the contract has it.
 func (t Text) MarshalJSON() ([]byte, error) {
 	var doc any = string(t)
-	if _, ok := base64Form(string(t)); ok || !utf8.ValidString(string(t)) {
+	if _, ok := readable.EncodedForm(string(t)); ok || !utf8.ValidString(string(t)) {
 		doc = map[string][]byte{"base64": []byte(t)}
 	}
 	var b bytes.Buffer
@@ -78,12 +65,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 
 // String returns the text for people. Text with bytes that a terminal would hide or
 // interpret is in its JSON form.
-func (t Text) String() string {
-	if _, form := base64Form(string(t)); form {
-		return readable.Encoded(string(t))
-	}
-	return readable.Name(string(t))
-}
+func (t Text) String() string { return readable.Name(string(t)) }
 
 // Schema describes the value for the OpenAPI document.
 func (Text) Schema(r huma.Registry) *huma.Schema {

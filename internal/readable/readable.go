@@ -4,6 +4,7 @@ package readable
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -61,16 +62,30 @@ func Counters(s any) []Counter {
 }
 
 // Name returns a name for people. One with bytes that a terminal would hide or interpret is
-// [Encoded]. The empty one is in quotes.
+// [Encoded], and so is one that looks as if it were: a command would decode it. The empty one
+// is in quotes.
 func Name(s string) string {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	_, form := EncodedForm(s)
 	switch {
 	case s == "":
 		return `""`
-	case !utf8.ValidString(s), strings.ContainsFunc(s, hidden):
+	case form, !utf8.ValidString(s), strings.ContainsFunc(s, hidden):
 		return Encoded(s)
 	}
 	return s
+}
+
+// EncodedForm returns the text in a JSON object {"base64":"..."} without other members.
+func EncodedForm(s string) (encoded string, ok bool) {
+	if !strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") || !utf8.ValidString(s) {
+		return "", false
+	}
+	var object map[string]*string
+	if json.Unmarshal([]byte(s), &object) != nil || len(object) != 1 || object["base64"] == nil {
+		return "", false
+	}
+	return *object["base64"], true
 }
 
 // Encoded returns bytes in the form that commands take: {"base64":"..."}.
