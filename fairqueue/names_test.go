@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -55,7 +56,7 @@ func TestOddTenants(t *testing.T) {
 			})
 			var dead []string
 			for m, err := range q.Dead(t.Context()) {
-				if reason := strings.TrimPrefix(settleArg(0, m.Tenant), "0 "); err != nil || m.Tenant != ids[m.ID] || m.Reason != reason || m.Attempt != 3 {
+				if reason := cmp.Or(strings.TrimPrefix(settleArg(0, m.Tenant), "0 "), "no reason given"); err != nil || m.Tenant != ids[m.ID] || m.Reason != reason || m.Attempt != 3 {
 					t.Errorf("dead = %+v, %v", m, err)
 				}
 				dead = append(dead, m.ID)

@@ -18,7 +18,7 @@ type completionCommand struct {
 }
 
 func (*completionCommand) Help() string {
-	return `Prints a script with which a shell completes nouns, verbs and flags, and the names of files where a flag takes one. It knows the command line of this version. It does not connect to Redis, so names of queues are not completed.
+	return `Prints a script with which a shell completes nouns, verbs and flags, and the names of files where a flag takes one. It knows the command line of this version. For names of queues, Icks, leases, namespaces, tenants, schedules and contexts it runs this command, which asks Redis for at most half a second; names that a shell would have to quote are left out.
 
 Examples:
 
@@ -48,8 +48,8 @@ type completed struct {
 	Paths  []string // of all places but the first, in quotes
 
 	// Flags that take a value, of all commands, and those of them whose value is a
-	// file or a folder.
-	Valued, Files, Folders []string
+	// file, a folder or a name.
+	Valued, Files, Folders, Named []string
 }
 
 // place is a noun or a verb.
@@ -64,6 +64,7 @@ type candidate struct {
 	Word  string
 	Help  string
 	Value string // the placeholder for a flag's value; empty if it has none
+	Named bool   // the value is a name
 }
 
 func completionScript(model *kong.Application, shell string) (string, error) {
@@ -71,16 +72,18 @@ func completionScript(model *kong.Application, shell string) (string, error) {
 	what.add(model.Node)
 	for _, p := range what.Places {
 		for _, f := range p.Flags {
-			if f.Value == "" || slices.Contains(what.Valued, f.Word) {
+			if f.Value == "" {
 				continue
 			}
-			what.Valued = append(what.Valued, f.Word)
-			switch f.Value {
-			case "FILE":
-				what.Files = append(what.Files, f.Word)
-			case "DIR":
-				what.Folders = append(what.Folders, f.Word)
+			note := func(list *[]string, is bool) {
+				if is && !slices.Contains(*list, f.Word) {
+					*list = append(*list, f.Word)
+				}
 			}
+			note(&what.Valued, true)
+			note(&what.Files, f.Value == "FILE")
+			note(&what.Folders, f.Value == "DIR")
+			note(&what.Named, f.Named)
 		}
 	}
 	file := shell + ".tmpl"
@@ -100,6 +103,9 @@ func (c *completed) add(node *kong.Node) {
 	_, path, _ := strings.Cut(node.FullPath(), " ")
 	p := place{Path: path}
 	for _, child := range node.Children {
+		if child.Hidden {
+			continue
+		}
 		p.Words = append(p.Words, candidate{Word: child.Name, Help: brief(child.Help)})
 	}
 	for _, arg := range node.Positional {
@@ -112,7 +118,7 @@ func (c *completed) add(node *kong.Node) {
 	}
 	for _, group := range node.AllFlags(true) {
 		for _, flag := range group {
-			p.Flags = append(p.Flags, candidate{"--" + flag.Name, brief(flag.Help), placeholder(flag)})
+			p.Flags = append(p.Flags, candidate{"--" + flag.Name, brief(flag.Help), placeholder(flag), flag.Tag.Get("complete") != ""})
 		}
 	}
 	c.Places = append(c.Places, p)
@@ -120,7 +126,9 @@ func (c *completed) add(node *kong.Node) {
 		c.Paths = append(c.Paths, `"`+path+`"`)
 	}
 	for _, child := range node.Children {
-		c.add(child)
+		if !child.Hidden {
+			c.add(child)
+		}
 	}
 }
 

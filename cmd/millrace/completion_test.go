@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/millrace/millrace/internal/redistest"
 )
 
 // completions are lines, with the cursor at their end, and what may stand there.
@@ -22,7 +24,7 @@ var completions = []struct{ line, want string }{
 	{"millrace queue resize --per", "--per-tenant"},
 	{"millrace queue resize jobs 8 --per", "--per-tenant"},
 	{"millrace ick add jobs -5 a --js", "--json"},
-	{"millrace queue pause ", ""},
+	{"millrace queue pause ", "orders orders:17"},
 	{"millrace queue nack --delay ", ""},
 	{"millrace queue nack --delay --de", "--delay --dead"},
 	{"millrace queue pause -- ", ""},
@@ -33,11 +35,25 @@ var completions = []struct{ line, want string }{
 	{"millrace serve --tls-cert certi", "certificate.pem"},
 	{"millrace serve --tls-cert=certi", "certificate.pem"},
 	{"millrace fleet agent --archive ", "archive"},
+
+	{"millrace queue stats ", "orders orders:17"},
+	{"millrace queue stats orders:", "orders:17"},
+	{"millrace queue stats orders ", ""},
+	{"millrace --context on queue stats ", ""},
+	{"millrace queue stats --context ", "one"},
+	{"millrace queue stats --context=o", "one"},
+	{"millrace context rm ", "one"},
+	{"millrace queue tenant pause orders ", "acme globex"},
+	{"millrace queue browse orders --tenant a", "acme"},
+	{"millrace schedule show orders ", "nightly"},
+	{"millrace lease show ", "deploy"},
+	{"millrace ick stats ", "search"},
+	{"millrace hash ls ", "sessions"},
 }
 
 // completers are what has a shell complete $1, with the script in $2.
 var completers = map[string]string{
-	"bash": `source "$2"; COMP_LINE=$1 COMP_POINT=${#1}; _millrace; printf '%s\n' "${COMPREPLY[@]}"`,
+	"bash": `source "$2"; COMP_WORDBREAKS=${COMP_WORDBREAKS//:}; COMP_LINE=$1 COMP_POINT=${#1}; _millrace; printf '%s\n' "${COMPREPLY[@]}"`,
 	"fish": `source $argv[2]; complete -C $argv[1]`,
 
 	// What completes in zsh runs in its line editor. Here its helpers print.
@@ -45,6 +61,7 @@ var completers = map[string]string{
 		compdef() { : }
 		compset() { PREFIX=${PREFIX#*=} }
 		_files() { print -rl -- ${PREFIX}*(N${${1:+/}:-.}) }
+		compadd() { print -rl -- ${(M)${(P)argv[-1]}:#$PREFIX*} }
 		_describe() { print -rl -- ${${(M)${(P)argv[-1]}:#$PREFIX*}%%:*} }
 		source $2
 		words=(${(z)1}); [[ $1 == *' ' ]] && words+=('')
@@ -63,13 +80,28 @@ func TestCompletion(t *testing.T) {
 	}
 	must(os.WriteFile(filepath.Join(folder, "certificate.pem"), nil, 0o600))
 	must(os.Mkdir(filepath.Join(folder, "archive"), 0o700))
+	self, err := os.Executable()
+	must(err)
+	must(os.WriteFile(filepath.Join(folder, "millrace"), []byte("#!/bin/sh\nexec env "+asCommand+"=1 '"+self+"' \"$@\"\n"), 0o700))
+	s := shell{t: t, url: redistest.Start(t, redistest.Options{}).URL(), config: filepath.Join(folder, "archive")}
+	for _, name := range []string{"orders", "orders:17", "$(touch pwned)", "a b", "-x", "'"} {
+		s.run("queue", "write", "--tenant", "acme", "--body", "x", "--", name)
+	}
+	s.run("queue", "write", "orders", "--tenant", "globex", "--body", "x")
+	s.run("queue", "write", "orders", "--tenant", "\"`x`", "--body", "x")
+	s.run("context", "set", "one", "--redis", s.url)
+	s.run("schedule", "set", "orders", "nightly", "--every", "24h", "--tenant", "acme", "--body", "x")
+	s.run("lease", "acquire", "deploy", "--ttl", "1h")
+	s.run("ick", "add", "search", "1", "a")
+	s.run("hash", "set", "sessions", "u", "f", "v")
+	env := append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "MILLRACE_REDIS_URL="+s.url, "XDG_CONFIG_HOME="+s.config)
 	for name, completer := range completers {
 		script := filepath.Join(t.TempDir(), name)
 		must(os.WriteFile(script, []byte((shell{t: t}).run("completion", name).stdout), 0o600))
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := exec.LookPath(name); err != nil {
-				t.Skip(err)
+				t.Fatalf("%v: scripts/test-deps installs it", err)
 			}
 			if out, err := exec.Command(name, "-n", script).CombinedOutput(); err != nil {
 				t.Fatalf("the script is none: %v\n%s", err, out)
@@ -80,7 +112,7 @@ func TestCompletion(t *testing.T) {
 					args = slices.Delete(args, 2, 3) // has no name of a script in front
 				}
 				run := exec.Command(name, args...)
-				run.Dir = folder
+				run.Dir, run.Env = folder, env
 				out, err := run.CombinedOutput()
 				if err != nil && len(out) > 0 {
 					t.Errorf("%q: %v\n%s", c.line, err, out)

@@ -178,7 +178,7 @@ func redacted(urls string) string {
 }
 
 type contextSet struct {
-	Name         string `arg:"" help:"The context's name."`
+	Name         string `arg:"" complete:"context" help:"The context's name."`
 	PasswordFile string `placeholder:"FILE" help:"Its first line is the password, read at each use. Defaults to that of the URL."`
 }
 
@@ -217,7 +217,7 @@ func (c *contextSet) Run(a *app) error {
 }
 
 type contextUse struct {
-	Name string `arg:"" optional:"" help:"The context's name. Without it no context is used."`
+	Name string `arg:"" optional:"" complete:"context" help:"The context's name. Without it no context is used."`
 }
 
 func (*contextUse) Help() string {
@@ -242,7 +242,7 @@ func (c *contextUse) Run(_ context.Context, a *app) error {
 }
 
 type contextRm struct {
-	Name string `arg:"" help:"The context's name."`
+	Name string `arg:"" complete:"context" help:"The context's name."`
 }
 
 func (*contextRm) Help() string {

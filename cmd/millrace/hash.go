@@ -44,7 +44,7 @@ Examples:
 
 // hashName is the arguments that name a hash.
 type hashName struct {
-	Namespace document.Text `arg:"" name:"ns" help:"The namespace."`
+	Namespace document.Text `arg:"" name:"ns" complete:"namespace" help:"The namespace."`
 	Hash      document.Text `arg:"" help:"The hash's name."`
 }
 
@@ -257,7 +257,7 @@ func (c *hashDelete) delete(ctx context.Context, h *expiry.Hashes, hash string) 
 }
 
 type hashDrop struct {
-	Namespace document.Text `arg:"" name:"ns" help:"The namespace."`
+	Namespace document.Text `arg:"" name:"ns" complete:"namespace" help:"The namespace."`
 }
 
 func (*hashDrop) Help() string {

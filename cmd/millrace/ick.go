@@ -43,7 +43,7 @@ Examples:
 
 // ickName is the argument that names an Ick.
 type ickName struct {
-	Name document.Text `arg:"" help:"The Ick's name, which is its version key in Redis."`
+	Name document.Text `arg:"" complete:"ick" help:"The Ick's name, which is its version key in Redis."`
 }
 
 // with opens the Ick for do.

@@ -47,7 +47,7 @@ Examples:
 
 // leaseName is the argument that names a lease.
 type leaseName struct {
-	Name document.Text `arg:"" help:"The lease's name."`
+	Name document.Text `arg:"" complete:"lease" help:"The lease's name."`
 }
 
 // with opens a locker for do.

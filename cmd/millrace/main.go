@@ -32,7 +32,7 @@ func main() {
 // commands is the command line.
 type commands struct {
 	Redis   string `placeholder:"URL" help:"The Redis to work on: redis://HOST:PORT, rediss://, unix:///path/to/socket, redis://SENTINEL:PORT?master_set=NAME; or the fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET. Defaults to $$MILLRACE_REDIS_URL."`
-	Context string `placeholder:"NAME" help:"The context to work on: a server by its name in the file of millrace context. Defaults to $$MILLRACE_CONTEXT, or the context in use."`
+	Context string `placeholder:"NAME" complete:"context" help:"The context to work on: a server by its name in the file of millrace context. Defaults to $$MILLRACE_CONTEXT, or the context in use."`
 	JSON    bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
 
 	Ick      ickCommands      `cmd:"" help:"Dirty lists: marks that fold, batches that are never lost."`
@@ -51,6 +51,7 @@ type commands struct {
 	Version  versionCommand   `cmd:"" help:"Print the version."`
 
 	Completion completionCommand `cmd:"" help:"Print a script for shell completion."`
+	Names      completeNames     `cmd:"" hidden:"" name:"complete-names" help:"Print names for the scripts of completion."`
 }
 
 // Help shows examples.

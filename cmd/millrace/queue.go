@@ -58,7 +58,7 @@ Examples:
 
 // queueName is the argument that names a queue.
 type queueName struct {
-	Name document.Text `arg:"" help:"The queue's name."`
+	Name document.Text `arg:"" complete:"queue" help:"The queue's name."`
 }
 
 // with opens the queue for do.

@@ -12,7 +12,7 @@ import (
 
 // contentFilter selects messages by what they are.
 type contentFilter struct {
-	Tenant  document.Text            `placeholder:"NAME" help:"Of this tenant."`
+	Tenant  document.Text            `placeholder:"NAME" complete:"tenant" help:"Of this tenant."`
 	Account document.Text            `placeholder:"NAME" help:"Of this account; with --tenant, of that tenant of it."`
 	Header  map[string]document.Text `mapsep:"none" placeholder:"K=V" help:"With this header. May be repeated."`
 	Text    document.Text            `placeholder:"TEXT" help:"With this text in the body."`

@@ -149,7 +149,7 @@ Examples:
 // ownerName is the argument that names a tenant or an account.
 type ownerName struct {
 	queueName
-	Tenant  document.Text `arg:"" optional:"" help:"The tenant."`
+	Tenant  document.Text `arg:"" optional:"" complete:"tenant" help:"The tenant."`
 	Account document.Text `placeholder:"NAME" help:"The account of the tenant; without a tenant, the account as a whole."`
 }
 

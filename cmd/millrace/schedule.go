@@ -40,8 +40,8 @@ Examples:
 
 // scheduleName are the arguments that name a schedule.
 type scheduleName struct {
-	Queue document.Text `arg:"" help:"The queue's name."`
-	Name  document.Text `arg:"" help:"The schedule's name."`
+	Queue document.Text `arg:"" complete:"queue" help:"The queue's name."`
+	Name  document.Text `arg:"" complete:"schedule" help:"The schedule's name."`
 }
 
 // with opens the queue for do.

@@ -102,8 +102,8 @@ func sortedHeaders(headers map[string]document.Text) iter.Seq2[string, document.
 }
 
 type scheduleNext struct {
-	Queue document.Text `arg:"" optional:"" help:"The queue of a stored schedule."`
-	Name  document.Text `arg:"" optional:"" help:"The schedule's name."`
+	Queue document.Text `arg:"" optional:"" complete:"queue" help:"The queue of a stored schedule."`
+	Name  document.Text `arg:"" optional:"" complete:"schedule" help:"The schedule's name."`
 	timing
 	Max int `default:"10" placeholder:"N" help:"How many runs, up to 1,000."`
 }

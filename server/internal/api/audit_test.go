@@ -25,6 +25,7 @@ func TestActionsAreAudited(t *testing.T) {
 	s.ask("POST", "/v1/queues/orders/messages", object{"tenant": "acme"}).want(201, "")
 	s.ask("POST", "/v1/queues/orders/pause", nil).want(200, "")
 	s.ask("POST", "/v1/queues/orders/tenants/pause", object{"tenant": "acme"}).want(200, "")
+	s.ask("POST", "/v1/queues/orders/cancel", object{"ids": []string{unknownID}}).refused(404, "not_found")
 	s.ask("POST", "/v1/queues/none/pause", nil).refused(404, "not_found")
 	s.ask("DELETE", "/v1/queues/orders", nil).want(200, "")
 	var got []string
@@ -38,6 +39,7 @@ func TestActionsAreAudited(t *testing.T) {
 	want := []string{
 		"api queue.delete orders: DELETE /v1/queues/orders",
 		"api queue.pause none: POST /v1/queues/none/pause failed",
+		`api queue.cancel orders: POST /v1/queues/orders/cancel {"ids":["1700000000000000"]} failed`,
 		`api tenant.pause orders: POST /v1/queues/orders/tenants/pause {"tenant":"acme"}`,
 		"api queue.pause orders: POST /v1/queues/orders/pause",
 	}

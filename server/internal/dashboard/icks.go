@@ -1,8 +1,10 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -52,7 +54,20 @@ func (d *Dashboard) lately(v *survey.View, kind survey.Kind, row ickRow) ickRow 
 	return row
 }
 
-func (d *Dashboard) icks(*asked) (scene, error) {
+var ickColumns = []listColumn[ickRow]{
+	{"name", "Name", false, false, func(a, b ickRow) int { return strings.Compare(a.Name, b.Name) }},
+	{"dirty", "Dirty", true, false, func(a, b ickRow) int { return cmp.Compare(a.Waiting, b.Waiting) }},
+	{"reserved", "Reserved", true, false, func(a, b ickRow) int { return cmp.Compare(a.Reserved, b.Reserved) }},
+	{"parked", "Parked", true, false, func(a, b ickRow) int { return cmp.Compare(a.Parked, b.Parked) }},
+	{"oldest", "Oldest", true, false, func(a, b ickRow) int { return cmp.Compare(a.Oldest, b.Oldest) }},
+	{"folded", "Folded", true, false, nil},
+	{"marked", "Marked/s", true, false, func(a, b ickRow) int { return cmp.Compare(a.Marked, b.Marked) }},
+	{"committed", "Committed/s", true, false, func(a, b ickRow) int { return cmp.Compare(a.Committed, b.Committed) }},
+	{"spark", "Committed, 5 min", false, false, nil},
+}
+
+func (d *Dashboard) icks(a *asked) (scene, error) {
+	asked := a.URL.Query()
 	return func(v *survey.View) body {
 		l := newList[ickRow](v, "Dirty lists", survey.Ick, survey.Channel)
 		for _, c := range v.Channels {
@@ -61,6 +76,7 @@ func (d *Dashboard) icks(*asked) (scene, error) {
 		for _, k := range v.Icks {
 			l.Rows = append(l.Rows, d.newIckRow(v, k))
 		}
+		l.Heads = sortRows(asked, d.link("icks"), l.Rows, ickColumns)
 		return l
 	}, nil
 }

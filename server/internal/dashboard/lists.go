@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -20,7 +21,16 @@ type leaseRow struct {
 	Soon bool // it ends within seconds
 }
 
-func (d *Dashboard) leases(*asked) (scene, error) {
+var leaseColumns = []listColumn[leaseRow]{
+	{"name", "Lease", false, false, func(a, b leaseRow) int { return strings.Compare(a.Name, b.Name) }},
+	{"state", "State", true, false, func(a, b leaseRow) int { return compareBool(a.Held, b.Held) }},
+	{"remaining", "Remaining", true, false, func(a, b leaseRow) int { return cmp.Compare(a.Remaining, b.Remaining) }},
+	{"holder", "Holder", false, false, func(a, b leaseRow) int { return strings.Compare(a.Metadata, b.Metadata) }},
+	{"fence", "Fence", true, false, func(a, b leaseRow) int { return cmp.Compare(a.Fence, b.Fence) }},
+}
+
+func (d *Dashboard) leases(a *asked) (scene, error) {
+	asked := a.URL.Query()
 	return func(v *survey.View) body {
 		l := newList[leaseRow](v, "Leases", survey.Lease)
 		age := max(0, time.Since(v.At)) // of the numbers
@@ -28,6 +38,7 @@ func (d *Dashboard) leases(*asked) (scene, error) {
 			info.Remaining = max(0, info.Remaining-age)
 			l.Rows = append(l.Rows, leaseRow{info, info.Held && info.Remaining < 5*time.Second})
 		}
+		l.Heads = sortRows(asked, d.link("leases"), l.Rows, leaseColumns)
 		return l
 	}, nil
 }

@@ -1,11 +1,13 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -22,6 +24,7 @@ type scheduleList struct {
 
 	Surveyed bool
 	Queue    string // empty for all
+	Heads    []columnHead
 	Rows     []scheduleRow
 	More     int    // schedules that are not listed
 	New      string // path of the form
@@ -59,8 +62,19 @@ func until(now, at time.Time) string {
 	return "in " + readable.Duration(at.Sub(now).Round(time.Second))
 }
 
+var scheduleColumns = []listColumn[scheduleRow]{
+	{"name", "Schedule", false, false, func(a, b scheduleRow) int { return strings.Compare(a.Name, b.Name) }},
+	{"queue", "Queue", false, false, func(a, b scheduleRow) int { return strings.Compare(a.Queue, b.Queue) }},
+	{"when", "When", false, false, nil},
+	{"next", "Next", false, false, func(a, b scheduleRow) int { return a.Next.Compare(b.Next) }},
+	{"last", "Last", false, false, func(a, b scheduleRow) int { return a.Last.Compare(b.Last) }},
+	{"ticks", "Ticks", true, false, func(a, b scheduleRow) int { return cmp.Compare(a.Ticks, b.Ticks) }},
+	{"missed", "Missed", true, false, func(a, b scheduleRow) int { return cmp.Compare(a.MissedTicks, b.MissedTicks) }},
+}
+
 func (d *Dashboard) schedules(a *asked) (scene, error) {
-	queue := a.URL.Query().Get("queue")
+	asked := a.URL.Query()
+	queue := asked.Get("queue")
 	return func(v *survey.View) body {
 		l := scheduleList{
 			heading: heading{Title: "Schedules"}, Surveyed: !v.Named.IsZero(), Queue: queue,
@@ -77,6 +91,7 @@ func (d *Dashboard) schedules(a *asked) (scene, error) {
 			}
 		}
 		l.More = max(0, l.More-len(l.Rows))
+		l.Heads = sortRows(asked, d.link("schedules"), l.Rows, scheduleColumns)
 		return l
 	}, nil
 }

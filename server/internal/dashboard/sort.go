@@ -59,3 +59,14 @@ func sortRows[R any](asked url.Values, path string, rows []R, columns []listColu
 	}
 	return heads
 }
+
+// compareBool has what is not so come before what is.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
