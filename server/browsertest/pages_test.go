@@ -34,6 +34,7 @@ var pages = []struct{ name, path string }{
 	{"counters", "/counters?name=impressions"},
 	{"reasons", "/queues/orders/search"},
 	{"search", "/queues/orders/search?state=waiting&text=leave"},
+	{"matching", "/queues/orders/search?state=dead&reason=the+address+does+not+exist"},
 	{"write", "/queues/orders/write"},
 	{"audit", "/audit"},
 	{"doctor", "/doctor"},
@@ -50,6 +51,9 @@ var screens = []struct {
 	{"dark", 1280, 900, "dark"},
 	{"phone", 390, 844, "light"},
 }
+
+// wideScreen is the width of a large screen, on which the pages need no picture.
+const wideScreen = 2000
 
 // pictures is where they go, from the root of the repository.
 const pictures = "../../build/screenshots"
@@ -84,6 +88,13 @@ func TestPages(t *testing.T) {
 				path := filepath.Join(pictures, fmt.Sprintf("%s-%s.png", page.name, screen.name))
 				if err := os.WriteFile(path, picture, 0o644); err != nil {
 					t.Fatal(err)
+				}
+				if screen.name == "light" {
+					b.look(wideScreen, screen.height, screen.scheme)
+					if wide := eval[int64](b, `document.documentElement.scrollWidth`); wide > wideScreen {
+						t.Errorf("%s is %d pixels wide, on a screen of %d", page.path, wide, wideScreen)
+					}
+					b.look(screen.width, screen.height, screen.scheme)
 				}
 				if said := b.complained(); len(said) > 0 {
 					t.Errorf("the console says %q", said)

@@ -128,12 +128,26 @@ func (f form) matching(ctx context.Context, done string, do func(context.Context
 	if err != nil || asked.Get("state") != string(fairqueue.Dead) {
 		return "", errForm
 	}
-	cfg := newSearch("", asked).config("")
+	search := newSearch("", asked)
+	cfg := search.config("")
 	cfg.Look = 0 // all
 	n, found, err := do(ctx, cfg)
-	text := fmt.Sprintf("%s %s", readable.Count(n, "message"), done)
+	text := fmt.Sprintf("%s %s%s", readable.Count(n, "message"), done, search.words())
 	if err != nil && n > 0 {
 		err = fmt.Errorf("%s, and then: %w", text, err)
 	}
 	return fmt.Sprintf("%s; looked at %s of %s.", text, readable.Number(found.Looked), readable.Number(found.Total)), err
+}
+
+// words say what a search asks for, for the audit log.
+func (p searchPage) words() string {
+	text := ""
+	for _, field := range [][2]string{
+		{"tenant", p.Tenant}, {"account", p.Account}, {"id", p.ID}, {"header " + p.Header, p.Value}, {"text", p.Text}, {"reason", p.Reason},
+	} {
+		if field[1] != "" {
+			text += fmt.Sprintf(", %s %q", plain(field[0]), plain(cut(field[1], 60)))
+		}
+	}
+	return text
 }

@@ -56,14 +56,14 @@ func TestMatchingDeadAreRedrivenAndPurged(t *testing.T) {
 	if got, want := back.header.Get("Location"), "/queues/orders/search?"+view; got != want {
 		t.Errorf("the author is sent to %q, want %q", got, want)
 	}
-	h.follow(back).says("2 messages waiting again; looked at 5 of 5.")
+	h.follow(back).says(`2 messages waiting again, tenant "b"; looked at 5 of 5.`)
 	view = url.Values{"state": {"dead"}, "reason": {"no reason given"}}.Encode()
 	h.follow(h.post("/queues/orders/purge-matching", url.Values{"view": {view}, "confirm": {"order"}})).says("a different one")
 	h.follow(h.post("/queues/orders/purge-matching", url.Values{"view": {"state=waiting"}, "confirm": {"orders"}})).says("he form is invalid")
 	if s := h.stats(q); s.Waiting != 2 || s.Dead != 3 {
 		t.Errorf("%d wait and %d are dead, want 2 and 3", s.Waiting, s.Dead)
 	}
-	h.follow(h.post("/queues/orders/purge-matching", url.Values{"view": {view}, "confirm": {"orders"}})).says("2 messages deleted; looked at 3 of 3.")
+	h.follow(h.post("/queues/orders/purge-matching", url.Values{"view": {view}, "confirm": {"orders"}})).says(`2 messages deleted, reason "no reason given"; looked at 3 of 3.`)
 	if s := h.stats(q); s.Waiting != 2 || s.Dead != 1 {
 		t.Errorf("%d wait and %d are dead, want 2 and 1", s.Waiting, s.Dead)
 	}
