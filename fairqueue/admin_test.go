@@ -184,6 +184,25 @@ func TestList(t *testing.T) {
 	})
 }
 
+// TestAbandoned counts messages in flight that nobody has returned in time, and changes nothing.
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:1 a:2 a:3")
+	read(t, q, 1)
+	s := stats(t, q)
+	want(t, "abandoned", [2]any{s.Abandoned, s.AbandonedAge}, [2]any{0, time.Duration(0)}, nil)
+	if _, err := q.Read(t.Context(), ReadConfig{Visibility: minVisibility}); err != nil {
+		t.Fatal(err)
+	}
+	passes(t, q.run.Client, 3*minVisibility)
+	for range 2 {
+		if s = stats(t, q); s.Abandoned != 1 || s.AbandonedAge < minVisibility || s.InFlight != 2 || s.Waiting != 1 {
+			t.Errorf("%d of %d in flight are abandoned, for %s, and %d wait", s.Abandoned, s.InFlight, s.AbandonedAge, s.Waiting)
+		}
+	}
+}
+
 // TestSilentReadersAreForgotten: a reader that was killed has no handlers.
 func TestSilentReadersAreForgotten(t *testing.T) {
 	t.Parallel()
@@ -201,10 +220,11 @@ func TestSilentReadersAreForgotten(t *testing.T) {
 	silent := fmt.Sprintf("%d\x017\x010\x01killed\x01here", s.At.Add(-readerTimeout-time.Millisecond).UnixMilli())
 	do(t, q.run.Client, "HSET", baseKey(q.name)+":readers", "killed", silent)
 	s = stats(t, q)
-	want(t, "readers and capacity", [2]int{len(s.Readers), s.Capacity}, [2]int{0, 0}, nil)
+	want(t, "readers and capacity", [3]int{len(s.Readers), s.Capacity, len(s.Vanished)}, [3]int{0, 0, 1}, nil)
+	want(t, "the one that vanished", s.Vanished[0].Host, "here", nil)
 	say("alive", 3)
 	s = stats(t, q)
-	want(t, "readers and capacity with one that lives", [2]int{len(s.Readers), s.Capacity}, [2]int{1, 3}, nil)
+	want(t, "readers and capacity with one that lives", [3]int{len(s.Readers), s.Capacity, len(s.Vanished)}, [3]int{1, 3, 0}, nil)
 	left, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+":readers").AsInt64()
 	want(t, "entries with the placeholder", left, int64(2), err)
 	numbers, err := do(t, q.run.Client, "HGET", baseKey(q.name), "numbers").ToString()

@@ -21,6 +21,9 @@ type Stats struct {
 	Delayed  int // messages that wait for their time
 	Dead     int
 
+	Abandoned    int           // of those in flight: their visibility has ended, and no reader and no upkeep has noticed
+	AbandonedAge time.Duration // for how long, at most
+
 	OldestAge time.Duration // how long the head of one of Flows has waited, at most; 0 for none
 	Paused    bool
 
@@ -37,6 +40,7 @@ type Stats struct {
 
 	Capacity int           // handlers of all Readers
 	Readers  []ReaderStats // runs of Consume, seen in the last 15 seconds, by name
+	Vanished []ReaderStats // runs that ended without a word in the last two minutes, if none goes on, by name
 	Counters Counters
 }
 
@@ -142,6 +146,10 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	}
 	s.readers(reply)
 	s.Schedules, s.OverdueSchedules = int(reply.Int()), int(reply.Int())
+	s.Abandoned = int(reply.Int())
+	if since := reply.MilliTime(); !since.IsZero() {
+		s.AbandonedAge = max(0, s.At.Sub(since))
+	}
 	var busy []string
 	for list := reply.List(); list.More(); {
 		busy = append(busy, list.Text())
@@ -235,6 +243,10 @@ func (q *Queue) flows(ctx context.Context, s *Stats) (reply *script.Reply, n int
 // script beat.
 const readerTimeout = 15 * time.Second
 
+// vanishedTimeout is for how long it is shown that a reader does not report. Another reader
+// removes it before.
+const vanishedTimeout = 2 * time.Minute
+
 // readers reads the readers: each is its last report in milliseconds, handlers, busy, name,
 // host.
 func (s *Stats) readers(reply *script.Reply) {
@@ -243,19 +255,25 @@ func (s *Stats) readers(reply *script.Reply) {
 		if id == "" || len(parts) != 5 {
 			continue
 		}
-		seen := milliTime(parts[0])
-		if s.At.Sub(seen) > readerTimeout {
-			continue
-		}
-		r := ReaderStats{Name: parts[3], Host: parts[4], LastSeen: seen}
+		r := ReaderStats{Name: parts[3], Host: parts[4], LastSeen: milliTime(parts[0])}
 		r.Concurrency, _ = strconv.Atoi(parts[1]) // digits that the library wrote
 		r.InFlight, _ = strconv.Atoi(parts[2])
-		s.Capacity += r.Concurrency
-		s.Readers = append(s.Readers, r)
+		switch silent := s.At.Sub(r.LastSeen); {
+		case silent <= readerTimeout:
+			s.Capacity += r.Concurrency
+			s.Readers = append(s.Readers, r)
+		case silent <= vanishedTimeout:
+			s.Vanished = append(s.Vanished, r)
+		}
 	}
-	slices.SortFunc(s.Readers, func(a, b ReaderStats) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), a.LastSeen.Compare(b.LastSeen))
-	})
+	if len(s.Readers) > 0 {
+		s.Vanished = nil
+	}
+	for _, list := range [][]ReaderStats{s.Readers, s.Vanished} {
+		slices.SortFunc(list, func(a, b ReaderStats) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), a.LastSeen.Compare(b.LastSeen))
+		})
+	}
 }
 
 // flow reads one flow.

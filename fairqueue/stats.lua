@@ -13,7 +13,8 @@
 -- Reply    nil without a queue, else {the server's clock; {flow, waiting, the id of its head or
 --          '', since when that waits or '', 1 if the flow is blocked, its state in work or '',
 --          until when it sleeps or '', the limits that apply or '' ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;
---          {readers and what they say ...}; schedules; those that are overdue; with first 0 about 100
+--          {readers and what they say ...}; schedules; those that are overdue; how many in flight are
+--          abandoned, since when the first of them is, or ''; with first 0 about 100
 --          fields of work and their values}, times in milliseconds. Of the schedules that are due, up to 100 are
 --          looked at, or a mebibyte of definitions
 -- Cost     O(log N) a flow
@@ -72,10 +73,12 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', ticks, '-inf', now + 10000, 'L
     end
   end
 end
+local abandoned = redis.call('ZCOUNT', prefix .. 'flight', '-inf', now)
 return {
   now, flows, redis.call('ZCARD', backlog) - 1, redis.call('ZCARD', prefix .. 'flight') - 1,
   redis.call('ZCARD', prefix .. 'delayed') - 1, redis.call('ZCARD', prefix .. 'dead') - 1,
   redis.call('ZCARD', active) + redis.call('ZCARD', blocked) + redis.call('ZCARD', prefix .. 'asleep') +
     redis.call('ZCARD', prefix .. 'ring') - 4, redis.call('HGETALL', K), redis.call('HGETALL', prefix .. 'readers'),
-  redis.call('ZCARD', ticks) - 1, overdue, ARGV[1] == '0' and redis.call('HSCAN', work, '0', 'COUNT', '100')[2] or {},
+  redis.call('ZCARD', ticks) - 1, overdue, abandoned,
+  abandoned > 0 and redis.call('ZRANGE', prefix .. 'flight', '0', '0', 'WITHSCORES')[2] or '', ARGV[1] == '0' and redis.call('HSCAN', work, '0', 'COUNT', '100')[2] or {},
 }

@@ -58,6 +58,10 @@ const (
 	// pages and metrics it is noticed within half a minute.
 	unreadAge = 10 * time.Second
 
+	// abandonedAge is for how long no reader takes messages that another one has abandoned. One
+	// that is not known to the queue may be about to.
+	abandonedAge = time.Minute
+
 	// silentAge is after how long without a report a reader has vanished: it reports every 5
 	// seconds.
 	silentAge = 8 * time.Second
@@ -170,15 +174,26 @@ func (q *queue) free(without func(*fairqueue.FlowStats) bool) (n int, oldest tim
 // readers looks whether anybody reads.
 func (q *queue) readers() []Finding {
 	n, oldest := q.free(func(*fairqueue.FlowStats) bool { return false })
-	if n <= 0 || q.Paused {
+	n = max(0, n)
+	if n+q.Abandoned == 0 || q.Paused {
 		return nil
 	}
 	if oldest < 0 { // it is behind the flows that Stats shows
 		oldest = q.OldestAge
 	}
-	f := Finding{Severity: Critical, Waits: oldest}
-	waiting := fmt.Sprintf("%s, the oldest for %s", waits(n), readable.Duration(oldest))
-	var live, silent []fairqueue.ReaderStats
+	f := Finding{Severity: Critical, Waits: max(oldest, q.AbandonedAge)}
+	var lines []string
+	if n > 0 {
+		lines = append(lines, fmt.Sprintf("%s, the oldest for %s", waits(n), readable.Duration(oldest)))
+	} else {
+		oldest = 0
+	}
+	if q.Abandoned > 0 {
+		lines = append(lines, fmt.Sprintf("%s abandoned, for up to %s", are(q.Abandoned), readable.Duration(q.AbandonedAge)))
+	}
+	waiting := strings.Join(lines, "; ")
+	var live []fairqueue.ReaderStats
+	silent := slices.Clone(q.Vanished)
 	for _, r := range q.Readers {
 		if q.At.Sub(r.LastSeen) < silentAge {
 			live = append(live, r)
@@ -189,7 +204,7 @@ func (q *queue) readers() []Finding {
 	switch {
 	case len(live) > 0:
 		return nil
-	case len(silent) > 0 && oldest >= waitAge:
+	case len(silent) > 0 && (oldest >= waitAge || q.Abandoned > 0):
 		last := slices.MaxFunc(silent, func(a, b fairqueue.ReaderStats) int { return a.LastSeen.Compare(b.LastSeen) })
 		f.Cause = ReadersGone
 		f.Text = fmt.Sprintf("has lost its readers without a word: %s was seen last, %s ago. %s", reader(last), readable.Duration(q.At.Sub(last.LastSeen)), capital(waiting))
@@ -197,7 +212,7 @@ func (q *queue) readers() []Finding {
 	case q.Counters.Delivered == 0 && oldest >= unreadAge:
 		f.Cause, f.Text = NeverRead, "was never read: "+waiting
 		f.Advice = "Start its consumer. If one runs, check that it uses the same name of the queue and the same Redis."
-	case q.Counters.Delivered > 0 && q.InFlight == 0 && oldest >= unreadAge:
+	case q.Counters.Delivered > 0 && q.InFlight == q.Abandoned && (oldest >= unreadAge || q.AbandonedAge >= abandonedAge):
 		f.Cause, f.Text = NoReader, "has no reader: "+waiting
 		f.Advice = "Start its consumer."
 	default:
@@ -386,6 +401,13 @@ func reader(r fairqueue.ReaderStats) string {
 		return "one at " + readable.Name(r.Host)
 	}
 	return readable.Name(r.Name) + " at " + readable.Name(r.Host)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "1 message is"
+	}
+	return readable.Number(n) + " messages are"
 }
 
 func waits(n int) string {

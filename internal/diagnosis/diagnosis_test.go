@@ -70,6 +70,33 @@ func TestOfQueue(t *testing.T) {
 		"readers that vanished": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, 9*time.Second)}, flow("a", 3, 4*time.Second)), []string{
 			"critical readers_gone for 4s: has lost its readers without a word: w2 at host-3 was seen last, 9s ago. 3 messages wait, the oldest for 4s",
 		}},
+		"readers that vanished a while ago, with messages": {func() fairqueue.Stats {
+			s := in(9, nil, flow("a", 3, 30*time.Second, inFlight(2, -1)))
+			s.Vanished = []fairqueue.ReaderStats{reads("w1", 5, 2, 40*time.Second)}
+			return s
+		}(), []string{
+			"critical readers_gone for 30s: has lost its readers without a word: w1 at host-3 was seen last, 40s ago. 3 messages wait, the oldest for 30s",
+		}},
+		"readers that vanished with all messages": {func() fairqueue.Stats {
+			s := in(9, nil)
+			s.InFlight, s.Abandoned, s.AbandonedAge = 2, 2, 10*time.Second
+			s.Vanished = []fairqueue.ReaderStats{reads("w1", 5, 2, 40*time.Second)}
+			return s
+		}(), []string{
+			"critical readers_gone for 10s: has lost its readers without a word: w1 at host-3 was seen last, 40s ago. 2 messages are abandoned, for up to 10s",
+		}},
+		"no reader takes what others have abandoned": {func() fairqueue.Stats {
+			s := in(9, nil, flow("a", 1, 2*time.Minute))
+			s.InFlight, s.Abandoned, s.AbandonedAge = 1, 1, 5*time.Minute
+			return s
+		}(), []string{
+			"critical no_reader for 5m0s: has no reader: 1 message waits, the oldest for 2m0s; 1 message is abandoned, for up to 5m0s",
+		}},
+		"a reader that the queue does not know is a moment late": {func() fairqueue.Stats {
+			s := in(9, nil)
+			s.InFlight, s.Abandoned, s.AbandonedAge = 1, 1, 5*time.Second
+			return s
+		}(), nil},
 		"one of two readers vanished": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, time.Second)}, flow("a", 3, 4*time.Second)), nil},
 		"a pause": {func() fairqueue.Stats {
 			s := in(9, nil, flow("a", 300, time.Hour), flow("b", 1, time.Hour))

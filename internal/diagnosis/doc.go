@@ -15,6 +15,7 @@
 //	what Stats shows                                          finding
 //	messages wait, none was ever delivered                    never_read
 //	messages wait, no reader lives; the last ones vanished    no_reader, readers_gone
+//	messages are abandoned, and no reader takes them          no_reader, readers_gone
 //	reading is paused                                         paused
 //	a tenant has most of the messages that wait               flood
 //	a tenant has a third of the handlers, for long            slow
