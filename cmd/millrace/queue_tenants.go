@@ -95,9 +95,15 @@ func tableOfTenants(w io.Writer, doc document.Tenants, now time.Time) {
 	}
 }
 
+// limitsDoc is the document of queue tenants --limits.
+type limitsDoc struct {
+	Count  int                     `json:"count"`
+	Limits []document.TenantLimits `json:"limits"`
+}
+
 // storedLimits lists what is stored, by name. Limits of all others come first.
 func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
-	doc := document.StoredLimits{Limits: []document.TenantLimits{}}
+	doc := limitsDoc{Limits: []document.TenantLimits{}}
 	for l, err := range q.AllLimits(ctx) {
 		if err != nil {
 			return nil, nil, err
@@ -108,16 +114,16 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 		rank := func(o document.Owner) int { return min(1, len(o.Account)+len(o.Tenant)) }
 		return cmp.Or(cmp.Compare(rank(a.Owner), rank(b.Owner)), cmp.Compare(a.Owner.String(), b.Owner.String()))
 	})
-	count := len(doc.Limits)
+	doc.Count = len(doc.Limits)
 	if c.Most > 0 {
-		doc.Limits = doc.Limits[:min(count, c.Most)]
+		doc.Limits = doc.Limits[:min(doc.Count, c.Most)]
 	}
 	return doc, func(w io.Writer) {
 		fmt.Fprintln(w, "TENANT\tLIMITS")
 		for _, l := range doc.Limits {
 			fmt.Fprintf(w, "%s\t%s\n", l.Owner, l.Limits)
 		}
-		if more := count - len(doc.Limits); more > 0 {
+		if more := doc.Count - len(doc.Limits); more > 0 {
 			fmt.Fprintf(w, "%d more\t\n", more)
 		}
 	}, nil

@@ -46,6 +46,9 @@ func TestQueueTenants(t *testing.T) {
 	if got := s.run("queue", "tenants", name, "--limits").stdout; !strings.Contains(got, "all others") || !strings.Contains(got, "50% of handlers") {
 		t.Errorf("limits are\n%s", got)
 	}
+	if got := answer[limitsDoc](s, "queue", "tenants", name, "--limits", "--most", "1"); len(got.Limits) != 1 || got.Count < 2 {
+		t.Errorf("limits are %+v", got)
+	}
 	if got := s.run("queue", "tenants", name, "--limits", "--most", "1").stdout; !strings.Contains(got, "all others") || !strings.Contains(got, " more") {
 		t.Errorf("one of the limits is\n%s", got)
 	}
