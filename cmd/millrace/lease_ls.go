@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -79,7 +80,12 @@ func (c *leaseLs) Run(ctx context.Context, a *app) error {
 		}
 		info, err := locker.Show(ctx, name)
 		if err != nil {
-			return fmt.Errorf("lease %q: %w", name, err)
+			err = fmt.Errorf("lease %q: %w", name, err)
+			if !errors.Is(err, millrace.ErrBroken) && !errors.Is(err, millrace.ErrVersion) {
+				return err
+			}
+			failed = cmp.Or(failed, err) // the others are shown
+			continue
 		}
 		if info.Held {
 			doc.Leases = append(doc.Leases, namedLease{document.Text(name), document.OfLease(info), info})
