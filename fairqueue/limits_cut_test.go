@@ -11,7 +11,6 @@ import (
 // limit, and keeps its turn: of a tenant, of an account, and of tenants of an account.
 func TestLimitsOfACutCall(t *testing.T) {
 	t.Parallel()
-	const may = 4                 // of six messages be delivered
 	body := make([]byte, 400<<10) // the third one ends a call
 	a, x, inside := Owner{Tenant: "a"}, Owner{Account: "x"}, Owner{Account: "x", Tenant: "a"}
 	rate := func(may int) Limits { return Limits{Rate: 0.0001, Burst: may} }

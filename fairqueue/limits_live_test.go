@@ -366,6 +366,3 @@ func (s *liveScene) handle(_ context.Context, m Message) error {
 	s.handled.Store(m.ID, true)
 	return nil
 }
-
-// countedScript reads at one instant what is in flight and what is counted.
-const countedScript = "return {redis.call('ZRANGE', KEYS[1] .. ':flight', 0, -1), redis.call('HGETALL', KEYS[1] .. ':work')}"

@@ -16,7 +16,6 @@ type limited struct {
 	handled             bool          // it is in flight with a handler of Consume
 	until               time.Duration // the end of its visibility or delay
 	receipt             string
-	fresh               bool // it waits since its write, which MaxWaiting may have refused
 }
 
 // owners are those whose limits count for the message: its unit, which is its account or

@@ -33,12 +33,11 @@ const limitsVisibility = time.Hour
 // limitsMachine plays random histories on a queue with limits and the model side by side. One
 // call is made after the other, so the model knows exactly how many messages each read must get.
 type limitsMachine struct {
-	t      *testing.T
-	q      *Queue
-	watch  *Queue // the same queue, without a network that loses replies
-	model  *limitsModel
-	lose   func(*rapid.T) func() bool
-	byTime bool
+	t     *testing.T
+	q     *Queue
+	watch *Queue // the same queue, without a network that loses replies
+	model *limitsModel
+	lose  func(*rapid.T) func() bool
 }
 
 // limitedTenants are the tenants of these histories, each with its account.

@@ -62,7 +62,7 @@ func (c *deadChoice) run(ctx context.Context, a *app, change deadChange) error {
 				doc.table(w)
 			}, err
 		}
-		n := 0
+		var n int
 		if len(c.IDs) > 0 {
 			n, err = change.ids(q, ctx, c.IDs...)
 		} else {

@@ -112,7 +112,7 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 	}
 	slices.SortStableFunc(doc.Limits, func(a, b document.TenantLimits) int {
 		rank := func(o document.Owner) int { return min(1, len(o.Account)+len(o.Tenant)) }
-		return cmp.Or(cmp.Compare(rank(a.Owner), rank(b.Owner)), cmp.Compare(a.Owner.String(), b.Owner.String()))
+		return cmp.Or(cmp.Compare(rank(a.Owner), rank(b.Owner)), cmp.Compare(a.String(), b.String()))
 	})
 	doc.Count = len(doc.Limits)
 	if c.Most > 0 {
@@ -332,7 +332,7 @@ func (c *tenantPurge) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		question, err := "", error(nil)
+		var question string
 		if !c.Yes && !a.json {
 			if question, err = purgeQuestion(ctx, q, c.doc()); err != nil {
 				return nil, nil, err

@@ -197,6 +197,7 @@ func (m *model) stateOf(s fairqueue.Stats) (string, tone) {
 			return "unread", bad
 		case diagnosis.Warning:
 			return string(f.Cause), warning
+		case diagnosis.Note: // the others come first
 		}
 	}
 	if s.Waiting+s.InFlight == 0 {

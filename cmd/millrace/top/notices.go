@@ -40,7 +40,7 @@ func (m *model) notices() []notice {
 				worst = append(worst, notice{text, bad})
 			case diagnosis.Warning:
 				worst = append(worst, notice{text, warning})
-			default:
+			case diagnosis.Note:
 				rest = append(rest, notice{text, warning})
 			}
 		}
