@@ -97,11 +97,11 @@ func OfQueue(s fairqueue.Stats) []Finding {
 			all[i].Severity = Note
 		}
 	}
-	all = append(all, q.tenants()...)
 	urgent := func(f Finding) bool { return f.Severity != Note }
 	if !q.Paused && q.oldest >= oldAge && !slices.ContainsFunc(all, urgent) {
 		all = append(all, q.old())
 	}
+	all = append(all, q.tenants()...) // which explain nobody's waiting but their own
 	sortByUrgency(all)
 	return all
 }

@@ -173,6 +173,10 @@ func TestOfQueue(t *testing.T) {
 			"warning old for 6m0s: has a message that waits for 6m0s, and all 10 handlers are busy with messages of many",
 			"note tenant_paused of {p} for 1h0m0s: has tenant p paused: 1 message waits (queue tenant resume orders p)",
 		}},
+		"too few handlers beside a forgotten pause": {in(9, one, flow("p", 1, 26*time.Hour, paused), flow("a", 12, 6*time.Minute), flow("b", 12, 6*time.Minute)), []string{
+			"warning old for 6m0s: has a message that waits for 6m0s, and all 10 handlers are busy with messages of many",
+			"warning tenant_paused of {p} for 1d2h: has tenant p paused: 1 message waits, the oldest for 1d2h (queue tenant resume orders p)",
+		}},
 		"many pauses": {in(9, one, flow("a", 9, time.Hour, paused), flow("b", 8, 2*time.Hour, paused), flow("c", 7, 3*time.Hour, paused),
 			flow("d", 6, 25*time.Hour, paused), flow("e", 5, 4*time.Hour, paused)), []string{
 			"warning tenant_paused of {d} for 1d1h: has tenant d paused: 6 messages wait, the oldest for 1d1h (queue tenant resume orders d)",

@@ -21,7 +21,7 @@
 //	a tenant has a third of the handlers, for long            slow
 //	a tenant is paused, and its messages wait                 tenant_paused
 //	a tenant has as many messages as may wait                 tenant_full
-//	the oldest message is old, and none of the above          old
+//	a message is old, and nobody above makes it wait          old
 //
 // A message that a pause or a rate holds back waits for no reader and for nobody else. While
 // nobody reads, a flood is worth a note only. Of many tenants that are full or paused, as under
