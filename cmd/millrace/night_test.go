@@ -26,8 +26,8 @@ const asWorker = "MILLRACE_TEST_AS_WORKER"
 // nightQueue is where it happens.
 const nightQueue = "orders"
 
-// work handles messages until the process is killed: those of bolt for two seconds, all others
-// for a moment.
+// work handles messages until the process is killed: those of bolt for two seconds, those of acme
+// so long that its flood outlasts the pause between two looks of the pages, others for a moment.
 func work(url string) error {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
@@ -43,7 +43,10 @@ func work(url string) error {
 	}
 	return q.Consume(context.Background(), fairqueue.ConsumeConfig{Concurrency: 3, Name: "worker"}, func(ctx context.Context, m fairqueue.Message) error {
 		took := 5 * time.Millisecond
-		if m.Tenant == "bolt" {
+		switch m.Tenant {
+		case "acme":
+			took = 50 * time.Millisecond
+		case "bolt":
 			took = 2 * time.Second
 		}
 		retry.Sleep(ctx, took)
