@@ -36,19 +36,30 @@ var completions = []struct{ line, want string }{
 	{"millrace serve --tls-cert=certi", "certificate.pem"},
 	{"millrace fleet agent --archive ", "archive"},
 
-	{"millrace queue stats ", "orders orders:17"},
 	{"millrace queue stats orders:", "orders:17"},
-	{"millrace queue stats orders ", ""},
-	{"millrace --context on queue stats ", ""},
-	{"millrace queue stats --context ", "one"},
 	{"millrace queue stats --context=o", "one"},
-	{"millrace context rm ", "one"},
-	{"millrace queue tenant pause orders ", "acme globex"},
 	{"millrace queue browse orders --tenant a", "acme"},
-	{"millrace schedule show orders ", "nightly"},
-	{"millrace lease show ", "deploy"},
-	{"millrace ick stats ", "search"},
-	{"millrace hash ls ", "sessions"},
+}
+
+// namesBehind are words, and the names that can follow them.
+var namesBehind = []struct{ words, want string }{
+	{"queue stats", "orders orders:17"},
+	{"queue dead", "orders orders:17"},
+	{"queue", ""},
+	{"queue stats orders", ""},
+	{"--context on queue stats", ""},
+	{"--context one queue stats", "orders orders:17"},
+	{"--context=one --json queue stats", "orders orders:17"},
+	{"queue stats --watch", "orders orders:17"},
+	{"queue stats --context", "one"},
+	{"context rm", "one"},
+	{"queue tenant pause orders", "acme globex"},
+	{"queue tenant pause none", ""},
+	{"schedule show orders", "nightly"},
+	{"lease show", "deploy"},
+	{"ick stats", "search"},
+	{"hash ls", "sessions"},
+	{"queue pause --", ""},
 }
 
 // completers are what has a shell complete $1, with the script in $2.
@@ -94,6 +105,12 @@ func TestCompletion(t *testing.T) {
 	s.run("lease", "acquire", "deploy", "--ttl", "1h")
 	s.run("ick", "add", "search", "1", "a")
 	s.run("hash", "set", "sessions", "u", "f", "v")
+	for _, c := range namesBehind {
+		got := s.run(append([]string{"complete-names", "--"}, strings.Fields(c.words)...)...)
+		if names := strings.Join(strings.Fields(got.stdout), " "); names != c.want || got.stderr != "" || got.code != 0 {
+			t.Errorf("behind %q: %+v, want %q", c.words, got, c.want)
+		}
+	}
 	env := append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "MILLRACE_REDIS_URL="+s.url, "XDG_CONFIG_HOME="+s.config)
 	for name, completer := range completers {
 		script := filepath.Join(t.TempDir(), name)
