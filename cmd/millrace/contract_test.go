@@ -137,7 +137,7 @@ func (c *contract) prepare(heading string) {
 		c.addrs = strings.NewReplacer(addrs...)
 	}
 	if heading == "## doctor" { // else its findings depend on how long messages have waited
-		for _, name := range strings.Split("files log mails orders reports tasks", " ") {
+		for name := range strings.SplitSeq("files log mails orders reports tasks", " ") {
 			c.run("queue", "delete", name, "--yes")
 		}
 	}

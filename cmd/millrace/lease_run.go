@@ -98,13 +98,13 @@ func (c *leaseRun) run(ctx, held context.Context, a *app, name string, fence int
 	code, err := p.run(stop, held)
 	switch {
 	case err != nil:
-		return programExit{code, err}
+		return programError{code, err}
 	case held.Err() != nil && code != 0:
 		return context.Cause(held)
 	case code != 0 && ctx.Err() == nil && stop.Err() != nil:
-		return programExit{exitStopped, millrace.ErrTimeout.Errorf("the program ran for %s and was stopped", readable.Duration(c.Timeout))}
+		return programError{exitStopped, millrace.ErrTimeout.Errorf("the program ran for %s and was stopped", readable.Duration(c.Timeout))}
 	case code != 0:
-		return programExit{code, nil}
+		return programError{code, nil}
 	}
 	return nil
 }
@@ -113,9 +113,9 @@ func (c *leaseRun) run(ctx, held context.Context, a *app, name string, fence int
 func (*leaseRun) result(err error) error {
 	switch {
 	case errors.Is(err, lease.ErrHeld):
-		return programExit{exitHeld, inFlags(err)}
+		return programError{exitHeld, inFlags(err)}
 	case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrExpired):
-		return programExit{exitStopped, err}
+		return programError{exitStopped, err}
 	}
 	return inFlags(err)
 }

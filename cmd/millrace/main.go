@@ -102,7 +102,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	a.redis, a.named, a.json = root.Redis, root.Context, root.JSON
 
 	fail := func(err error) int { return a.fail(err, line.command.FullPath()) }
-	if w, ok := parsed.Selected().Target.Addr().Interface().(interface{ interval() time.Duration }); ok && w.interval() != 0 {
+	if w, ok := reflect.TypeAssert[interface{ interval() time.Duration }](parsed.Selected().Target.Addr()); ok && w.interval() != 0 {
 		return a.watch(ctx, w.interval(), strings.Join(append([]string{"millrace"}, args...), " "), func() error { return parsed.Run(a) }, fail)
 	}
 	err = parsed.Run(a)
@@ -113,7 +113,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return 1
 	}
 	code := 0
-	if exit, ok := errors.AsType[programExit](err); ok {
+	if exit, ok := errors.AsType[programError](err); ok {
 		if code = exit.code; exit.err == nil {
 			return code
 		}

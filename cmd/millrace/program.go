@@ -26,20 +26,20 @@ const (
 	exitSignal   = 128 // and the signal's number, as of a shell: a signal ended the program
 )
 
-// programExit is how the command ends when that depends on a program that it ran.
-type programExit struct {
+// programError is how the command ends when that depends on a program that it ran.
+type programError struct {
 	code int
 	err  error // what else to say; nil if the program has said it
 }
 
-func (e programExit) Error() string {
+func (e programError) Error() string {
 	if e.err != nil {
 		return e.err.Error()
 	}
 	return fmt.Sprintf("the program ended with exit code %d", e.code)
 }
 
-func (e programExit) Unwrap() error { return e.err }
+func (e programError) Unwrap() error { return e.err }
 
 // errNoStart means that a program could not be started.
 var errNoStart = &millrace.Error{Code: "not_started", Hint: "Check that the program exists, is executable and is in $PATH."}
@@ -65,7 +65,7 @@ type program struct {
 func (p program) run(stop, kill context.Context) (int, error) {
 	runtime.LockOSThread() // with the thread that starts it, the program would die
 	defer runtime.UnlockOSThread()
-	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:gosec,noctx // that is what the user asked for; the contexts are below
+	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // that is what the user asked for; the contexts are below
 	cmd.Env = append(cmd.Environ(), p.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	cmd.WaitDelay = time.Second // processes that it left behind may hold its output open

@@ -60,7 +60,7 @@ func (c *queueWork) Run(ctx context.Context, a *app) error {
 			return c.handle(ctx, a, m)
 		})
 		if ctx.Err() != nil {
-			return nil, nil, nil
+			err = nil // a signal is how it ends
 		}
 		return nil, nil, err
 	})
@@ -93,11 +93,11 @@ func (c *queueWork) handle(ctx context.Context, a *app, m fairqueue.Message) err
 	case code == exitBadData && reason != "":
 		return fairqueue.NoRetry(fmt.Errorf("%s", reason)) //nolint:err113 // it is what the program said
 	case code == exitBadData:
-		return fairqueue.NoRetry(programExit{code: code})
+		return fairqueue.NoRetry(programError{code: code})
 	case reason != "":
-		return fmt.Errorf("%w: %s", programExit{code: code}, reason)
+		return fmt.Errorf("%w: %s", programError{code: code}, reason)
 	}
-	return programExit{code: code}
+	return programError{code: code}
 }
 
 // variables returns an environment. A value with a zero byte cannot be in one.

@@ -58,7 +58,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	s := shell{t: t, url: server.URL()}
-	for _, tenant := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") { // more than the screen has lines
+	for tenant := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyz", "") { // more than the screen has lines
 		s.run("queue", "write", "orders", "--tenant", tenant, "--body", "x")
 	}
 	term := startTerminal(t, []string{"MILLRACE_REDIS_URL=" + server.URL()}, "queue", "tenants", "orders", "--watch=100ms")

@@ -11,7 +11,7 @@ import (
 
 // A program uses a fleet whose directory is in etcd as any other client. It needs the three
 // members of etcd, so it is compiled here and not run.
-func ExampleDial() {
+func ExampleDial() { //nolint:testableexamples // it needs etcd
 	ctx := context.Background()
 	f, err := etcd.Dial(ctx, "etcd://etcd1:2379,etcd2:2379,etcd3:2379/main?member_password=secret", fleet.Config{WaitReplicas: 1})
 	if err != nil {

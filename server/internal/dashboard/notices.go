@@ -137,10 +137,12 @@ func (d *Dashboard) findings(s fairqueue.Stats) (all []notice) {
 
 // finding leads to the page of the tenant that is the cause, where it is paused or limited.
 func (d *Dashboard) finding(queue string, f diagnosis.Finding) notice {
-	n := notice{Tone: "warn", Kind: "Queue", Name: queue, Path: d.link("queues", queue), Text: f.Text + ".", Hint: f.Advice}
+	n := notice{Kind: "Queue", Name: queue, Path: d.link("queues", queue), Text: f.Text + ".", Hint: f.Advice}
 	switch f.Severity {
 	case diagnosis.Critical:
 		n.Tone = "bad"
+	case diagnosis.Warning:
+		n.Tone = "warn"
 	case diagnosis.Note:
 		n.Tone = "note"
 	}

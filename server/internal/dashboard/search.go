@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
@@ -141,13 +142,13 @@ func (f form) matching(ctx context.Context, done string, do func(context.Context
 
 // words say what a search asks for, for the audit log.
 func (p searchPage) words() string {
-	text := ""
+	var text strings.Builder
 	for _, field := range [][2]string{
 		{"tenant", p.Tenant}, {"account", p.Account}, {"id", p.ID}, {"header " + p.Header, p.Value}, {"text", p.Text}, {"reason", p.Reason},
 	} {
 		if field[1] != "" {
-			text += fmt.Sprintf(", %s %q", plain(field[0]), plain(cut(field[1], 60)))
+			fmt.Fprintf(&text, ", %s %q", plain(field[0]), plain(cut(field[1], 60)))
 		}
 	}
-	return text
+	return text.String()
 }
