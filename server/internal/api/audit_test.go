@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/millrace/millrace/internal/redistest"
@@ -23,7 +25,9 @@ func TestActionsAreAudited(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{Client: redistest.Start(t, redistest.Options{}).Client(t)})
 	s.ask("POST", "/v1/queues/orders/messages", object{"tenant": "acme"}).want(201, "")
-	s.ask("POST", "/v1/queues/orders/pause", nil).want(200, "")
+	for range 2 {
+		s.ask("POST", "/v1/queues/orders/pause", nil, key("night")).want(200, "")
+	}
 	s.ask("POST", "/v1/queues/orders/tenants/pause", object{"tenant": "acme"}).want(200, "")
 	s.ask("POST", "/v1/queues/orders/cancel", object{"ids": []string{unknownID}}).refused(404, "not_found")
 	s.ask("POST", "/v1/queues/none/pause", nil).refused(404, "not_found")
@@ -45,5 +49,34 @@ func TestActionsAreAudited(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the log has %q, want %q", got, want)
+	}
+}
+
+// TestEachChangeIsOfOperatorsOrPrograms: an operation that is new is in the audit log, or here.
+func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
+	t.Parallel()
+	programs := strings.Fields(`ackMessages acquireLease addMarks addToCounter commit deleteFields exchange expireFields
+		extendMessages incrementField nackMessages persistFields receiveMessages refreshLease releaseLease reserve setFields
+		writeMessage writeMessages`)
+	var spec struct {
+		Paths map[string]map[string]struct{ OperationID string }
+	}
+	s := serve(t, api.Config{Client: redistest.Shared(t).Client(t)})
+	if err := json.Unmarshal(s.ask("GET", "/openapi.json", nil).body, &spec); err != nil {
+		t.Fatal(err)
+	}
+	operations := 0
+	for path, methods := range spec.Paths {
+		for method, op := range methods {
+			if operations++; method == "get" {
+				continue
+			}
+			if _, noted := api.Audited[op.OperationID]; noted == slices.Contains(programs, op.OperationID) {
+				t.Errorf("%s %s (%s): is it of operators or of programs?", method, path, op.OperationID)
+			}
+		}
+	}
+	if operations < 40 {
+		t.Errorf("only %d operations", operations)
 	}
 }
