@@ -182,7 +182,8 @@ func TestScreen(t *testing.T) {
 	s.now = start.Add(2 * time.Second)
 	want := `millrace top · Redis 8.0.1 · 95 MB · 0 commands/s · every 2s · 03:00:02
 ! server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB
-! queue orders is flooded by tenant acme: 48,200 of 48,210 waiting messages are…
+! queue orders is flooded by tenant acme: 48,200 of 48,210 waiting messages are
+  its own; meanwhile 8 messages wait of others, the oldest for 1s
 ! 3 more notices
  1 queues 3   2 icks 2   3 readers 1   4 leases 1   5 servers 1
 
@@ -190,7 +191,7 @@ QUEUE   WAITING↓  IN FLIGHT  OLDEST  IN/S  OUT/S  DEAD  READERS  STATE
 orders    48,210          9      4s   900    120     0        1  flood
 mails          7          0    1m0s     0      0     0        0  paused
 images         0          0       -     0      0     2        0  idle
-` + strings.Repeat("\n", 13) + "? help  q quit  s sort  / filter  enter open  p pause  r resume  "
+` + strings.Repeat("\n", 12) + "? help  q quit  s sort  / filter  enter open  p pause  r resume  "
 	if diff := cmp.Diff(want, trimLines(s.screen())); diff != "" {
 		t.Errorf("screen (-want +got):\n%s", diff)
 	}

@@ -74,7 +74,11 @@ func (m *model) above() []string {
 			lines = append(lines, warning.styled(fmt.Sprintf("! %d more notices", more)))
 			break
 		}
-		lines = append(lines, n.tone.styled("! "+n.text))
+		first, rest, _ := strings.Cut(ansi.Wordwrap("! "+n.text, m.width, ""), "\n")
+		lines = append(lines, n.tone.styled(first))
+		if rest != "" { // at its end it says for how long the others wait
+			lines = append(lines, n.tone.styled("  "+strings.ReplaceAll(rest, "\n", " ")))
+		}
 	}
 	return append(lines, m.tabs(), m.heading())
 }
