@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -132,4 +133,25 @@ func TestLeaseRunStops(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLeaseRunIsKilled: on Linux the program dies with the command, so that it does not go on
+// without the lease.
+func TestLeaseRunIsKilled(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ends a process with its parent")
+	}
+	path := filepath.Join(t.TempDir(), "pid")
+	cmd := command(t, "lease", "run", redistest.Name(t), "--redis", redistest.Shared(t).URL(),
+		"--", "/bin/sh", "-c", `echo $$ > "$0.new"; mv "$0.new" "$0"; while :; do sleep 0.05; done`, path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "the program runs", func() bool { _, err := os.Stat(path); return err == nil })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	awaitEnd(t, path)
 }

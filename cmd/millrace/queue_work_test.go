@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -91,6 +92,23 @@ esac`, "--max-attempts", "1", "--concurrency", "3")
 	}
 }
 
+// awaitEnd waits until the process with the number in a file has ended.
+func awaitEnd(t *testing.T, path string) {
+	t.Helper()
+	redistest.Eventually(t, "the process has ended", func() bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return false
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			return false
+		}
+		status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err != nil || strings.Contains(string(status), ") Z ")
+	})
+}
+
 // TestQueueWorkStops: at the timeout, and when its message is cancelled, a command and what it
 // started are stopped, and a drain lets it go on.
 func TestQueueWorkStops(t *testing.T) {
@@ -102,11 +120,12 @@ func TestQueueWorkStops(t *testing.T) {
 	}
 	t.Run("timeout", func(t *testing.T) {
 		t.Parallel()
-		s, name := shell{t: t, url: s.url}, redistest.Name(t)
+		s, name, path := shell{t: t, url: s.url}, redistest.Name(t), filepath.Join(t.TempDir(), "pid")
 		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
-		_, stderr, stop := s.work(name, `(while :; do sleep 0.05; done) & wait`, "--timeout", "100ms", "--max-attempts", "1")
+		_, stderr, stop := s.work(name, `(while :; do sleep 0.05; done) & echo $! > '`+path+`'; wait`, "--timeout", "1s", "--max-attempts", "1")
 		defer stop()
 		s.eventually("it is dead", name, func(q document.QueueStats) bool { return q.Dead == 1 })
+		awaitEnd(t, path)
 		if stop(); !strings.Contains(stderr.String(), "too long") {
 			t.Errorf("standard error has %q", stderr)
 		}
