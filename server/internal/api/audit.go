@@ -14,7 +14,7 @@ import (
 var audited = map[string]string{
 	"deleteQueue": "queue.delete", "resizeQueue": "queue.resize", "setPosition": "queue.position",
 	"pauseQueue": "queue.pause", "resumeQueue": "queue.resume", "setFairBy": "queue.fair-by",
-	"cancelMessages": "queue.cancel", "redriveDead": "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
+	"redriveDead": "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
 	"pauseTenant": "tenant.pause", "resumeTenant": "tenant.resume", "purgeTenant": "tenant.purge",
 	"changeLimits": "tenant.limits", "clearLimits": "tenant.clear",
 	"setSchedule": "schedule.set", "removeSchedule": "schedule.remove", "pauseSchedule": "schedule.pause",

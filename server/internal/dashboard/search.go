@@ -20,11 +20,15 @@ type searchPage struct {
 	State, Tenant, Account, ID, Header, Value, Text, Reason string
 	Rows                                                    []messageRow
 	Groups                                                  []deadGroup
+	MoreGroups                                              int // that are not listed
 	Found                                                   fairqueue.Found
 	Next                                                    string // path that goes on; empty at the end
 	Controls                                                []dialog
 	Wrong, Hint                                             string
 }
+
+// maxGroups is how many reasons a page lists: some have an id or an address in them.
+const maxGroups = 100
 
 // deadGroup is dead messages with the same reason.
 type deadGroup struct {
@@ -57,7 +61,8 @@ func (d *Dashboard) search(a *asked) (scene, error) {
 		} else {
 			var groups []fairqueue.DeadGroup
 			groups, p.Found, err = q.DeadGroups(a.Context(), fairqueue.SearchConfig{After: asked.Get("after")})
-			for _, g := range groups {
+			p.MoreGroups = max(0, len(groups)-maxGroups)
+			for _, g := range groups[:len(groups)-p.MoreGroups] {
 				reason := url.Values{"state": {string(fairqueue.Dead)}, "reason": {g.Reason}}
 				p.Groups = append(p.Groups, deadGroup{g, path + "?" + reason.Encode()})
 			}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -67,4 +68,20 @@ func TestMatchingDeadAreRedrivenAndPurged(t *testing.T) {
 	if s := h.stats(q); s.Waiting != 2 || s.Dead != 1 {
 		t.Errorf("%d wait and %d are dead, want 2 and 1", s.Waiting, s.Dead)
 	}
+}
+
+// TestReasonsAreBounded: reasons may have an id in them, and a page lists the largest groups.
+func TestReasonsAreBounded(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	q := h.queue("orders", fairqueue.Config{})
+	for i := range maxGroups + 2 {
+		h.bury(q, fmt.Sprint("no order ", i), fairqueue.Draft{Tenant: "a"})
+	}
+	h.bury(q, "timeout", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
+	page := h.get("/queues/orders/search").want(http.StatusOK)
+	if rows := page.all("data-group", "*"); len(rows) != maxGroups || !strings.HasPrefix(rows[0], "timeout") {
+		t.Errorf("%d groups, the first is %q", len(rows), rows[0])
+	}
+	page.says("3 more reasons, with fewer messages, not listed.")
 }
