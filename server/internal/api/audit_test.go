@@ -54,7 +54,7 @@ func TestActionsAreAudited(t *testing.T) {
 // TestEachChangeIsOfOperatorsOrPrograms: an operation that is new is in the audit log, or here.
 func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 	t.Parallel()
-	programs := strings.Fields(`ackMessages acquireLease addMarks addToCounter commit deleteFields exchange expireFields
+	programs := strings.Fields(`ackMessages acquireLease addMarks addToCounter cancelMessages commit deleteFields exchange expireFields
 		extendMessages incrementField nackMessages persistFields receiveMessages refreshLease releaseLease reserve setFields
 		writeMessage writeMessages`)
 	var spec struct {
