@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -138,12 +139,21 @@ func (c *Cluster) at(addr string) *Member {
 	panic("no member at " + addr)
 }
 
-// freeAddr returns an address on which nothing listens.
+// freeAddr returns an address on which nothing listens. Its port is below those that systems
+// give to whoever asks for any, so nobody takes it before etcd does.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	listener := listen(t)
-	defer listener.Close()
-	return listener.Addr().String()
+	for {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		listener, err := net.Listen("tcp", addr)
+		if err == nil {
+			listener.Close()
+			return addr
+		}
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // URL returns the URL of a fleet in the cluster.
