@@ -34,15 +34,21 @@ func TestAllWhoWatchAreWoken(t *testing.T) {
 		if looking.Add(1) == processes*each { // all look at the same time, not one after the other
 			close(together)
 		}
-		<-together
+		select {
+		case <-together:
+		case <-time.After(time.Minute):
+			t.Error("not all were woken")
+		}
 		return errMade
 	}
+	var tried atomic.Int64
 	var waiting sync.WaitGroup
 	for range processes {
-		l := openOn(t, server.Client(t), Config{})
+		l := openOn(t, server.Client(t), Config{Hooks: []millrace.Hook{afterAcquire{}}})
 		for range each {
 			waiting.Go(func() {
-				_, err := l.Acquire(t.Context(), "x", long, AcquireConfig{Wait: -1, Unless: unless})
+				first := sync.OnceFunc(func() { tried.Add(1) })
+				_, err := l.Acquire(context.WithValue(t.Context(), afterAcquireKey{}, first), "x", long, AcquireConfig{Wait: -1, Unless: unless})
 				wantError(t, err, errMade)
 				if errors.Is(err, ErrHeld) {
 					t.Errorf("Acquire = %v, want only what Unless returned", err)
@@ -50,9 +56,9 @@ func TestAllWhoWatchAreWoken(t *testing.T) {
 			})
 		}
 	}
-	redistest.Eventually(t, "all processes wait", func() bool {
+	redistest.Eventually(t, "all wait", func() bool { // one that tries for the first time later takes the lease
 		text, err := do(t, holder.run.Client, "GET", baseKey("x")).ToString()
-		return err == nil && countWaiters(text) == processes && server.Info("clients")["blocked_clients"] == "4"
+		return err == nil && tried.Load() == processes*each && countWaiters(text) == processes && server.Info("clients")["blocked_clients"] == "4"
 	})
 	close(made)
 	released := time.Now()
@@ -79,6 +85,18 @@ func countWaiters(text string) (n int) {
 		}
 	}
 	return n
+}
+
+// afterAcquire calls what the context of an acquire has, after each try.
+type afterAcquire struct{}
+
+type afterAcquireKey struct{}
+
+func (afterAcquire) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	if f, ok := ctx.Value(afterAcquireKey{}).(func()); ok && call.Script == "lease.acquire" {
+		return ctx, func(error) { f() }
+	}
+	return ctx, nil
 }
 
 // onAcquire calls what the context of an acquire has.
