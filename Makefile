@@ -4,18 +4,23 @@
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod bench/compare/go.mod examples/*/go.mod tracker/sqltest/go.mod server/browsertest/go.mod))
 MODULES := . $(NESTED)
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+# The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
+# third of the time without it: `make more` tests them with it, too.
+PROGRAMS := /(cmd/millrace|conformance|dist|examples|grafana|internal/(bench|chaos|devfleet|screen))(/|$$)|/millrace$$
+packages = $(or $(shell go list ./... | grep $(1) '$(PROGRAMS)'),$(error go list ./... names no package: see above))
 # Vet runs with the linters, since half its time here would go to the packages of others. Most tests wait for servers,
 # so twice as many packages are tested at a time as there are CPUs.
 CPUS := $(shell getconf _NPROCESSORS_ONLN)
-TESTFLAGS ?= -race -vet=off -shuffle=on -count=1 -timeout=20m -p=$(shell expr 2 '*' $(CPUS))
+TESTFLAGS ?= -vet=off -shuffle=on -count=1 -timeout=20m -p=$(shell expr 2 '*' $(CPUS))
 # Tests run without a debugger: without its tables they are compiled in four fifths of the time. Tests that build get
-# the same flag, so that nothing is compiled in both ways.
-test test/% soak: export GOFLAGS := $(shell go env GOFLAGS) -gcflags=all=-dwarf=false
+# the same flag, so that nothing is compiled in both ways. Without the paths of this machine in it, compiled code is
+# found again from another clone, and from one with a module cache of its own.
+test test/% more soak: export GOFLAGS := $(shell go env GOFLAGS) -trimpath -gcflags=all=-dwarf=false
 # A program with the race detector waits at its end for a second, children that tests start included, without this.
-test test/% soak: export GORACE := $(GORACE) atexit_sleep_ms=0
+test test/% more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test lint fmt bench soak $(MODULES:%=test/%)
+.PHONY: help deps test more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,14 +28,22 @@ help: ## List the targets
 deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, etcd, PostgreSQL, Chromium
 	@scripts/test-deps
 
-# What the modules share is compiled first, once. Then the others are tested beside the root: each compiles for a while what
-# the other does not need, on one CPU, and tests leave CPUs idle.
+# Two at a time: each compiles for a while what the other does not need, on one CPU, and tests leave CPUs idle.
 test: deps ## Run all tests, with real Redis servers
-	go build -race ./internal/... ./server ./fleet/... ./doctor ./metrics
-	@$(MAKE) --no-print-directory --jobs=2 $(MODULES:%=test/%)
+	@$(MAKE) --no-print-directory --jobs=2 test/library test/programs $(NESTED:%=test/%)
 
-$(MODULES:%=test/%): test/%:
+test/library:
+	go test -race $(TESTFLAGS) $(call packages,-vE)
+
+test/programs:
+	go test $(TESTFLAGS) $(call packages,-E)
+
+$(NESTED:%=test/%): test/%:
 	cd $* && go test $(TESTFLAGS) ./...
+
+more: deps ## Run all tests with the race detector, and those that take long
+	@set -e; for module in $(MODULES); do \
+		echo "== $$module"; (cd $$module && MILLRACE_MORE=1 go test -race $(TESTFLAGS) ./...); done
 
 soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model|ResizeUnderLoad|OneServerWouldHave|Million' \

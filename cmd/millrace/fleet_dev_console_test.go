@@ -34,6 +34,7 @@ type doneDoc struct {
 // agent puts things right.
 func TestFleetDevAccidents(t *testing.T) {
 	t.Parallel()
+	redistest.Long(t)
 	d := startDev(t, "--nodes", "3", "--partitions", "2", "--replicas", "2", "--restart-after", "1s", "--json")
 	s := shell{t: t, url: d.ready()}
 	before := s.isFull()

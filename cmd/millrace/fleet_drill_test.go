@@ -208,6 +208,7 @@ func (d *drill) restore(archive string, partition int) {
 // lost, and a partition comes from the archive. Nothing that was confirmed is lost.
 func TestFleetDrill(t *testing.T) {
 	t.Parallel()
+	redistest.Long(t)
 	directory := redistest.Replicated(t, 2)
 	for _, s := range append(directory.Replicas, directory.Master) {
 		c := s.Client(t)
