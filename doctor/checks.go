@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // serverChecks are the checks of one server, in the order of the report.
@@ -207,12 +208,34 @@ func checkScripts(ctx context.Context, s *server) Finding {
 		err = s.ask(ctx, s.client.B().Evalsha().Sha1(sha).Numkeys(0).Build()).Error()
 	}
 	if err != nil {
-		return fail(err.Error(), "Every call of Millrace is a script: allow EVAL and EVALSHA.")
+		text, _ := s.ask(ctx, s.client.B().Info().Section("scriptingengines").Build()).ToString()
+		return scriptsFailed(err, info.Parse(text))
 	}
 	if cached := s.info["memory"]["number_of_cached_scripts"]; cached != "" {
 		return ok("run; " + cached + " cached")
 	}
 	return ok("run")
+}
+
+// scriptsFailed says why a script did not run. Engines is what the server says of its
+// scripting engines: nothing, unless Lua is a module of it, as of Valkey since 9.1.
+//
+// It decides by codes. A command that the server does not know and an engine that it lacks
+// have none.
+func scriptsFailed(err error, engines info.Fields) Finding {
+	lua := engines["engines_count"] == ""
+	for key, line := range engines {
+		lua = lua || strings.HasPrefix(key, "engine_") && parseFields(line)["name"] == "LUA"
+	}
+	switch {
+	case !lua:
+		return fail("Lua is switched off", "Every call of Millrace is a Lua script: restart the server with its module lua, in a build that has one.")
+	case retry.Denied(err):
+		return fail(err.Error(), "Every call of Millrace is a script: let this user run them (ACL SETUSER, +eval +evalsha).")
+	case retry.Transient(err):
+		return fail(err.Error(), "The server was busy, is loading its data or lost the connection: repeat this when it answers.")
+	}
+	return fail(err.Error(), "Every call of Millrace is a script: allow EVAL and EVALSHA (rename-command in the server's configuration).")
 }
 
 func checkClock(ctx context.Context, s *server) Finding {
