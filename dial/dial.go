@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // ErrURL means that a URL is invalid, or names a kind of server that this package does not open.
@@ -212,12 +213,14 @@ func advice(err error, opt rueidis.ClientOption) string {
 	_, isDNS := errors.AsType[*net.DNSError](err)
 	_, isTLS := errors.AsType[*tls.CertificateVerificationError](err)
 	reply, isReply := rueidis.IsRedisErr(err)
+	// Sentinels have no code for a master that they do not know, and servers none for a
+	// password where none is set.
 	switch {
 	case isReply && reply.IsNil(), isReply && strings.Contains(reply.Error(), "No such master"):
 		return "The sentinels do not watch a master named " + opt.Sentinel.MasterSet + ": check master_set."
-	case isReply && strings.HasPrefix(reply.Error(), "LOADING"):
+	case retry.Code(err, "LOADING"):
 		return "The server is loading its data: try again in a while."
-	case isReply && (strings.HasPrefix(reply.Error(), "NOAUTH") || strings.HasPrefix(reply.Error(), "WRONGPASS") || strings.Contains(reply.Error(), "AUTH")):
+	case retry.Code(err, "NOAUTH"), retry.Code(err, "WRONGPASS"), isReply && !retry.Denied(err) && strings.Contains(reply.Error(), "AUTH"):
 		return "Give the right user and password: redis://USER:PASSWORD@HOST:PORT, special characters percent-encoded."
 	case isTLS:
 		return "Name the host as the server's certificate does, and trust who signed that: SSL_CERT_FILE names a file of such certificates."

@@ -232,6 +232,25 @@ func TestWith(t *testing.T) {
 	}
 }
 
+// TestAdviceGoesByCode: a name in the text of an error is not taken for what went wrong.
+func TestAdviceGoesByCode(t *testing.T) {
+	t.Parallel()
+	c := redistest.Shared(t).Client(t)
+	for reply, want := range map[string]string{
+		"NOAUTH HELLO must be called with the client already authenticated": "password",
+		"WRONGPASS invalid username-password pair or user is disabled.":     "password",
+		"ERR AUTH <password> called without any password configured":        "password",
+		"NOPERM User AUTHOR has no permissions to run the 'hello' command":  ErrConnect.Hint,
+		"LOADING Valkey is loading the dataset in memory":                   "is loading",
+		"LOADINGDOCK is no code": ErrConnect.Hint,
+	} {
+		fails := c.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(reply).Build()
+		if got := advice(c.Do(t.Context(), fails).Error(), rueidis.ClientOption{}); !strings.Contains(got, want) {
+			t.Errorf("advice on %q = %q, want it to hold %q", reply, got, want)
+		}
+	}
+}
+
 func TestRedacted(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{

@@ -60,7 +60,7 @@ local function add_float(key, by)
   redis.call('HSET', meta, 'sum', old or '0')
   local sum = redis.call('HINCRBYFLOAT', meta, 'sum', by)
   if not finite(sum) then
-    error('overflow')
+    error('OVERFLOW')
   end
   olds[at] = old
   redis.call('SET', key, sum, 'KEEPTTL')
@@ -163,9 +163,11 @@ if olds then
 end
 if not written then
   local text = type(problem) == 'table' and problem.err or problem
-  if string.find(text, 'overflow', 1, true) then
+  local code = string.match(text, '%u+') -- behind the place in the script, which some servers put first
+  -- Numbers have no code but ERR.
+  if code == 'OVERFLOW' or code == 'ERR' and string.find(text, 'would overflow', 1, true) then
     return redis.error_reply('OVERFLOW "' .. ARGV[at] .. '"')
-  elseif string.find(text, 'WRONGTYPE', 1, true) or string.find(text, 'not an integer', 1, true) then
+  elseif code == 'WRONGTYPE' or code == 'ERR' and string.find(text, 'is not an integer', 1, true) then
     return redis.error_reply('TYPE "' .. ARGV[at] .. '"')
   end
   return {err = text}

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // flush writes one session, which must succeed.
@@ -251,6 +253,24 @@ func TestWrongTypes(t *testing.T) {
 	}
 	if got := words(t, c, "KEYS", "*"); !slices.Equal(got, []string{"hash"}) {
 		t.Errorf("keys = %v, want the hash alone", got)
+	}
+}
+
+// TestUsersNameIsNoOverflow: a server's words are not taken for what went wrong, if the name
+// of the user is among them.
+func TestUsersNameIsNoOverflow(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	admin := server.Client(t)
+	setUser := admin.B().AclSetuser().Username("overflow").Rule("on", ">secret", "~*", "&*", "+@all", "-incrby").Build()
+	if err := admin.Do(t.Context(), setUser).Error(); err != nil {
+		t.Fatal(err)
+	}
+	client := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "overflow", "secret" })
+	s := scatterOver(t, []Server{{Name: "s0", Client: client}}, Config{}).Session("x")
+	s.Add("n", 1)
+	if err := s.Flush(t.Context()); !retry.Denied(err) || errors.Is(err, ErrOverflow) {
+		t.Errorf("Flush = %v (code %q), want that the user lacks a permission", err, millrace.Code(err))
 	}
 }
 

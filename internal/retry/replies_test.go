@@ -10,7 +10,7 @@ import (
 )
 
 // A recorded reply is an error as a server gave it: Redis 6.2.16, 7.0.15, 7.2.6, 7.4.1,
-// a pre-release of 8.0, and Valkey 8.0.1.
+// 8.0.2, and Valkey 8.0.1, 8.1.1, 9.1.2.
 type recorded struct {
 	reply     string
 	code      string // that it is taken for; empty for none
@@ -20,7 +20,7 @@ type recorded struct {
 
 // Where nothing else is said, all servers give the same reply to a command by itself, and
 // to one in a script by redis.pcall; by redis.call those since 7.0 say behind it which
-// script it was, and 6.2 in front of it.
+// script it was, Valkey 9.1 which line, and 6.2 in front of it.
 var replies = map[string][]recorded{
 	"all": {
 		{reply: "OOM command not allowed when used memory > 'maxmemory'.", code: "OOM"},
@@ -81,6 +81,19 @@ var replies = map[string][]recorded{
 	"7.4 and later, Valkey": {
 		{reply: "ERR Unable to execute command 'mget' in script because undeclared keys were accessed during rehashing of the slot script: 0db2107fac72fdbbcf998fd508fb6cffa93c0924, on @user_script:1.", transient: true},
 		{reply: "ERR Command 'mget' in script attempted to access keys that don't hash to the same slot"},
+	},
+	"Valkey 9.1": {
+		{reply: "OOM command not allowed when used memory > 'maxmemory'. script: on @user_script:1.", code: "OOM"},
+		{reply: "NOREPLICAS Not enough good replicas to write. script: on @user_script:1.", code: "NOREPLICAS", transient: true},
+		{reply: "READONLY You can't write against a read only replica. script: on @user_script:1.", code: "READONLY", transient: true},
+		{reply: "WRONGTYPE Operation against a key holding the wrong kind of value script: on @user_script:1.", code: "WRONGTYPE"},
+		{reply: "ERR value is not an integer or out of range script: on @user_script:1."},
+		{reply: "ERR Unknown command called from script script: on @user_script:1."},
+		{reply: "ERR This Valkey command is not allowed from script script: on @user_script:1."},
+		{reply: "ERR ACL failure in script: User u has no permissions to run the 'set' command script: on @user_script:1.", denied: true},
+		{reply: "ERR ACL failure in script: No permissions to access a key script: on @user_script:1.", denied: true},
+		{reply: "ERR Write commands are not allowed from read-only scripts. script: on @user_script:1."},
+		{reply: "ERR Could not find scripting engine 'lua'"}, // its module is unloaded
 	},
 	"Redis": {
 		{reply: "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", code: "BUSY", transient: true},

@@ -211,7 +211,8 @@ func (c *call) eval(ctx context.Context) (rueidis.RedisMessage, error) {
 }
 
 // readOnlyCommand is in the errors of servers that lack the read-only commands or refuse
-// them, and of miniredis, which takes TIME for a write.
+// them, and of miniredis, which takes TIME for a write. An unknown command has no code,
+// and NOPERM may be about a key.
 var readOnlyCommand = regexp.MustCompile(`(?i)\beval(sha)?_ro\b|not allowed in read-only scripts`)
 
 func lacksReadOnly(err error) bool {

@@ -6,7 +6,7 @@
 -- Gives  begin_shard() -> 1, or the error with which it is refused
 local function begin_shard()
   local refused = refusal()
-  if not (refused and string.find(refused.err, 'NOSHARD', 1, true)) then
+  if not (refused and string.match(refused.err, '%u+') == 'NOSHARD') then
     return refused or 1
   end
   redis.call('ZCARD', prefix .. 'due') -- fails for another type

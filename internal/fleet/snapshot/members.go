@@ -62,7 +62,8 @@ func (p pool) stamp(ctx context.Context, addr string, at time.Time) {
 	})
 }
 
-// refused returns the error for a member that does not begin to save.
+// refused returns the error for a member that does not begin to save. Servers have no code
+// for one that is saving already.
 func refused(why string) error {
 	if strings.Contains(why, "already in progress") || strings.Contains(why, "child process is active") {
 		return errBusy
