@@ -15,12 +15,12 @@ TESTFLAGS ?= -vet=off -shuffle=on -count=1 -timeout=20m -p=$(shell expr 2 '*' $(
 # Tests run without a debugger: without its tables they are compiled in four fifths of the time. Tests that build get
 # the same flag, so that nothing is compiled in both ways. Without the paths of this machine in it, compiled code is
 # found again from another clone, and from one with a module cache of its own.
-test test/% more soak: export GOFLAGS := $(shell go env GOFLAGS) -trimpath -gcflags=all=-dwarf=false
+test test/% servers more soak: export GOFLAGS := $(shell go env GOFLAGS) -trimpath -gcflags=all=-dwarf=false
 # A program with the race detector waits at its end for a second, children that tests start included, without this.
-test test/% more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
+test test/% servers more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
+.PHONY: help deps test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test/programs:
 
 $(NESTED:%=test/%): test/%:
 	cd $* && go test $(TESTFLAGS) ./...
+
+servers: ## Run what touches Redis on each server of MILLRACE_TEST_SERVERS, and print a table
+	@scripts/test-servers $(TESTFLAGS)
 
 more: deps ## Run all tests with the race detector, and those that take long
 	@set -e; for module in $(MODULES); do \
