@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -147,29 +149,45 @@ func TestRecordedReplies(t *testing.T) {
 // TestThisServersReplies has the server under test give errors of each kind itself.
 func TestThisServersReplies(t *testing.T) {
 	t.Parallel()
-	admin := redistest.Start(t, redistest.Options{}).Client(t)
+	server := redistest.Start(t, redistest.Options{})
+	admin := server.Client(t)
 	do := func(words ...string) {
 		t.Helper()
 		if err := admin.Do(t.Context(), admin.B().Arbitrary(words...).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	do("SET", "k", strings.Repeat("v", 1<<20))
-	for _, state := range []struct {
-		code string
-		set  [2][]string // into it, and out of it
-	}{
-		{"OOM", [2][]string{{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}}},
-		{"NOREPLICAS", [2][]string{{"CONFIG", "SET", "min-replicas-to-write", "1"}, {"CONFIG", "SET", "min-replicas-to-write", "0"}}},
-		{"READONLY", [2][]string{{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}}},
-	} {
-		do(state.set[0]...)
+	// incr has a script add to a counter, in both ways in which it may call a command.
+	incr := func(client rueidis.Client, key string, judge func(error) bool, want string) {
+		t.Helper()
 		for _, by := range []string{"call", "pcall"} {
-			err := admin.Do(t.Context(), admin.B().Eval().Script("return redis."+by+"('SET', KEYS[1], 'v')").Numkeys(1).Key("n").Build()).Error()
-			if !retry.Code(err, state.code) || retry.Transient(err) != (state.code != "OOM") {
-				t.Errorf("redis.%s ends with %v, which is not taken for %s", by, err, state.code)
+			err := client.Do(t.Context(), client.B().Eval().Script("return redis."+by+"('INCR', '"+key+"')").Numkeys(0).Build()).Error()
+			if !judge(err) {
+				t.Errorf("redis.%s ends with %v, which is not taken for %s", by, err, want)
 			}
 		}
+	}
+	do("SET", "k", strings.Repeat("v", 1<<20))
+	for _, state := range []struct {
+		code      string
+		transient bool
+		set       [2][]string // into it, and out of it
+	}{
+		{"OOM", false, [2][]string{{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}}},
+		{"WRONGTYPE", false, [2][]string{{"RPUSH", "n", "v"}, {"DEL", "n"}}},
+		{"NOREPLICAS", true, [2][]string{{"CONFIG", "SET", "min-replicas-to-write", "1"}, {"CONFIG", "SET", "min-replicas-to-write", "0"}}},
+		{"READONLY", true, [2][]string{{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}}},
+	} {
+		do(state.set[0]...)
+		incr(admin, "n", func(err error) bool {
+			return retry.Code(err, state.code) && retry.Transient(err) == state.transient
+		}, state.code)
 		do(state.set[1]...)
+	}
+	do("ACL", "SETUSER", "keyless", "on", ">secret", "~a*", "+@all")
+	do("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "-incr")
+	for _, user := range []string{"keyless", "mute"} {
+		client := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = user, "secret" })
+		incr(client, "n", retry.Denied, "a missing permission of the user "+user)
 	}
 }
