@@ -21,7 +21,7 @@
 //	memory       has a limit, and is below it         the machine kills it, or adds are refused
 //	persistence  keeps an append-only file            a restart loses the work since a snapshot
 //	replicas     is a master, with replicas in step   writes are refused, or there is no copy
-//	scripts      loads scripts and runs them          every call of Millrace is a script
+//	scripts      has Lua, and lets the user run it    every call of Millrace is a script
 //	clock        has the same time as this machine    scores that producers set are off
 //	cpu          shares its CPU with no other server  each waits for the other
 //
