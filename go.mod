@@ -25,9 +25,9 @@ require (
 	go.opentelemetry.io/otel/sdk v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
 	go.uber.org/goleak v1.3.0
-	go.uber.org/zap v1.27.1
-	golang.org/x/net v0.61.0
-	google.golang.org/grpc v1.83.2
+	go.uber.org/zap v1.28.0
+	golang.org/x/net v0.62.0
+	google.golang.org/grpc v1.85.0
 	pgregory.net/rapid v1.3.0
 )
 
