@@ -25,7 +25,7 @@ test test/% servers more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, etcd, PostgreSQL, Chromium
+deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, PostgreSQL, Chromium
 	@scripts/test-deps
 
 # Two at a time: each compiles for a while what the other does not need, on one CPU, and tests leave CPUs idle.

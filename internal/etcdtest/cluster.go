@@ -61,21 +61,6 @@ type Member struct {
 
 var quiet = log.New(io.Discard, "", 0)
 
-// Binary returns the etcd that is on PATH. Without one it skips the test, or fails it when CI
-// is set.
-func Binary(t testing.TB) string {
-	t.Helper()
-	path, err := exec.LookPath("etcd")
-	switch {
-	case err == nil:
-	case os.Getenv("CI") != "":
-		t.Fatalf("this test needs etcd, and CI must not skip it: %v", err)
-	default:
-		t.Skipf("this test needs etcd: %v", err)
-	}
-	return path
-}
-
 // Start starts a cluster, and returns when it has a leader.
 func Start(t testing.TB, opts Options) *Cluster {
 	t.Helper()

@@ -2,6 +2,7 @@ package etcdtest
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func (s *skipped) Skipf(string, ...any)  { s.verdict = "skip" }
 func (s *skipped) Fatalf(string, ...any) { s.verdict = "fatal" }
 
 func TestMissingEtcdSkipsExceptInCI(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
+	t.Setenv("MILLRACE_TEST_ETCD", filepath.Join(t.TempDir(), "etcd"))
 	for ci, want := range map[string]string{"": "skip", "true": "fatal"} {
 		t.Setenv("CI", ci)
 		tb := &skipped{TB: t}

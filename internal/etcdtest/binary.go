@@ -1,0 +1,80 @@
+package etcdtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Binary returns the etcd that tests run: MILLRACE_TEST_ETCD, else the version that the module
+// in the folder server names, which is built first. If it cannot be built, for want of a
+// network perhaps, Binary skips the test, or fails it when CI is set.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := find()
+	switch {
+	case err == nil:
+	case os.Getenv("CI") != "":
+		t.Fatalf("this test needs etcd, and CI must not skip it: %v", err)
+	default:
+		t.Skipf("this test needs etcd: %v", err)
+	}
+	return path
+}
+
+func find() (string, error) {
+	if path := os.Getenv("MILLRACE_TEST_ETCD"); path != "" {
+		return exec.LookPath(path)
+	}
+	return built()
+}
+
+// buildTimeout is how long a build may take, with downloads.
+const buildTimeout = 10 * time.Minute
+
+// built returns the path in Go's build cache of etcd, which it builds unless it is there.
+var built = sync.OnceValues(func() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	env, err := command(ctx, "", "env", "GOMOD", "GOCACHE")
+	if err != nil {
+		return "", err
+	}
+	mod, cache, _ := strings.Cut(env, "\n")
+	// Several packages' tests begin at the same time, and the go command would compile
+	// everything for each of them.
+	lock, err := os.OpenFile(filepath.Join(cache, "millrace-etcd.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	// With -n the go command builds a tool, and prints where it is instead of running it.
+	return command(ctx, filepath.Join(filepath.Dir(mod), "internal", "etcdtest", "server"), "tool", "-n", "server")
+})
+
+// command runs the go command in a folder, and returns what it prints.
+func command(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		failed, _ := errors.AsType[*exec.ExitError](err)
+		if failed != nil {
+			err = fmt.Errorf("%w\n%s", err, failed.Stderr)
+		}
+		return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	}
+	return string(bytes.TrimSpace(out)), nil
+}
