@@ -1,16 +1,23 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/etcdtest"
@@ -113,6 +120,60 @@ func TestFleetInitOnEtcd(t *testing.T) {
 			t.Errorf("%s: the fleet has a ViewTTL of %v, want %v", name, set.ViewTTL, tc.want)
 		}
 		f.Close()
+	}
+}
+
+// oldEtcd is a member of etcd of a version with stale reads. It has no keys, and notes calls that
+// would change that.
+type oldEtcd struct {
+	pb.UnimplementedKVServer
+	pb.UnimplementedMaintenanceServer
+	pb.UnimplementedClusterServer
+
+	changed atomic.Bool
+}
+
+func (*oldEtcd) Range(context.Context, *pb.RangeRequest) (*pb.RangeResponse, error) {
+	return &pb.RangeResponse{Header: &pb.ResponseHeader{}}, nil
+}
+
+func (e *oldEtcd) Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error) {
+	e.changed.Store(true)
+	return nil, errors.New("too old")
+}
+
+func (*oldEtcd) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return &pb.StatusResponse{Header: &pb.ResponseHeader{MemberId: 1}, Leader: 1, Version: "3.5.16"}, nil
+}
+
+func (*oldEtcd) MemberList(context.Context, *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	return &pb.MemberListResponse{Header: &pb.ResponseHeader{}, Members: []*pb.Member{{ID: 1}}}, nil
+}
+
+// TestFleetInitOnOldEtcd is refused before a server or etcd is changed.
+func TestFleetInitOnOldEtcd(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, server := &oldEtcd{}, grpc.NewServer()
+	pb.RegisterKVServer(server, old)
+	pb.RegisterMaintenanceServer(server, old)
+	pb.RegisterClusterServer(server, old)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	t.Cleanup(serving.Wait)
+	t.Cleanup(server.Stop)
+
+	member := redistest.Start(t, redistest.Options{TCP: true})
+	f := shell{t: t, url: "etcd://" + listener.Addr().String()}.refused(1, "unfit", "fleet", "init", "--skip-restart", "--partition", member.Addr())
+	if !strings.Contains(f.Error, "has version 3.5.16") || !strings.Contains(f.Error, "3.4.42, 3.5.28 or 3.6.9") || !strings.Contains(f.Hint, "Upgrade etcd") {
+		t.Errorf("init says %q and %q, want the version, the versions that it needs, and what to do", f.Error, f.Hint)
+	}
+	c := member.Client(t)
+	if keys, err := c.Do(t.Context(), c.B().Dbsize().Build()).AsInt64(); keys != 0 || err != nil || old.changed.Load() {
+		t.Errorf("the server has %d keys, %v, and etcd was asked for a change: %t; want nothing changed", keys, err, old.changed.Load())
 	}
 }
 

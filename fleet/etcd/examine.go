@@ -41,6 +41,18 @@ type report struct {
 
 // Examine implements directory.Examiner.
 func (s *store) Examine(ctx context.Context) []directory.Remark {
+	found := remarks(s.reports(ctx))
+	if m := s.known.Load(); m != nil && m.Permissions().ViewTTL < longElection {
+		found = append(found, directory.Remark{
+			Level: directory.Warn, Code: "short_view", What: fmt.Sprintf("etcd confirms nothing while it elects a leader, so the fleet is read-only then: its view-life is below %v, three election timeouts by etcd's default", longElection),
+			Hint: "millrace fleet set view-life 3s, or three times the election timeout of etcd.",
+		})
+	}
+	return found
+}
+
+// reports asks all members at the same time.
+func (s *store) reports(ctx context.Context) []report {
 	ctx, cancel := context.WithTimeoutCause(ctx, examineTimeout, directory.ErrSilent)
 	defer cancel()
 	reports := make([]report, len(s.members))
@@ -49,14 +61,7 @@ func (s *store) Examine(ctx context.Context) []directory.Remark {
 		asking.Go(func() { reports[i] = m.report(ctx) })
 	}
 	asking.Wait()
-	found := remarks(reports)
-	if m := s.known.Load(); m != nil && m.Permissions().ViewTTL < longElection {
-		found = append(found, directory.Remark{
-			Level: directory.Warn, Code: "short_view", What: fmt.Sprintf("etcd confirms nothing while it elects a leader, so the fleet is read-only then: its view-life is below %v, three election timeouts by etcd's default", longElection),
-			Hint: "millrace fleet set view-life 3s, or three times the election timeout of etcd.",
-		})
-	}
-	return found
+	return reports
 }
 
 // report asks one member.
@@ -70,7 +75,8 @@ func (m *member) report(ctx context.Context) report {
 	}
 	if err == nil {
 		var all *clientv3.MemberListResponse
-		if all, err = c.MemberList(ctx); err == nil {
+		// Serializable, since a member that does not reach the leader answers nothing else.
+		if all, err = c.MemberList(ctx, clientv3.WithSerializable()); err == nil {
 			for _, member := range all.Members {
 				if !member.IsLearner {
 					r.voters++
@@ -98,6 +104,12 @@ func remarks(reports []report) (found []directory.Remark) {
 		}
 		answered++
 		voters = max(voters, r.voters)
+		if isOld(r.status.Version) {
+			found = append(found, directory.Remark{
+				Level: directory.Fail, Code: "stale_reads", Server: r.addr, What: "may confirm a map that was replaced: its version is " + r.status.Version,
+				Hint: "Upgrade etcd to at least " + fixedVersions + ", one member after the other.",
+			})
+		}
 		if r.status.Leader == 0 { // which is in its Errors, too
 			alone = append(alone, r.addr)
 			continue

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,12 @@ func TestAuthentication(t *testing.T) {
 	}
 	if err := d.Note(ctx, directory.Event{What: "x"}); err != nil {
 		t.Errorf("Note = %v", err)
+	}
+	if err := d.Verify(ctx); err != nil {
+		t.Errorf("Verify = %v", err)
+	}
+	if remarks := d.Examine(ctx); slices.ContainsFunc(remarks, func(r directory.Remark) bool { return r.Code == "silent" }) {
+		t.Errorf("Examine finds %+v, want what the member says", remarks)
 	}
 	wantTrouble(t, "etcd://"+addr, "no_permission", "user name is empty")
 	wantTrouble(t, "etcd://millrace:wrong@"+addr, "no_permission", "invalid user ID or password")

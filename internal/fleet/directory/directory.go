@@ -93,6 +93,20 @@ func Of(fleet rueidis.Client) Directory { return fleet.(client).Directory() } //
 // OptionOf returns how a fleet's client connects to members.
 func OptionOf(fleet rueidis.Client) rueidis.ClientOption { return fleet.(client).Option() } //nolint:forcetypeassert // as above
 
+// verifier is a directory that can say whether its servers keep its promises.
+type verifier interface {
+	Verify(ctx context.Context) error
+}
+
+// Verify asks whether the servers of a directory keep its promises, before a fleet is created
+// in it. It changes nothing, and returns nil for a kind of directory that cannot say.
+func Verify(ctx context.Context, dir Directory) error {
+	if v, ok := dir.(verifier); ok {
+		return v.Verify(ctx)
+	}
+	return nil
+}
+
 // Errors of this package. Returned errors wrap one of them.
 var (
 	// ErrNoFleet means that the directory has no map.

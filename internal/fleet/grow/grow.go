@@ -87,6 +87,9 @@ func Init(ctx context.Context, dir directory.Directory, partitions []Partition, 
 	case !errors.Is(err, directory.ErrNoFleet):
 		return nil, directory.Unreachable(ctx, err)
 	}
+	if err := directory.Verify(ctx, dir); err != nil {
+		return nil, directory.Unreachable(ctx, err)
+	}
 	points, err := ring.New(weights...)
 	if err != nil {
 		return nil, millrace.ErrBadArgument.Wrap(err)

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -91,6 +92,37 @@ func TestTheDirectoryIsGone(t *testing.T) {
 	l.check(moved)
 	if err := add(t.Context(), f, "a", "late"); !errors.Is(err, fleet.ErrReadOnly) {
 		t.Errorf("a client of the old directory writes: %v, want ErrReadOnly", err)
+	}
+}
+
+// unfit is a directory whose servers do not keep its promises.
+type unfit struct{ directory.Directory }
+
+var errUnfit = errors.New("etcd is too old")
+
+func (unfit) Verify(context.Context) error { return errUnfit }
+
+// TestAnUnfitDirectory is not written to.
+func TestAnUnfitDirectory(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1})
+	stop := w.agent(w.dir)
+	f := w.client(w.dir, fleet.Config{})
+	w.settled(w.dir, f)
+	stop()
+	found := w.find(Config{Members: []string{mapOf(t, w.dir).Partitions[0].Master.Addr}})
+	next := w.elsewhere()
+	if _, err := found.Check(t.Context(), unfit{next}); !errors.Is(err, errUnfit) {
+		t.Errorf("Check = %v, want %v", err, errUnfit)
+	}
+	if err := found.Store(t.Context(), unfit{next}); !errors.Is(err, errUnfit) {
+		t.Errorf("Store = %v, want %v", err, errUnfit)
+	}
+	if _, err := next.Confirm(t.Context(), 0); !errors.Is(err, directory.ErrNoFleet) {
+		t.Errorf("Confirm = %v, want %v", err, directory.ErrNoFleet)
+	}
+	if adopted, err := next.Adopt(t.Context(), "run", time.Minute); adopted || err != nil {
+		t.Errorf("Adopt = %t, %v, want no run to adopt", adopted, err)
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 
 // Check reports whether the directory has the map of this fleet already: then agents repair
 // the rest. A directory with another fleet is ErrExists, and so is one with an older map
-// that lacks a partition: agents would use it.
+// that lacks a partition: agents would use it. An empty one must be fit to keep a map, see
+// directory.Verify.
 func (f *Found) Check(ctx context.Context, dir directory.Directory) (there bool, err error) {
 	m, err := dir.Confirm(ctx, 0)
 	switch {
 	case errors.Is(err, directory.ErrNoFleet):
-		return false, nil
+		return false, directory.Unreachable(ctx, directory.Verify(ctx, dir))
 	case err != nil:
 		return false, directory.Unreachable(ctx, err)
 	case m.Fleet != f.Fleet:

@@ -1,0 +1,61 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/millrace/millrace"
+)
+
+// firstFixed is the first release of each series 3.x whose linearizable reads are never
+// stale; from 3.7 on all are. Before, a member that was paused, or that was asked while the
+// leader changed, could answer with what was replaced since: etcd issues 20418, 21417, 21421
+// and 21423. A confirmation is such a read, so a client could write by an old map.
+var firstFixed = map[int]int{4: 42, 5: 28, 6: 9}
+
+const fixedVersions = "3.4.42, 3.5.28 or 3.6.9"
+
+var errOld = &millrace.Error{
+	Code: "unfit",
+	Hint: "Upgrade etcd, one member after the other. Debian's packages up to 13 are older.",
+}
+
+// isOld reports whether a version of etcd may answer linearizable reads with old data, or is
+// no version.
+func isOld(version string) bool {
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); err != nil {
+		return true
+	}
+	fixed, known := firstFixed[minor]
+	switch {
+	case major != 3:
+		return major < 3
+	case known:
+		return patch < fixed
+	default:
+		return minor < 7
+	}
+}
+
+// Verify returns an error if a member of etcd may confirm a map that was replaced: its version
+// is too old. A fleet is not created there. Members that do not answer do not count, unless
+// none answers.
+func (s *store) Verify(ctx context.Context) error {
+	var failed error
+	answered := false
+	for _, r := range s.reports(ctx) {
+		switch {
+		case r.status == nil:
+			failed = fmt.Errorf("%s: %w", r.addr, r.err)
+		case isOld(r.status.Version):
+			return errOld.Errorf("etcd at %s has version %s, and a fleet needs at least %s: older ones may confirm a map that was replaced", r.addr, r.status.Version, fixedVersions)
+		default:
+			answered = true
+		}
+	}
+	if answered {
+		return nil
+	}
+	return failed
+}
