@@ -24,8 +24,12 @@ func BlockTime(words []string) (d time.Duration, forever bool) {
 		return seconds(words[len(words)-1])
 	case "BLMPOP", "BZMPOP":
 		return seconds(words[1])
+	case "BLMOVEM":
+		return seconds(words[min(5, len(words)-1)])
 	case "WAIT":
 		return milliseconds(words[2])
+	case "WAITAOF":
+		return milliseconds(words[len(words)-1])
 	case "XREAD", "XREADGROUP":
 		return blockOption(words)
 	}

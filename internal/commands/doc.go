@@ -12,16 +12,21 @@
 // # Where the facts come from
 //
 //	redis62.json   what Redis 6.2 has: commands, options, keys
-//	redis70.json   the commands that came since, up to 7.0, and their keys
-//	table.go       the commands of 7.4 and 8.0 on the fields of hashes
+//	newer.json     the commands that came since, and their keys
 //
-// The two files are made from COMMAND DOCS and COMMAND INFO of a Redis 7.0
-// server, which say since when each command and option is there, and where keys
-// stand. A test compares them with the server that it finds, and writes them:
+// The first is made from COMMAND DOCS and COMMAND INFO of a Redis 7.0 server, which
+// say since when each command and option is there, and where keys stand. The second
+// has what such servers said of themselves: Redis 7.0 and 8.0, Valkey 8.1 and 9.1.
+// What came in Redis 8.2 to 8.10 is from the definitions of commands on redis.io, of
+// August 2026. Tests compare both with the server that they run on, and name the
+// commands that newer.json lacks. This adds them:
 //
-//	go test ./internal/commands -run 'TestTable$' -update
+//	MILLRACE_TEST_SERVER=/path/to/server go test ./internal/commands -run 'TestTable$' -update
 //
-// [Redis62] gives the first file alone. [EachKey] knows all three, and agrees with
+// Vector sets are in it, which are a part of Redis 8. Commands of modules that are
+// loaded apart are not.
+//
+// [Redis62] gives the first file alone. [EachKey] knows both, and agrees with
 // the server's COMMAND GETKEYS.
 //
 // # How keys are found
@@ -32,6 +37,7 @@
 //	DEL k k k                      First 1, Last -1
 //	MSET k v k v                   First 1, Last -1, Step 2
 //	EVALSHA sha 2 k k arg          First 2, Counted
+//	MSETEX 2 k v k v EX 10         First 1, Counted, Step 2
 //	XREAD COUNT 9 STREAMS k k 0 0  First 1, After STREAMS, Last -1, Share 2
 //	XGROUP CREATE k g $            First 2
 //

@@ -42,7 +42,7 @@ func (s *KeySpec) Span(words []string) (first, last int, ok bool) {
 		return 0, 0, false
 	case s.Counted:
 		count, ok := smallNumber(words, first)
-		return first + 1, first + count, ok
+		return first + 1, first + 1 + (count-1)*max(s.Step, 1), ok
 	case s.After != "":
 		i := slices.IndexFunc(words[min(first, len(words)):], func(w string) bool { return strings.EqualFold(w, s.After) })
 		if i < 0 {

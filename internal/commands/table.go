@@ -13,18 +13,11 @@ import (
 //go:embed redis62.json
 var redis62JSON []byte
 
-// redis70JSON holds what came after 6.2, up to 7.0. Of these commands only the
-// keys are known.
+// newerJSON holds what came after 6.2, in Redis and in Valkey. Of these commands
+// only the keys are known.
 //
-//go:embed redis70.json
-var redis70JSON []byte
-
-// ofHashFields are the commands on single fields of a hash that came with Redis
-// 7.4 and 8.0, written down from the command reference on redis.io: of all of
-// them the key is the first argument, and what follows FIELDS are no keys.
-const ofHashFields = `
-	HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HTTL HPTTL HEXPIRETIME HPEXPIRETIME HPERSIST
-	HGETEX HSETEX HGETDEL`
+//go:embed newer.json
+var newerJSON []byte
 
 // Table knows commands. It does not change, and may be shared.
 type Table struct {
@@ -60,14 +53,11 @@ var everything = sync.OnceValue(func() *Table {
 	if err != nil {
 		return newTable(nil)
 	}
-	all, err := decode("redis70.json", redis70JSON)
+	all, err := decode("newer.json", newerJSON)
 	if err != nil {
 		return newTable(nil)
 	}
 	maps.Copy(all, old)
-	for name := range strings.FieldsSeq(ofHashFields) {
-		all[name] = Command{Keys: []KeySpec{{First: 1, Step: 1}}}
-	}
 	return newTable(all)
 })
 
