@@ -20,6 +20,8 @@ const (
 	miniredis = "github.com/alicebob/miniredis/v2"
 	etcd      = "go.etcd.io"
 	grpc      = "google.golang.org/grpc"
+	huma      = "github.com/danielgtaylor/huma"
+	goCron    = "github.com/netresearch/go-cron"
 
 	charm         = "charm.land"
 	charmbracelet = "github.com/charmbracelet"
@@ -104,6 +106,14 @@ var depRules = []depRule{
 	{
 		of: but(under(module), rooms("cmd/millrace/top", "cmd/millrace/watch")), never: anyOf(under(charm), under(charmbracelet)),
 		why: "the library for terminals is for the live views of the command alone",
+	},
+	{
+		of: but(under(module), rooms("schedule/cron")), never: under(goCron),
+		why: "the parser of cron expressions is a fork without a version 1: one package imports it, whose tests hold what we rely on, so that it can be replaced",
+	},
+	{
+		of: but(under(module), rooms("server/internal/api", "internal/document")), never: under(huma),
+		why: "huma's last release is of February 2026: only the API and its documents import it, whose tests hold what we rely on, so that it can be replaced",
 	},
 }
 
@@ -298,6 +308,12 @@ func TestDependencyRules(t *testing.T) {
 		{"terminals where they may be", 13, edges{"/cmd/millrace/top": charm + "/bubbletea/v2 " + charmbracelet + "/x/term", "/cmd/millrace": "/cmd/millrace/top"}, nil},
 		{"terminals where they may not be", 13, edges{"/internal/screen": charmbracelet + "/x/ansi", "/cmd/millrace": charm + "/bubbletea/v2"},
 			[]string{"/cmd/millrace " + charm + "/bubbletea/v2", "/internal/screen " + charmbracelet + "/x/ansi"}},
+
+		{"go-cron where it may be", 14, edges{"/schedule/cron": goCron, "/cmd/millrace": "/schedule/cron"}, nil},
+		{"go-cron where it may not be", 14, edges{"/fairqueue": goCron}, []string{"/fairqueue " + goCron}},
+
+		{"huma where it may be", 15, edges{"/server/internal/api": huma + "/v2 " + huma + "/v2/adapters/humago", "/internal/document": huma + "/v2"}, nil},
+		{"huma where it may not be", 15, edges{"/cmd/millrace": huma + "/v2"}, []string{"/cmd/millrace " + huma + "/v2"}},
 	}
 	fired := map[int]bool{}
 	for _, tc := range tests {

@@ -41,6 +41,9 @@ func TestTagOfACommand(t *testing.T) {
 		{[]string{"PING"}, "", ErrNoTag},
 		{[]string{"FLUSHALL"}, "", ErrNoTag},
 		{[]string{"NEW.COMMAND", "{a}"}, "", ErrNoTag},
+		{[]string{"XACKDEL", "{a}s", "g", "IDS", "1", "1-0"}, "a", nil},
+		{[]string{"MSETEX", "2", "{a}1", "x", "{a}2", "y", "EX", "10"}, "a", nil},
+		{[]string{"MSETEX", "2", "{a}1", "x", "{b}2", "y", "EX", "10"}, "", ErrMixedTags},
 	} {
 		tag, err := tagOf(tc.words)
 		if tag != tc.tag || !errors.Is(err, tc.err) {
