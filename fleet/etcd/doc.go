@@ -38,6 +38,9 @@
 //     whose reply was lost is recognized when it is repeated.
 //   - A successful change is not lost as long as a majority of the members keep their data.
 //
+// They need etcd 3.4.42, 3.5.28 or 3.6.9 or later: older ones may answer a linearizable read
+// with old data. A fleet is not created on those.
+//
 // # The wrinkle
 //
 // While etcd elects a leader nothing is confirmed: one to two seconds with its default
