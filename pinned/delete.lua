@@ -1,6 +1,6 @@
 -- pinned.delete(K) shards name ... -> number
 --
--- Removes values before their deadline. A full server accepts it.
+-- Removes values before their deadline, and the claims of their keys. A full server accepts it.
 --
 -- Needs    lane, values
 -- Touches  K
@@ -13,11 +13,18 @@
 if answered then
   return tonumber(answered)
 end
+for i = 2, #ARGV do
+  local refused = wrong(ARGV[i], '1')
+  if refused then
+    return refused
+  end
+end
 local deleted = 0
 for i = 2, #ARGV do
   local deadline = redis.call('ZSCORE', due, ARGV[i])
   local gone = redis.call('HDEL', values, ARGV[i])
-  redis.call('ZREM', due, ARGV[i])
+  redis.call('HDEL', values, '\0' .. ARGV[i])
+  redis.call('ZREM', due, ARGV[i], '\0' .. ARGV[i])
   if not deadline or tonumber(deadline) > now then
     deleted = deleted + gone
   end

@@ -28,6 +28,8 @@
 //     to make room for it. Set first removes what has expired in its shard.
 //   - Each call may be repeated after a lost reply, and the library does so; its reply is
 //     the first one's.
+//   - A Set with a claim ([Keys.Claim]) stores nothing if the key was set, removed or claimed since:
+//     a value that took time to compute does not replace a newer one, nor outlives a Remove.
 //   - Garbage is bounded without any job: a write removes two expired values of its shard.
 //
 // # Reads from replicas

@@ -16,6 +16,10 @@ if answered then
   return 1
 end
 local name = ARGV[2]
+local refused = wrong(name, ARGV[3])
+if refused then
+  return refused
+end
 local value = redis.call('HGET', values, name)
 local deadline = deadline_of(value)
 if not deadline then

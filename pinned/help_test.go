@@ -146,3 +146,15 @@ func keyStats(t *testing.T, k *Keys) Stats {
 	s.Name = "" // which is another one in each test
 	return s
 }
+
+// namesOf returns the names of the values.
+func namesOf(t *testing.T, k *Keys) (names []string) {
+	t.Helper()
+	for name, err := range k.Names(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return names
+}

@@ -20,7 +20,7 @@ type Stats struct {
 	Name   string
 	Shards int // 0 for a namespace that does not exist
 
-	Keys          int           // values, without expired ones: exact in each shard
+	Keys          int           // values and claims, without expired ones: exact in each shard
 	Overdue       int           // expired values that were not reaped yet
 	OldestOverdue time.Duration // the time since the first of those expired; 0 for none
 

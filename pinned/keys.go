@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -74,12 +75,21 @@ func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
 
 // Names yields the names of the values, in no order; a name may come twice, and its value
 // may have expired. It ends with the first error.
-func (k *Keys) Names(ctx context.Context) iter.Seq2[string, error] { return k.space.Names(ctx) }
+func (k *Keys) Names(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range k.space.Names(ctx) {
+			if !strings.HasPrefix(name, claimPrefix) && !yield(name, err) {
+				return
+			}
+		}
+	}
+}
 
-// SetConfig is the condition of [Keys.Set]. The zero value is none.
+// SetConfig is the condition of [Keys.Set]: at most one. The zero value is none.
 type SetConfig struct {
-	IfNone  bool // store only if there is no value
-	IfExist bool // store only if there is one
+	IfNone  bool   // store only if there is no value
+	IfExist bool   // store only if there is one
+	Claim   string // store only if the key was not set, removed or claimed since [Keys.Claim] returned this
 }
 
 func (c SetConfig) word() (string, error) {
@@ -90,8 +100,10 @@ func (c SetConfig) word() (string, error) {
 		return "none", nil
 	case SetConfig{IfExist: true}:
 		return "exist", nil
+	case SetConfig{Claim: c.Claim}:
+		return "claim", nil
 	}
-	return "", millrace.ErrBadArgument.Errorf("IfNone and IfExist exclude each other")
+	return "", millrace.ErrBadArgument.Errorf("IfNone, IfExist and Claim exclude each other")
 }
 
 // Set stores a value for ttl, at least a millisecond, rounded up to milliseconds. It
@@ -109,7 +121,11 @@ func (k *Keys) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 	if err := cmp.Or(err, check(key, ttl), shards.CheckSize(len(value))); err != nil {
 		return false, err
 	}
-	reply, err := k.space.Store(ctx, !cfg.IfExist, k.reap, "set", key, key, shards.CeilMillis(ttl), condition, string(value))
+	args := []string{key, shards.CeilMillis(ttl), condition, string(value)}
+	if cfg.Claim != "" {
+		args = append(args, cfg.Claim)
+	}
+	reply, err := k.space.Store(ctx, condition == "" || cfg.IfNone, k.reap, "set", key, args...)
 	if err != nil || reply == nil {
 		return false, err
 	}
@@ -133,7 +149,7 @@ func (k *Keys) Expire(ctx context.Context, key string, ttl time.Duration) (bool,
 	return reply.Bool(), reply.Err()
 }
 
-// Remove removes values and returns how many of them existed. It makes a call for every 100
+// Remove removes values and claims, and returns how many of the values existed. It makes a call for every 100
 // keys of a shard, each of which is applied whole. With an error it returns how many are
 // known to be removed.
 //

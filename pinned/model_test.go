@@ -16,8 +16,9 @@ import (
 // it: a value lives for hours, and when its time is to be over, a history says so,
 // to the model and, past the library, to the server.
 type keyModel struct {
-	alive map[string]keyValue
-	count Stats // but for those reaped, which writes do, too
+	alive  map[string]keyValue
+	claims map[string]string // by key, those with which Set stores
+	count  Stats             // but for those reaped, which writes do, too
 }
 
 type keyValue struct {
@@ -32,7 +33,8 @@ func TestKeyModel(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	rapid.Check(t, func(r *rapid.T) {
 		k := openOn(t, client, redistest.Name(t), Config{Shards: 2})
-		m := &keyModel{alive: map[string]keyValue{}}
+		m := &keyModel{alive: map[string]keyValue{}, claims: map[string]string{}}
+		var claims []string // all that were ever made
 		ctx := t.Context()
 		check := func(what string, got, want any, err error) {
 			if err != nil || got != want {
@@ -45,14 +47,25 @@ func TestKeyModel(t *testing.T) {
 				key, v := name(), keyValue{rapid.StringN(0, 3, 9).Draw(r, "value"), rapid.IntRange(1, 9).Draw(r, "hours")}
 				cfg := SetConfig{IfNone: rapid.Bool().Draw(r, "none")}
 				cfg.IfExist = !cfg.IfNone && rapid.Bool().Draw(r, "exist")
+				if len(claims) > 0 && cfg == (SetConfig{}) && rapid.Bool().Draw(r, "with a claim") {
+					cfg.Claim = rapid.SampledFrom(claims).Draw(r, "claim")
+				}
 				_, there := m.alive[key]
-				want := (!cfg.IfNone || !there) && (!cfg.IfExist || there)
+				want := (!cfg.IfNone || !there) && (!cfg.IfExist || there) && (cfg.Claim == "" || cfg.Claim == m.claims[key])
 				got, err := k.Set(ctx, key, []byte(v.text), time.Duration(v.hours)*time.Hour, cfg)
 				check("Set", got, want, err)
 				if want {
 					m.alive[key] = v
+					delete(m.claims, key)
 					m.count.Set++
 				}
+			},
+			"claim": func(*rapid.T) {
+				key := name()
+				claim, value, _, err := k.Claim(ctx, key, time.Hour)
+				check("the value with the claim", string(value), m.alive[key].text, err)
+				m.claims[key] = claim
+				claims = append(claims, claim)
 			},
 			"expire": func(r *rapid.T) {
 				key, hours := name(), rapid.IntRange(1, 9).Draw(r, "hours")
@@ -72,6 +85,7 @@ func TestKeyModel(t *testing.T) {
 						want++
 						delete(m.alive, key)
 					}
+					delete(m.claims, key)
 				}
 				got, err := k.Remove(ctx, keys...)
 				check("Delete", got, want, err)
@@ -124,7 +138,8 @@ func TestKeyModel(t *testing.T) {
 					check("no value", errors.Is(err, millrace.ErrNotFound), true, nil)
 				}
 				s, err := k.Stats(ctx)
-				check("Len", s.Keys, len(m.alive), err)
+				check("values and claims", s.Keys, len(m.alive)+len(m.claims), err)
+				check("names", len(namesOf(t, k)), len(m.alive)+s.Overdue, nil)
 				check("counters", [2]int64{s.Set, s.Deleted}, [2]int64{m.count.Set, m.count.Deleted}, nil)
 			},
 		})

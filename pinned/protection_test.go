@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,16 @@ func setErr(t *testing.T, k *Keys, key, value string, cfg SetConfig, want bool) 
 		return fmt.Errorf("Set of %q = %v, %w, want %v", value, ok, err, want)
 	}
 	return nil
+}
+
+// claimKey claims a key and checks the value that comes with the claim, "" for none.
+func claimKey(t *testing.T, k *Keys, key, want string) string {
+	t.Helper()
+	claim, value, left, err := k.Claim(t.Context(), key, keyLong)
+	if err != nil || claim == "" || string(value) != want || (left > 0) != (want != "") {
+		t.Fatalf("Claim of %q = %q, %q, %v, %v, want a claim and %q", key, claim, value, left, err, want)
+	}
+	return claim
 }
 
 // holds checks a value, "" for none.
@@ -308,6 +319,82 @@ var keyHistories = []keyHistory{
 		later := func() { setKey(t, k, "a", "later", keyLong) }
 		return errors.Join(again(t, k, "delete", later, "a"), holds(t, k, "a", "later"))
 	}},
+	{"removed after it was claimed", func(t *testing.T, k *Keys) error {
+		setKey(t, k, "a", "old", keyLong)
+		claim := claimKey(t, k, "a", "old")
+		if _, err := k.Remove(t.Context(), "a"); err != nil {
+			return err
+		}
+		return errors.Join(setErr(t, k, "a", "older", SetConfig{Claim: claim}, false), holds(t, k, "a", ""), counted(t, k, 0, 0))
+	}},
+	{"set after it was claimed", func(t *testing.T, k *Keys) error {
+		claim := claimKey(t, k, "a", "")
+		setKey(t, k, "a", "newer", keyLong)
+		return errors.Join(setErr(t, k, "a", "older", SetConfig{Claim: claim}, false), holds(t, k, "a", "newer"), counted(t, k, 1, 0))
+	}},
+	{"claimed twice", func(t *testing.T, k *Keys) error {
+		first, second := claimKey(t, k, "a", ""), claimKey(t, k, "a", "")
+		return errors.Join(
+			setErr(t, k, "a", "older", SetConfig{Claim: first}, false), setErr(t, k, "a", "newer", SetConfig{Claim: second}, true),
+			setErr(t, k, "a", "older", SetConfig{Claim: first}, false), setErr(t, k, "a", "again", SetConfig{Claim: second}, false),
+			holds(t, k, "a", "newer"), counted(t, k, 1, 0),
+		)
+	}},
+	{"a claim is reaped", func(t *testing.T, k *Keys) error {
+		claim := claimKey(t, k, "a", "")
+		if err := counted(t, k, 1, 0); err != nil {
+			return err
+		}
+		keyOver(t, k, claimPrefix+"a")
+		return errors.Join(
+			counted(t, k, 0, 1), reaped(t, k, millrace.Worked), counted(t, k, 0, 0), setErr(t, k, "a", "late", SetConfig{Claim: claim}, false),
+		)
+	}},
+	{"repeated claim after it was removed", func(t *testing.T, k *Keys) error {
+		request := k.space.Run.Request(t.Context())
+		defer request.Done()
+		claim := func() error {
+			_, err := k.space.Call(t.Context(), request, true, "claim_key", "a", "a", hourMillis, "claim")
+			return err
+		}
+		if err := claim(); err != nil {
+			return err
+		}
+		if _, err := k.Remove(t.Context(), "a"); err != nil {
+			return err
+		}
+		if err := claim(); err != nil {
+			return err
+		}
+		return setErr(t, k, "a", "older", SetConfig{Claim: "claim"}, false)
+	}},
+	{"repeated set with a claim", func(t *testing.T, k *Keys) error {
+		claim := claimKey(t, k, "a", "")
+		return errors.Join(again(t, k, "set", func() {}, "a", hourMillis, "claim", "x", claim), holds(t, k, "a", "x"))
+	}},
+	{"foreign arguments", func(t *testing.T, k *Keys) error {
+		setKey(t, k, "a", "x", keyLong)
+		base := keyBase(t, k, "a")
+		before := keyRaw(t, k.space.Run.Client, "DUMP", shardValues(base)) + keyRaw(t, k.space.Run.Client, "DUMP", dueKey(base))
+		long := strings.Repeat("n", 513)
+		for _, args := range [][]string{
+			{"set", "", hourMillis, "", "y"}, {"set", "\x00a", hourMillis, "", "y"}, {"set", long, hourMillis, "", "y"},
+			{"set", "a", "-1e15", "", "y"}, {"set", "a", "1e3", "", "y"}, {"set", "a", "0", "", "y"}, {"set", "a", "10000000000000", "", "y"},
+			{"set", "a", " 1", "", "y"}, {"set", "a", hourMillis, "claims", "y"},
+			{"expire", "a", "-1e15"}, {"expire", "", hourMillis}, {"delete", ""}, {"delete", "a", "\x00a"},
+			{"claim_key", "", hourMillis, "c"}, {"claim_key", "a", "nan", "c"},
+		} {
+			reply, err := k.space.Write(t.Context(), args[0], "a", args[1:]...)
+			if err == nil {
+				return fmt.Errorf("%.60q = %+v, want an error", args, reply)
+			}
+		}
+		after := keyRaw(t, k.space.Run.Client, "DUMP", shardValues(base)) + keyRaw(t, k.space.Run.Client, "DUMP", dueKey(base))
+		if before != after {
+			return fmt.Errorf("the shard is %q, want it as before: %q", after, before)
+		}
+		return nil
+	}},
 	{"another version", func(t *testing.T, k *Keys) error {
 		setKey(t, k, "a", "x", keyLong)
 		keyRaw(t, k.space.Run.Client, "HSET", keyBase(t, k, "a"), "version", "1")
@@ -406,7 +493,18 @@ var keyProtections = []struct {
 	{"expire writes the value", "redis.call('HSET', values, name, head_of(deadline) .. string.sub(value, 9))", "", []string{"prolonged"}},
 	{"expire begins with what is not refused", "redis.call('HDEL', K, '') -- a full server accepts this first write\nredis.call('ZADD'", "redis.call('ZADD'",
 		[]string{"expire on a full server"}},
-	{"delete clears the index", "redis.call('ZREM', due, ARGV[i])", "do end", []string{"deleted"}},
+	{"delete clears the index", "redis.call('ZREM', due, ARGV[i], ", "redis.call('ZREM', due, ", []string{"deleted"}},
+	{"removing ends a claim", "  redis.call('HDEL', values, '\\0' .. ARGV[i])\n", "", []string{"removed after it was claimed"}},
+	{"setting ends a claim", "if redis.call('HDEL', values, claim) == 1 then", "if false then", []string{"set after it was claimed", "claimed twice"}},
+	{"an ended claim is in no index", "  redis.call('ZREM', due, claim)\n", "", []string{"set after it was claimed"}},
+	{"a removed claim is in no index", "ARGV[i], '\\0' .. ARGV[i])", "ARGV[i])", []string{"removed after it was claimed"}},
+	{"claims are told apart", "if not held or string.sub(held, 9) ~= ARGV[6] then", "if not held then", []string{"claimed twice"}},
+	{"a claim is needed", "if not held or string.sub(held, 9) ~= ARGV[6] then", "if held and string.sub(held, 9) ~= ARGV[6] then", []string{"removed after it was claimed"}},
+	{"a late claim is known again", "if not answered then", "if true then", []string{"repeated claim after it was removed"}},
+	{"a claim has an index", "redis.call('ZADD', due, string.format('%.0f', deadline), '\\0' .. name)", "do end", []string{"a claim is reaped"}},
+	{"foreign names are refused", "if name == '' or #name > 512 or string.byte(name) == 0 then", "if false then", []string{"foreign arguments"}},
+	{"foreign TTLs are refused", "elseif #ttl > 13 or not string.find(ttl, '^[1-9]%d*$') then", "elseif false then", []string{"foreign arguments"}},
+	{"foreign conditions are refused", "elseif condition ~= 'none' and condition ~= 'exist' then", "elseif false then", []string{"foreign arguments"}},
 	{"calls are known again", "if answered then", "if false then",
 		[]string{"repeated set over a later one", "repeated set if none", "repeated expire", "repeated delete"}},
 	{"answers are remembered", "answer('1')", "", []string{"repeated set if none", "repeated expire"}},

@@ -1,7 +1,7 @@
--- pinned.set(K) shards name ttl condition payload -> 1 or 0
+-- pinned.set(K) shards name ttl condition payload [claim] -> 1 or 0
 --
--- Stores a value until its deadline, and removes two expired values of the shard. The index
--- comes first: if a full server refuses that write, nothing was changed.
+-- Stores a value until its deadline, ends the claim of its key, and removes two expired values
+-- of the shard. The index comes first: if a full server refuses that write, nothing was changed.
 --
 -- Needs    lane, values
 -- Touches  K
@@ -9,8 +9,10 @@
 -- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name
 -- ARGV[3]  ttl: in milliseconds from now, at least 1
--- ARGV[4]  condition: 'none' to store only a new value, 'exist' only over an old one, or ''
+-- ARGV[4]  condition: 'none' to store only a new value, 'exist' only over an old one, 'claim'
+--          only under the claim, or ''
 -- ARGV[5]  payload
+-- ARGV[6]  claim: of pinned.claim_key, for that condition
 -- Reply    1 if it was stored, else 0
 -- Cost     O(log N) of the shard's N values, and O(length of the payload)
 -- Repeat   harmless: the lane keeps the reply
@@ -18,10 +20,22 @@ if answered then
   return 1
 end
 local name, condition = ARGV[2], ARGV[4]
-if condition ~= '' then
+local claim = '\0' .. name
+local refused = wrong(name, ARGV[3])
+if refused then
+  return refused
+end
+if condition == 'claim' then
+  local held = redis.call('HGET', values, claim)
+  if not held or string.sub(held, 9) ~= ARGV[6] then
+    return 0
+  end
+elseif condition ~= '' then
   local old = deadline_of(redis.call('HGET', values, name))
   if not old then
     return redis.error_reply('BROKEN ' .. name .. ' is no value')
+  elseif condition ~= 'none' and condition ~= 'exist' then
+    return redis.error_reply('ERR an unknown condition')
   elseif condition == 'none' and old > now or condition == 'exist' and old <= now then
     return 0
   end
@@ -29,6 +43,9 @@ end
 local deadline = soon + ARGV[3]
 redis.call('ZADD', due, string.format('%.0f', deadline), name)
 redis.call('HSET', values, name, head_of(deadline) .. ARGV[5])
+if redis.call('HDEL', values, claim) == 1 then
+  redis.call('ZREM', due, claim)
+end
 count('set', 1)
 answer('1')
 reap(2)

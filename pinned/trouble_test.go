@@ -20,7 +20,7 @@ func TestKeyRepliesAreLost(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())
 	k := openOn(t, proxy.Client(t), redistest.Name(t), Config{Shards: 1})
 	scripttest.Load(t, k.space.Run.Client, kind.Library)
-	ctx := t.Context()
+	ctx, claim := t.Context(), ""
 	for i, step := range []struct {
 		what string
 		call func() (any, error)
@@ -38,6 +38,10 @@ func TestKeyRepliesAreLost(t *testing.T) {
 			return k.Set(ctx, "b", []byte("z"), keyLong, SetConfig{IfExist: true})
 		}, true},
 		{"Get", func() (any, error) { value, _, err := k.Get(ctx, "b"); return string(value), err }, "z"},
+		{"Claim", func() (any, error) { c, _, _, err := k.Claim(ctx, "c", keyLong); claim = c; return c != "", err }, true},
+		{"Set with the claim", func() (any, error) {
+			return k.Set(ctx, "c", []byte("x"), time.Millisecond, SetConfig{Claim: claim})
+		}, true},
 		{"GetMany", func() (any, error) { many, err := k.GetMany(ctx, "a", "b"); return len(many), err }, 2},
 		{"TTL", func() (any, error) { ttl, err := ttlOf(ctx, k, "a"); return ttl > 0, err }, true},
 		{"Expire", func() (any, error) { return k.Expire(ctx, "b", time.Millisecond) }, true},
@@ -59,8 +63,8 @@ func TestKeyRepliesAreLost(t *testing.T) {
 			t.Fatalf("%s: %d replies lost, want %d", step.what, proxy.Dropped(), i+1)
 		}
 	}
-	if s := keyStats(t, k); s.Set != 3 || s.Deleted != 1 || s.Reaped != 1 {
-		t.Errorf("counters = %+v, want 3 set, 1 deleted, 1 reaped", s)
+	if s := keyStats(t, k); s.Set != 4 || s.Deleted != 1 || s.Reaped != 2 {
+		t.Errorf("counters = %+v, want 4 set, 1 deleted, 2 reaped", s)
 	}
 }
 
