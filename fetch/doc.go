@@ -12,11 +12,12 @@
 //   - A cache that is down looks like an empty one.
 //   - Every caller retries a failing computation, which keeps an overloaded database overloaded.
 //   - Values stored together expire together.
-//   - A value that changes at its source during its computation is stored old, for its full TTL.
+//   - A value that is deleted during its computation, because it changed at its source, is stored
+//     old, for its full TTL.
 //
 // # The mechanism
 //
-// Values are in a namespace of package expiry: nothing evicts them before their
+// Values are in a namespace of package pinned: nothing evicts them before their
 // time. A computation holds a lease on its key, see package lease, and renews it. [Fetch] and
 // [Get] look first, and the result decides:
 //
@@ -37,6 +38,15 @@
 //	           └ Redis does not answer: remembered? ┬ a moment ago ▶ Remembered
 //	                                                └ load ┬───────▶ Bypass
 //	                                                       └ fails ▶ Remembered or Failed
+//
+// The last look before a load claims the key, in the same call, and the value is stored with the
+// claim: see pinned.Keys.Claim. [Cache.Forget] removes the value and the claim, and a later claim
+// replaces an earlier one. So Redis itself refuses a value that is out of date, however late it
+// comes, without comparing clocks or fences. The lease only saves computations.
+//
+//	load A   claim A ───── computes ──────────── store with A: refused
+//	Forget               removes value and claim
+//	load B                          claim B ── computes ── store with B
 //
 // The life of a value, by the server's clock alone:
 //
@@ -66,9 +76,10 @@
 //   - A failed load returns the old value while there is one, otherwise its error to all its
 //     callers, in other processes as [ErrFailed]. No caller tries again for [Config].Errors.
 //     That there is no value is remembered for [Config].Negative.
-//   - A computation that lost its lease returns its value to its callers and does not store it, or
-//     removes it if it learns of the loss on release. [Cache.Forget] revokes the lease of a running
-//     computation for that reason.
+//   - A value is stored only if its key was not forgotten, and claimed by no other computation,
+//     since its computation began; also if its process lost its lease, was suspended, or is killed.
+//   - A call that begins after [Cache.Forget] has returned gets no value that was computed before:
+//     neither from Redis nor from a computation that its own process began before.
 //   - While Redis does not answer, callers do not fail for it: each process computes by itself,
 //     one computation per key and [Config].Concurrency in all, and remembers the values and
 //     errors of recently used keys. It computes a key once in [Config].Away, and a failing one
@@ -80,8 +91,11 @@
 // # The wrinkle
 //
 // A lease does not guarantee exactly one computation: a process that is paused for longer than its
-// lease continues when it wakes up, so a load must do no harm when it runs twice. A value stored
-// too late may be visible for a moment before it is removed.
+// lease continues when it wakes up, so a load must do no harm when it runs twice.
+//
+// The guarantees are those of one server that keeps its data: after a failover that loses the
+// newest writes, a forgotten value may be back until its time is over, and a claim may be lost; then
+// the value is computed again.
 //
 // Of the callers that find an old value, the one that computes the new one waits.
 //

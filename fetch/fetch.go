@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -65,6 +64,7 @@ type request struct {
 	key   string
 	load  func(ctx context.Context) ([]byte, error) // computes a payload
 	check func(payload []byte) error                // whether a payload is the type's
+	again bool                                      // the call asks again
 }
 
 // answer is the result of a call or a flight. Without an error, or with
@@ -74,6 +74,7 @@ type answer struct {
 	payload []byte
 	age     time.Duration
 	err     error
+	refused bool // Redis did not store it, because the key was forgotten or claimed meanwhile
 }
 
 func failed(err error) answer { return answer{err: err} }
@@ -89,6 +90,7 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 			return c.give(a, into)
 		}
 	}
+	since := c.memory.forgotten()
 	found, err := c.look(ctx, r.key, into)
 	switch {
 	case ctx.Err() != nil:
@@ -102,10 +104,10 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 	case found.found() && found.kind == failedKind:
 		return failed(c.failure(r.key, found))
 	case found.fresh() && found.kind == noneKind:
-		c.memory.note(r.key, found)
+		c.memory.noteSeen(r.key, found, since)
 		return found.answer(Negative)
 	case found.fresh():
-		c.memory.note(r.key, found)
+		c.memory.noteSeen(r.key, found, since)
 		if c.drawn(found) {
 			c.refreshEarly(ctx, r, found)
 		}
@@ -114,7 +116,7 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 		return found.answer(Stale)
 	}
 	alone := err != nil
-	f, first := c.join(ctx, r, found, alone)
+	f, first, late := c.join(ctx, r, found, alone)
 	if f == nil && alone {
 		return c.give(found.answer(Remembered), into)
 	}
@@ -130,6 +132,9 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 	a := f.answer
 	switch {
 	case !first && a.outcome == Stale: // this caller found nothing: the old value has expired
+		return c.get(ctx, r, into)
+	case late && a.refused && !r.again: // Forget may have returned before this call
+		r.again = true // the next flight begins after this call, so its value is new enough
 		return c.get(ctx, r, into)
 	case !first && a.outcome == Miss:
 		a.outcome = Waited
@@ -191,30 +196,38 @@ func (c *Cache) ask(ctx context.Context, key string, accept func(payload []byte)
 	if err != nil {
 		return entry{}, nil
 	}
+	return c.read(ctx, key, stored, left, accept), nil
+}
+
+// read returns the entry in what is stored, and nothing if accept refuses its payload.
+func (c *Cache) read(ctx context.Context, key string, stored []byte, left time.Duration, accept func(payload []byte) error) entry {
 	e, err := unseal(stored, left)
 	if err == nil && e.kind == valueKind {
 		err = accept(e.payload)
 	}
 	if err != nil {
 		c.cfg.Logger.WarnContext(ctx, "a stored value cannot be decoded and is computed again", "key", key, "error", err)
-		return entry{}, nil
+		return entry{}
 	}
-	return e, nil
+	return e
 }
 
-// Forget removes what is stored of a key; the next caller computes it again. The result of a
-// computation in flight goes to the callers that wait for it, and is not stored.
+// Forget removes what is stored of a key; the next caller computes it again. Calls that begin after
+// Forget has returned get no value that was computed before, in no process. A computation in flight
+// continues for the callers that came before, and is not stored.
 //
-// Errors: [millrace.ErrBadName], those of lease.Locker and of pinned.Keys; then call it again.
+// Errors: [millrace.ErrBadName] and those of pinned.Keys; then call it again.
 func (c *Cache) Forget(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
+	_, err := c.keys.Remove(ctx, key)
 	c.mu.Lock()
 	delete(c.flights, key) // later callers start another one
+	c.memory.forget(key)   // last, so that no look from before is remembered
 	c.mu.Unlock()
-	c.memory.forget(key)
-	revoked := c.revoke(ctx, key)
-	_, err := c.keys.Remove(ctx, key)
-	return cmp.Or(revoked, err)
+	if err == nil {
+		c.revoke(ctx, key)
+	}
+	return err
 }

@@ -411,24 +411,6 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestTakenBack: what was stored by one that lost its lease meanwhile goes.
-func TestTakenBack(t *testing.T) {
-	t.Parallel()
-	c := open(t, Config{})
-	held, err := c.acquire(t.Context(), "k", 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !c.store(t.Context(), "k", held, entry{kind: valueKind, payload: []byte("before"), ttl: long}, long) {
-		t.Fatal("nothing stored under a lease that is held")
-	}
-	if err := c.revoke(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
-	c.release(t.Context(), "k", held, true)
-	want(t, c, "k", &source{value: "after"}, "after", Miss, nil)
-}
-
 // TestOverrun: a computation that ran longer than its lease gives its value to its
 // callers and leaves the newer one alone.
 func TestOverrun(t *testing.T) {

@@ -41,20 +41,21 @@ type flight struct {
 }
 
 // join adds a caller to the flight of its key, and starts one if there is none. It returns nil if
-// the caller should return the old value, because another caller computes a new one.
-func (c *Cache) join(ctx context.Context, r request, old entry, alone bool) (f *flight, first bool) {
+// the caller should return the old value, because another caller computes a new one. A caller is
+// late if the load has begun before.
+func (c *Cache) join(ctx context.Context, r request, old entry, alone bool) (f *flight, first, late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.flights[r.key]; f != nil {
 		if old.found() {
-			return nil, false
+			return nil, false, false
 		}
 		f.callers++
-		return f, false
+		return f, false, f.computing
 	}
 	f = c.start(ctx, r, old, alone)
 	f.callers = 1
-	return f, true
+	return f, true, false
 }
 
 // refreshEarly computes a fresh value again in the background.
@@ -77,11 +78,14 @@ func (c *Cache) start(ctx context.Context, r request, old entry, alone bool) *fl
 	return f
 }
 
-// current reports whether the key was not forgotten in this process since the flight started.
-func (f *flight) current() bool {
+// remember calls do, which changes what this process remembers of the key, unless the key was
+// forgotten in this process since the flight started.
+func (f *flight) remember(do func()) {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()
-	return f.cache.flights[f.key] == f
+	if f.cache.flights[f.key] == f {
+		do()
+	}
 }
 
 // leave removes a caller. The last one ends a flight that still waits; a load continues, because
@@ -132,11 +136,12 @@ func (f *flight) fill() answer {
 	for {
 		var a answer
 		there := false
-		look := func(context.Context) (err error) {
-			if a, there, err = f.lookAgain(Waited); err != nil {
+		look := func(context.Context) error {
+			e, err := f.cache.look(f.waiting, f.key, f.check)
+			if err != nil {
 				return errSkipped
 			}
-			if there {
+			if a, there = f.settled(e, Waited); there {
 				return errThere
 			}
 			return nil
@@ -163,13 +168,10 @@ func (f *flight) fill() answer {
 // lead computes under the lease. If another process stored a value before that, the outcome is
 // found.
 func (f *flight) lead(held *lease.Lease, found Outcome) answer {
-	c, stored, computed := f.cache, false, (*entry)(nil)
-	defer func() {
-		if kept := c.release(f.ctx, f.key, held, stored); kept && computed != nil && f.current() {
-			c.memory.note(f.key, *computed)
-		}
-	}()
-	switch a, ok, err := f.lookAgain(found); {
+	c := f.cache
+	defer func() { _ = held.Release(f.ctx) }() // after an error it ends at its deadline
+	claim, e, err := c.claim(f.waiting, f.key, f.check)
+	switch a, ok := f.settled(e, found); {
 	case err != nil && f.old.found():
 		return f.old.answer(Stale)
 	case err != nil:
@@ -179,41 +181,42 @@ func (f *flight) lead(held *lease.Lease, found Outcome) answer {
 	case !f.begin():
 		return f.abandoned()
 	}
-	e, err := f.compute()
+	e, err = f.compute()
 	if err != nil {
-		a, kept := f.failed(held, err)
-		stored = kept
-		return a
+		return f.failed(claim, err)
 	}
-	stored, computed = c.store(f.ctx, f.key, held, e, e.lifetime()), &e
-	return e.answer(Miss)
+	a := e.answer(Miss)
+	if a.refused = c.store(f.ctx, f.key, claim, e, e.lifetime()); !a.refused {
+		f.remember(func() { c.memory.note(f.key, e) })
+	}
+	return a
 }
 
 // failed is the answer after a load that failed under the lease: the old value or the error, also
-// for all callers within [Config].Errors. It reports whether something may have been stored.
-func (f *flight) failed(held *lease.Lease, err error) (a answer, stored bool) {
+// for all callers within [Config].Errors.
+func (f *flight) failed(claim string, err error) answer {
 	c := f.cache
 	rest, took := max(c.cfg.Errors, 0), stopwatch()
 	e, lookErr := c.look(f.ctx, f.key, f.check) // the old value may have expired
-	if f.current() && rest > 0 {
-		c.memory.fail(f.key, err, rest)
+	if rest > 0 {
+		f.remember(func() { c.memory.fail(f.key, err, rest) })
 	}
 	if lookErr == nil && e.found() && e.kind != failedKind {
 		c.cfg.Logger.WarnContext(f.ctx, "a load failed, and callers get the old value", "key", f.key, "error", err)
 		if left := e.left - took(); rest > 0 && left > 0 {
 			e.retry = max(left-rest, time.Millisecond)
-			stored = c.store(f.ctx, f.key, held, e, left)
+			c.store(f.ctx, f.key, claim, e, left)
 		}
-		return e.answer(Stale), stored
+		return e.answer(Stale)
 	}
 	if last := c.memory.recall(f.key).last; lookErr != nil && last.found() {
-		return last.answer(Remembered), false
+		return last.answer(Remembered)
 	}
 	if rest > 0 && lookErr == nil {
 		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailure)], "")
-		stored = c.store(f.ctx, f.key, held, entry{kind: failedKind, ttl: rest, payload: []byte(text)}, rest)
+		c.store(f.ctx, f.key, claim, entry{kind: failedKind, ttl: rest, payload: []byte(text)}, rest)
 	}
-	return failed(err), stored
+	return failed(err)
 }
 
 // bypass computes without Redis, in one of the slots. Only this process remembers the result.
@@ -236,13 +239,11 @@ func (f *flight) bypass() answer {
 	}
 	e, err := f.compute()
 	if err == nil {
-		if f.current() {
-			c.memory.note(f.key, e)
-		}
+		f.remember(func() { c.memory.note(f.key, e) })
 		return e.answer(Bypass)
 	}
-	if f.current() && c.cfg.Errors > 0 {
-		c.memory.fail(f.key, err, c.cfg.Errors)
+	if c.cfg.Errors > 0 {
+		f.remember(func() { c.memory.fail(f.key, err, c.cfg.Errors) })
 	}
 	if last := c.memory.recall(f.key).last; last.found() { // unless it has expired
 		return last.answer(Remembered)
@@ -253,22 +254,22 @@ func (f *flight) bypass() answer {
 // slot marks the contexts of loads that have one of the cache's slots.
 type slot struct{ *Cache }
 
-// lookAgain looks for what another process has stored meanwhile: a fresh value, or a failure.
-func (f *flight) lookAgain(found Outcome) (a answer, ok bool, err error) {
-	e, err := f.cache.look(f.waiting, f.key, f.check)
+// settled returns the answer if another process has stored one meanwhile: a fresh value, or a
+// failure.
+func (f *flight) settled(e entry, found Outcome) (a answer, ok bool) {
 	switch {
-	case err != nil || !e.found():
-		return answer{}, false, err
+	case !e.found():
+		return answer{}, false
 	case e.kind == failedKind:
-		return failed(f.cache.failure(f.key, e)), true, nil
+		return failed(f.cache.failure(f.key, e)), true
 	case e.paused():
-		return e.answer(Stale), true, nil
+		return e.answer(Stale), true
 	case !e.fresh() || f.old.fresh() && e.left <= f.old.left: // the value to refresh
-		return answer{}, false, nil
+		return answer{}, false
 	case e.kind == noneKind && found == Hit:
 		found = Negative
 	}
-	return e.answer(found), true, nil
+	return e.answer(found), true
 }
 
 // begin reports whether a caller still waits. From then on the load continues without callers.

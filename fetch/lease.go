@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 )
@@ -33,69 +32,60 @@ func (c *Cache) acquire(ctx context.Context, key string, wait time.Duration, unl
 	return held, err
 }
 
-// store stores an entry for a lifetime, or removes the key for a lifetime of 0. It stores nothing
-// if the lease is lost, because another process may have computed a newer value. It reports
-// whether something may have been stored.
-func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entry, lifetime time.Duration) bool {
-	storing, cancel := context.WithTimeout(held.Context(), c.timeout)
-	defer cancel()
-	if storing.Err() != nil {
-		c.cfg.Logger.WarnContext(ctx, "a computation lost its lease, and its value is not stored", "key", key, "error", context.Cause(storing))
-		return false
+// claim claims a key for [Cache.store] and looks at it, in one call.
+func (c *Cache) claim(ctx context.Context, key string, accept func(payload []byte) error) (claim string, e entry, err error) {
+	if !c.outage.asks(key) {
+		return "", entry{}, errSkipped
 	}
-	var err error
+	asking, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	claim, stored, left, err := c.keys.Claim(asking, key, c.cfg.Timeout+c.hold)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.trouble(ctx, key, err)
+		}
+		return "", entry{}, err
+	}
+	c.answered(ctx, key)
+	if stored == nil {
+		return claim, entry{}, nil
+	}
+	return claim, c.read(ctx, key, stored, left, accept), nil
+}
+
+// store stores an entry for a lifetime, or removes the key for a lifetime of 0. Redis refuses it
+// if the key was forgotten since it was claimed, or claimed by another process, which computes a
+// newer value. It reports whether it was refused.
+func (c *Cache) store(ctx context.Context, key, claim string, e entry, lifetime time.Duration) (refused bool) {
+	storing, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	stored, err := true, error(nil)
 	if lifetime == 0 {
 		_, err = c.keys.Remove(storing, key)
 	} else {
-		_, err = c.keys.Set(storing, key, e.seal(), lifetime, pinned.SetConfig{})
+		stored, err = c.keys.Set(storing, key, e.seal(), lifetime, pinned.SetConfig{Claim: claim})
 	}
-	if err != nil {
-		c.trouble(ctx, key, err)
-	} else {
-		c.full.Store(false)
-	}
-	return true
-}
-
-// release releases the lease, and reports whether it was kept. If it was lost, it removes what was
-// stored, which may have replaced a newer value.
-func (c *Cache) release(ctx context.Context, key string, held *lease.Lease, stored bool) bool {
-	err := held.Release(ctx)
-	lost := errors.Is(err, lease.ErrLost)
-	if !stored || !lost {
-		return !lost // after any other error the lease ends at its deadline
-	}
-	c.cfg.Logger.WarnContext(ctx, "a computation lost its lease while its value was stored, and removes the value", "key", key)
-	deleting, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	if _, err := c.keys.Remove(deleting, key); err != nil {
-		c.trouble(ctx, key, err)
-	}
-	return false
-}
-
-// revoke takes the lease of a key from its holder and releases it. It acquires the lease once
-// more, because the last token that released a lease may release it again without an error, and
-// the holder must get one.
-func (c *Cache) revoke(ctx context.Context, key string) error {
-	name := c.leaseName(key)
-	info, err := c.leases.Show(ctx, name)
-	if err != nil || !info.Held {
-		return err
-	}
-	if err := c.leases.Release(ctx, name, info.Token); err != nil && !errors.Is(err, lease.ErrLost) {
-		return err
-	}
-	held, err := c.leases.Acquire(ctx, name, c.hold, lease.AcquireConfig{Metadata: c.holder})
 	switch {
-	case errors.Is(err, lease.ErrHeld), // by a holder that began after this
-		errors.Is(err, millrace.ErrFull): // then the old holder stores nothing either
-		return nil
 	case err != nil:
-		return err
+		c.trouble(ctx, key, err)
+		return false
+	case !stored:
+		c.cfg.Logger.DebugContext(ctx, "a key was forgotten, or claimed by another process, while its value was computed, which is not stored", "key", key)
 	}
-	if err := held.Release(ctx); err != nil && !errors.Is(err, lease.ErrLost) {
-		return err
+	c.full.Store(false)
+	return !stored
+}
+
+// revoke releases the lease of a key, whoever holds it, so that the next caller need not wait for
+// the holder. It is best effort.
+func (c *Cache) revoke(ctx context.Context, key string) {
+	revoking, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	info, err := c.leases.Show(revoking, c.leaseName(key))
+	if err == nil && info.Held {
+		err = c.leases.Release(revoking, c.leaseName(key), info.Token)
 	}
-	return nil
+	if err != nil && !errors.Is(err, lease.ErrLost) && ctx.Err() == nil {
+		c.leaseTrouble(ctx, key, err)
+	}
 }

@@ -11,10 +11,11 @@ import (
 type memory struct {
 	most int // bytes; below 1 it remembers nothing
 
-	mu    sync.Mutex
-	bytes int
-	of    map[string]*list.Element
-	order *list.List // of *memo, the most recently used first
+	mu      sync.Mutex
+	forgets uint64 // how many times a key was forgotten
+	bytes   int
+	of      map[string]*list.Element
+	order   *list.List // of *memo, the most recently used first
 }
 
 type memo struct {
@@ -30,6 +31,8 @@ type memo struct {
 const memoCost = 300
 
 func (m *memo) size() int { return memoCost + len(m.key) + len(m.last.payload) }
+
+func (m *memo) set(e entry) { m.last, m.seen, m.failure = e, time.Now(), nil }
 
 func newMemory(most int) *memory {
 	return &memory{most: most, of: map[string]*list.Element{}, order: list.New()}
@@ -63,12 +66,29 @@ func (m *memory) recall(key string) recalled {
 
 // note remembers an entry, which ends a failure.
 func (m *memory) note(key string, e entry) {
-	m.change(key, func(found *memo) { found.last, found.seen, found.failure = e, time.Now(), nil })
+	m.change(key, func(found *memo) { found.set(e) })
 }
 
 // fail remembers the error of a load for some time.
 func (m *memory) fail(key string, err error, most time.Duration) {
 	m.change(key, func(found *memo) { found.failure, found.until = err, time.Now().Add(most) })
+}
+
+// noteSeen is note for an entry that was read from Redis. It does nothing if any key was forgotten
+// in this process since then, because the entry may be older than that.
+func (m *memory) noteSeen(key string, e entry, since uint64) {
+	m.change(key, func(found *memo) {
+		if m.forgets == since {
+			found.set(e)
+		}
+	})
+}
+
+// forgotten returns how many times a key was forgotten in this process.
+func (m *memory) forgotten() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.forgets
 }
 
 func (m *memory) change(key string, do func(*memo)) {
@@ -99,6 +119,7 @@ func (m *memory) change(key string, do func(*memo)) {
 func (m *memory) forget(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forgets++
 	if at := m.of[key]; at != nil {
 		m.drop(at)
 	}

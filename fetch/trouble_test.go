@@ -261,7 +261,7 @@ func TestLostReplies(t *testing.T) {
 	c := openOn(t, proxy.Client(t), redistest.Name(t), Config{})
 	want(t, c, "first", &source{value: "v"}, "v", Miss, nil)
 	want(t, c, "first", &source{}, "v", Hit, nil) // now the server knows all scripts
-	const calls = 7                               // look, and whether the shard is the right one; lease, both again, store, release
+	const calls = 6                               // look, and whether the shard is the right one; lease, claim, store, release
 	for i := range calls {                        // and their shards have begun
 		want(t, c, fmt.Sprint("k", i), &source{value: "v"}, "v", Miss, nil)
 		if err := c.Forget(t.Context(), fmt.Sprint("k", i)); err != nil {
