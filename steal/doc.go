@@ -52,7 +52,10 @@
 //   - The caller gets no errors of slices: errors, timeouts and panics are counted, and logged at
 //     most once every 10 s for each job and kind. Panics of hooks are recovered.
 //   - A process runs at most [Config.PerJob] slices of a job and [Config.PerProcess] slices in all
-//     at once. Further recruits are dismissed as busy and do not queue.
+//     at once. Further recruits are dismissed as busy and do not queue. A slice that takes more than
+//     twice the budget hangs: it no longer counts in the process, but in its job, and [JobStats]
+//     shows it. So jobs that hang stop only themselves, and their goroutines are bounded.
+//     [Recruiter.Run] logs them.
 //   - Enlistments within a slice do nothing.
 //   - A job that fails five times in a row pauses for 1 s, then 2 s, up to 30 s. A successful slice
 //     ends that.
@@ -74,8 +77,7 @@
 // # The wrinkle
 //
 // The budget is a context. A slice that ignores it keeps its caller, or its goroutine, as long as
-// it likes, and so do clients that retry by themselves. A floor run that hangs stops the floor of
-// all jobs.
+// it likes, and so do clients that retry by themselves. Its job does not run meanwhile.
 //
 // Slices of one job run in many processes at once. A job that must be alone takes a lock without
 // waiting, and returns an error or idle if it does not get it.

@@ -28,7 +28,7 @@ func (r *Recruiter) Enlist(ctx context.Context) {
 		return
 	}
 	if j := r.table.Load().at(r.draw()); j != nil && r.admit(ctx, j, false) {
-		r.work(ctx, j, false)
+		r.work(ctx, j, nil)
 	}
 }
 
@@ -77,7 +77,7 @@ func Middleware(r *Recruiter) func(http.Handler) http.Handler {
 			// A goroutine is started only for a slot, so slots bound their number.
 			ctx := context.WithoutCancel(req.Context())
 			if j := r.table.Load().at(r.draw()); j != nil && r.admit(ctx, j, false) {
-				go r.work(ctx, j, false)
+				go r.work(ctx, j, nil)
 			}
 		})
 	}

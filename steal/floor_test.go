@@ -1,8 +1,12 @@
 package steal
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,4 +96,63 @@ func TestCloseWaitsForSlices(t *testing.T) {
 			t.Errorf("Close once more = %v, want nil", err)
 		}
 	})
+}
+
+// Slices that ignore their contexts take no slot from other jobs, and delay the floor of no other
+// by more than twice the budget. Each job has one goroutine at most.
+func TestFloorOfOthersWhileJobsHang(t *testing.T) {
+	for _, perProcess := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			r := New(Config{PerProcess: perProcess, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			end := make(chan struct{})
+			calls := map[string]*atomic.Int64{}
+			for _, name := range []string{"first", "second", "third"} {
+				called := &atomic.Int64{}
+				calls[name] = called
+				install(t, r, 0, millrace.Job{Name: name, Slice: func(context.Context) (millrace.Progress, error) {
+					called.Add(1)
+					<-end
+					return millrace.Worked, nil
+				}})
+			}
+			last, longest := time.Now(), time.Duration(0)
+			install(t, r, 0, millrace.Job{Name: "sound", Slice: func(context.Context) (millrace.Progress, error) {
+				last, longest = time.Now(), max(longest, time.Since(last))
+				return millrace.Idle, nil
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- r.Run(ctx) }()
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if most := defaultFloor*5/4 + 3*2*defaultBudget; longest > most || time.Since(last) > most {
+				t.Errorf("the sound job ran after %s, and %s ago, want at most %s", longest, time.Since(last), most)
+			}
+			if got := jobStats(t, r, "sound"); got.Aborted.Sum() != 0 || got.Hanging != 0 {
+				t.Errorf("stats of the sound job = %+v, want no abort", got)
+			}
+			for name, n := range calls {
+				if got := jobStats(t, r, name); n.Load() != 1 || got.Running != 1 || got.Hanging != 1 {
+					t.Errorf("%s: %d calls and stats %+v, want 1 that hangs", name, n.Load(), got)
+				}
+			}
+			for name := range calls {
+				if got := strings.Count(log.String(), "waits for it\" job="+name); got < 10 || got > 60 { // in ten minutes
+					t.Errorf("the log has %d times that %s hangs, want it at most every 10 s", got, name)
+				}
+			}
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("Run = %v, want the context's cause", err)
+			}
+			close(end)
+			if err := r.Close(t.Context()); err != nil {
+				t.Errorf("Close = %v, want nil after the slices", err)
+			}
+			if got := jobStats(t, r, "first"); got.Running != 0 || got.Hanging != 0 || got.Worked != 1 {
+				t.Errorf("stats after its end = %+v, want one that worked", got)
+			}
+		})
+	}
 }

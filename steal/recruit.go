@@ -20,6 +20,10 @@ const (
 	breakFirst = time.Second
 	breakMost  = 30 * time.Second
 
+	// hangFactor is after how many budgets a run hangs. One that ends with its context ends
+	// before.
+	hangFactor = 2
+
 	// reportEvery is how often failures of one kind are logged for a job.
 	reportEvery = 10 * time.Second
 )
@@ -43,7 +47,7 @@ func (r *Recruiter) admit(ctx context.Context, j *job, floor bool) bool {
 	switch {
 	case now.Before(j.breaker.until):
 		end.Outcome = Broken
-	case j.running >= r.cfg.PerJob || r.running >= r.cfg.PerProcess:
+	case j.running >= r.cfg.PerJob || r.running-r.hanging >= r.cfg.PerProcess:
 		end.Outcome = Busy
 	default:
 		j.running++
@@ -58,17 +62,54 @@ func (r *Recruiter) admit(ctx context.Context, j *job, floor bool) bool {
 	return false
 }
 
-// work runs slices of j in the slot that admit took, and releases it.
-func (r *Recruiter) work(ctx context.Context, j *job, floor bool) {
-	end := Recruited{Job: j.Name, Floor: floor, Outcome: Panicked, Err: errExited}
-	began := time.Now()
+// floor runs slices of j in the slot that admit took, in a goroutine of its own, and waits until
+// they end or hang.
+func (r *Recruiter) floor(ctx context.Context, j *job) {
+	done, hangs := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		r.work(ctx, j, hangs)
+	}()
+	select {
+	case <-done:
+	case <-hangs:
+	}
+}
+
+// work runs slices of j in the slot that admit took, and releases it. A run of the floor has a
+// channel, which is closed if it hangs; one that an enlistment drew has none.
+func (r *Recruiter) work(ctx context.Context, j *job, hangs chan<- struct{}) {
+	end := Recruited{Job: j.Name, Floor: hangs != nil, Outcome: Panicked, Err: errExited}
+	began, run := time.Now(), &run{}
+	watch := time.AfterFunc(hangFactor*r.cfg.Budget, func() {
+		r.hang(j, run)
+		if hangs != nil {
+			close(hangs)
+		}
+	})
 	defer func() { // also after runtime.Goexit
+		watch.Stop()
 		end.Took = time.Since(began)
-		r.finish(ctx, j, end)
+		r.finish(ctx, j, run, end)
 	}()
 	within, cancel := context.WithTimeout(context.WithValue(ctx, r, new(moment)), r.cfg.Budget)
 	defer cancel()
 	end.Outcome, end.Rounds, end.Err = rounds(within, j.Slice)
+}
+
+// run is what is known of slices under way. The recruiter's mu guards it.
+type run struct{ hanging, ended bool }
+
+// hang takes the slot of a run that does not end from those of the process, so that it stops no
+// other job. It keeps that of its job.
+func (r *Recruiter) hang(j *job, run *run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !run.ended {
+		run.hanging = true
+		j.hanging++
+		r.hanging++
+	}
 }
 
 // rounds runs slices while they come back full and the budget lasts.
@@ -97,12 +138,17 @@ func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress,
 }
 
 // finish counts and reports the end of a run, and then releases its slot.
-func (r *Recruiter) finish(ctx context.Context, j *job, end Recruited) {
+func (r *Recruiter) finish(ctx context.Context, j *job, run *run, end Recruited) {
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		run.ended = true
 		j.running--
 		r.running--
+		if run.hanging {
+			j.hanging--
+			r.hanging--
+		}
 		r.checkDrained()
 	}()
 	r.mu.Lock()

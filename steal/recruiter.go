@@ -35,7 +35,8 @@ type Config struct {
 	// PerJob is how many slices of one job this process runs at once. Defaults to 1.
 	PerJob int
 
-	// PerProcess is how many slices this process runs at once. Defaults to 2.
+	// PerProcess is how many slices this process runs at once, without those that take more
+	// than twice the budget. Defaults to 2.
 	PerProcess int
 
 	// Logger reports slices that fail. Defaults to slog.Default().
@@ -59,6 +60,7 @@ type Recruiter struct {
 	// rare.
 	mu      sync.Mutex
 	running int        // slices in flight
+	hanging int        // those of them that hang, and take no slot of the process
 	panics  logLimiter // of hooks
 	closed  bool
 	quit    chan struct{} // closed by Close
@@ -82,6 +84,8 @@ type job struct {
 	rate    float64
 	removed bool
 	running int
+	hanging int
+	hangs   logLimiter
 	ran     time.Time // the start of the last run
 	breaker breaker
 	logged  map[Outcome]*logLimiter
@@ -189,9 +193,11 @@ func notInstalled(name string) error {
 	return millrace.ErrNotFound.Errorf("no job %q is installed", name)
 }
 
-// Run runs every job that has not run for [Config.Floor], one after the other. It
-// returns the cause of ctx's end, or nil after [Recruiter.Close]. Call it once in each
-// process; without it, jobs run only when they are drawn.
+// Run runs every job that has not run for [Config.Floor], one after the other. It leaves
+// behind a job that takes more than twice [Config.Budget], and runs it again when it has
+// ended. It returns the cause of ctx's end, or nil after [Recruiter.Close], which waits for
+// what was left behind. Call it once in each process; without it, jobs run only when they
+// are drawn.
 func (r *Recruiter) Run(ctx context.Context) error {
 	for {
 		eighth := float64(r.cfg.Floor / 8)
@@ -203,17 +209,30 @@ func (r *Recruiter) Run(ctx context.Context) error {
 		case <-time.After(time.Duration(eighth * (1 + rand.Float64()))):
 		}
 		for _, j := range r.table.Load().jobs {
-			if r.overdue(j) && r.admit(ctx, j, true) {
-				r.work(ctx, j, true)
+			if r.overdue(ctx, j) && r.admit(ctx, j, true) {
+				r.floor(ctx, j)
 			}
 		}
 	}
 }
 
-func (r *Recruiter) overdue(j *job) bool {
+// overdue reports whether a job has not run for the floor. It logs one that cannot, because it
+// hangs.
+func (r *Recruiter) overdue(ctx context.Context, j *job) bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return j.running == 0 && time.Since(j.ran) >= r.cfg.Floor
+	now := time.Now()
+	late := now.Sub(j.ran) >= r.cfg.Floor
+	suppressed, report := 0, false
+	if late && j.hanging > 0 {
+		suppressed, report = j.hangs.allow(now)
+	}
+	idle := j.running == 0
+	r.mu.Unlock()
+	if report {
+		r.cfg.Logger.WarnContext(ctx, "a slice of upkeep does not end with its context, and its job waits for it",
+			"job", j.Name, "budget", r.cfg.Budget, "unreported", suppressed)
+	}
+	return late && idle
 }
 
 // Close ends recruiting and waits for the slices in flight, those of finished requests

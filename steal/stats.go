@@ -63,7 +63,8 @@ type JobStats struct {
 	Rate    float64 // the chance at each moment
 	Drawn   int64   // recruits that an enlistment drew
 	Floored int64   // recruits because the job was overdue
-	Running int     // recruits that have a slot now
+	Running int     // recruits that run now
+	Hanging int     // those of them that run for more than twice the budget
 }
 
 // Recruited returns the number of recruits that have ended.
@@ -82,7 +83,7 @@ func (r *Recruiter) Stats() Stats {
 	defer r.mu.Unlock()
 	for _, j := range r.table.Load().jobs {
 		stats := j.stats
-		stats.Name, stats.Rate, stats.Running = j.Name, j.rate, j.running
+		stats.Name, stats.Rate, stats.Running, stats.Hanging = j.Name, j.rate, j.running, j.hanging
 		s.Jobs = append(s.Jobs, stats)
 	}
 	return s
