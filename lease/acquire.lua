@@ -1,7 +1,7 @@
 -- lease.acquire(K) token ttl [metadata [waiter]] -> {outcome, fence, remaining, deadline, metadata}
 --
--- Takes a free or expired lease. Its fence is larger than all before it: the clock, or the
--- last fence plus one. A token that holds the lease already adopts it, so that a repeat is the
+-- Takes a free or expired lease. Its fence is the clock, or the last fence plus one if that is
+-- larger. A token that holds the lease already adopts it, so that a repeat is the
 -- same acquisition.
 --
 -- A full server refuses the first write for a free lease. SET also removes the TTL of a
@@ -14,14 +14,20 @@
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV[1]  token: of the caller, 1 to 64 bytes
--- ARGV[2]  ttl: in milliseconds, from now
+-- ARGV[2]  ttl: in milliseconds, from now, 1 to 31,622,400,000
 -- ARGV[3]  metadata: for people, at most 4,096 bytes
--- ARGV[4]  waiter: the process that waits if the lease is held, letters and digits. These two
---          are left out if they are empty, because each costs time
+-- ARGV[4]  waiter: the process that waits if the lease is held, at most 64 letters and digits.
+--          These two are left out if they are empty, because each costs time
 -- Reply    {1, fence, milliseconds until the deadline, the deadline in Unix milliseconds} for
 --          the holder; {0, the same of the holder, its metadata} if it is held
 -- Cost     O(1)
 -- Repeat   harmless: the second run adopts what the first acquired
+local ttl, text = tonumber(ARGV[2]), ARGV[3] or ''
+if ARGV[1] == '' or #ARGV[1] > 64 or #text > 4096 or not (ttl and ttl >= 1 and ttl <= 31622400000) then
+  return redis.error_reply('ERR invalid arguments of an acquisition')
+elseif ARGV[4] and (#ARGV[4] > 64 or string.find(ARGV[4], '%W')) then
+  return redis.error_reply('ERR invalid arguments of a waiter')
+end
 if held then
   local outcome = owner == ARGV[1] and 1 or 0
   if outcome == 0 and ARGV[4] then
@@ -44,12 +50,11 @@ if held then
   end
   return {outcome, fence, deadline - now, deadline, metadata}
 end
-local text = ARGV[3] or ''
 local lengths = (#ARGV[1] < 10 and '0' or '') .. #ARGV[1] .. ' '
   .. (text == '' and '0000' or string.format('%04d', #text)) .. ' ' .. rsize .. ' '
 if fence >= stamp then
   stamp = string.format('%.0f', fence + 1)
 end
-deadline = string.format('%.0f', now + ARGV[2])
+deadline = string.format('%.0f', now + ttl)
 redis.call('SET', K, '2 ' .. stamp .. ' ' .. deadline .. ' ' .. lengths .. ARGV[1] .. text .. released .. waiters)
 return {1, stamp, ARGV[2], deadline}

@@ -8,10 +8,13 @@
 -- KEYS[1]  K
 -- ARGV[1]  token: of the holder
 -- ARGV[2]  until: the end of the period in Unix milliseconds, 13 digits
--- ARGV[3]  text: the new metadata
+-- ARGV[3]  text: the new metadata, at most 4,096 bytes
 -- Reply    1 if it is recorded; 2 if the period is over: nothing is changed; 0 if the lease is lost
 -- Cost     O(1)
 -- Repeat   harmless: the second run writes the same
+if #ARGV[2] ~= 13 or string.find(ARGV[2], '%D') or #ARGV[3] > 4096 then
+  return redis.error_reply('ERR invalid arguments of a record')
+end
 if not held or owner ~= ARGV[1] then
   return 0
 end

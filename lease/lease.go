@@ -21,7 +21,8 @@ type Lease struct {
 	// Fence is the number of this acquisition. It is larger than that of every earlier
 	// acquisition of the same name, and below 2^53. A resource that keeps the largest
 	// fence and refuses smaller ones is safe from a holder that has not noticed yet that
-	// it lost the lease.
+	// it lost the lease. The exception is a server that has lost the last fence and whose
+	// clock is behind; see the package.
 	Fence int64
 
 	locker   *Locker

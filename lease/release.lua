@@ -1,7 +1,8 @@
 -- lease.release(K) token -> {released, now, waiters}
 --
 -- Ends a lease: gives its key a TTL of a minute, which keeps the fence, and the token for
--- repeats. If the key is evicted, nothing is lost: the next fence comes from the clock alone.
+-- repeats. If the fence is ahead of the clock, the minute begins when the clock has passed it.
+-- Without the key, the next fence is the clock.
 --
 -- Needs    open
 -- Touches  K
@@ -24,5 +25,9 @@ if owner ~= ARGV[1] or now >= deadline then
   local own = released == ARGV[1]
   return {own and 1 or 0, now, own and waiters or ''}
 end
-redis.call('PEXPIRE', K, '60000') -- keep, as text, which is faster. A full server accepts it
+local ms = '60000' -- keep, as text, which is faster
+if fence > stamp then
+  ms = string.format('%.0f', keep + (fence - stamp) / 1000)
+end
+redis.call('PEXPIRE', K, ms) -- a full server accepts it
 return {1, now, waiters}
