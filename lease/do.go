@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,7 +13,7 @@ import (
 // [ErrLost] when the lease ended before fn did and fn has no error: another holder may have
 // run meanwhile. Other errors are those of [Locker.Acquire].
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration, fn func(ctx context.Context, fence int64) error) error {
-	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{Wait: -1, MaxHold: l.cfg.MaxHold})
+	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{Wait: -1, MaxHold: cmp.Or(l.cfg.MaxHold, l.hold)})
 	if err != nil {
 		return err
 	}
@@ -22,7 +23,7 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration, fn func
 // TryDo is [Locker.Do] without waiting: when another holder has the lease it returns false
 // and [ErrHeld] as a [*HeldError]. It returns true if fn was called.
 func (l *Locker) TryDo(ctx context.Context, name string, ttl time.Duration, fn func(ctx context.Context, fence int64) error) (ran bool, err error) {
-	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{MaxHold: l.cfg.MaxHold})
+	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{MaxHold: cmp.Or(l.cfg.MaxHold, l.hold)})
 	if err != nil {
 		return false, err
 	}

@@ -27,8 +27,10 @@
 //	 │  reaped         expired ───────────▶ held by another holder,
 //	 └─────────────────            Acquire  with a larger fence
 //
-// Each acquisition has a random token, which authorizes refresh and release, and a fence that only
-// grows: the server's time in microseconds, or the last fence plus one if that is larger.
+// Each acquisition has a random token, which authorizes refresh and release, and a fence: the
+// server's time in microseconds, or the last fence plus one if that is larger. The server keeps the
+// last fence until a minute after the release or the deadline, and at least until its clock has
+// passed the fence.
 //
 // The holder counts, too: [Lease.Context] ends at the deadline, counted from before the
 // request was sent and less a margin for clock drift, and as soon as the server reports
@@ -60,6 +62,10 @@
 //	 └───────────────────┘
 //	   failure, deadline
 //
+// The lease is renewed until the end of the next period, and for an hour at least, unless
+// [Config.MaxHold] is set: work may take a whole period, and work that hangs blocks the others no
+// longer than that.
+//
 // The record of a success is thus a lease: no policy evicts it, the server's clock ends it, and the
 // reaper removes it.
 //
@@ -71,7 +77,9 @@
 //     with millrace.ErrEvictable. The policy comes from INFO, refreshed in the background; if the
 //     server does not report it, a warning is logged.
 //   - A lease that expired even once is lost: no refresh restores it.
-//   - Fences grow with each acquisition of a name.
+//   - A fence is larger than all before it of that name, also if the clock was set back, as long as
+//     the server has the last one. Afterwards the next fence is the clock alone: it is larger than
+//     those that were given before the moment that the clock shows.
 //   - A period of [Locker.Once] gets at least one success if calls go on, and never a second one
 //     that was stored: a process that lost its lease cannot store its success.
 //   - Every call may be repeated after a lost reply: an acquire with the same token adopts
@@ -88,11 +96,14 @@
 //
 // The guarantees are those of one server that keeps its data. A failover may lose an
 // acquisition that was not replicated yet, and a restart without an append-only file may
-// lose all of them; then two may hold the lease. The next fence is larger all the same,
-// provided that the new server's clock is not behind the last fence: run NTP. A released
-// lease keeps its fence for a minute by a Redis TTL; later fences come from the clock alone,
-// so names leave no garbage. Only an abandoned lease stays until a minute after its
-// deadline, when the reaper removes it.
+// lose all of them; then two may hold the lease. A server that has lost the last fence of a name,
+// or removed it, gives its clock as the next one. If that clock is behind by more than the time
+// since the last acquisition of the name, the fence is smaller than the last one, and may equal an
+// earlier one. This can happen after such a failover or restart, after the clock was set back when
+// the last fence was gone, and after an eviction: a released lease has a Redis TTL, so names leave
+// no garbage. Run NTP, and let a failover take longer than clocks differ. No record of the highest
+// fence would help: the failover loses it, too. An abandoned lease has no TTL; the reaper removes
+// it.
 //
 // The function of [Locker.Once] may run again after it succeeded, if its process died or lost the
 // lease before the success was stored, or if the server lost the record. It should therefore use the

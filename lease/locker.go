@@ -51,12 +51,17 @@ type Locker struct {
 	policy *policy.Watch
 	index  registry.Due
 	hub    *wake.Hub
+	hold   time.Duration // for which Do renews unless MaxHold is set
 }
+
+// defaultHold is Locker.hold, except in tests.
+const defaultHold = time.Hour
 
 // Config has the settings of a [Locker]. The zero value works.
 type Config struct {
-	// MaxHold limits how long [Locker.Do] renews a lease, so that a stuck handler does
-	// not hold it forever. Defaults to an hour.
+	// MaxHold limits how long [Locker.Do], [Locker.TryDo] and [Locker.Once] renew a lease,
+	// because a stuck function looks just like a busy one. Defaults to an hour, and for Once
+	// to the end of the next period if that is later.
 	MaxHold time.Duration
 
 	// AllowEvictable accepts a server whose maxmemory-policy may evict any key, for
@@ -80,7 +85,6 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 	if cfg.MaxHold < 0 {
 		return nil, millrace.ErrBadArgument.Errorf("MaxHold is negative: %s", cfg.MaxHold)
 	}
-	cfg.MaxHold = cmp.Or(cfg.MaxHold, time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return &Locker{
 		cfg: cfg,
@@ -90,6 +94,7 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 		}),
 		index: registry.Of(client).Leases(cfg.Logger),
 		hub:   wake.Of(client, cfg.Logger),
+		hold:  defaultHold,
 	}, nil
 }
 

@@ -63,7 +63,9 @@ const donePrefix = "done, began "
 // call costs one request to Redis. Near the end of a period a caller whose clock is ahead is still
 // in the period that is done. Callers that call only once in a period should do so well inside it.
 //
-// fn runs under a lease of that name with that ttl, exactly as with [Locker.TryDo]. A success turns
+// fn runs under a lease of that name with that ttl, as with [Locker.TryDo]. The lease is renewed until
+// the end of the next period, and at least for an hour, so that fn may take a whole period whenever it
+// began; or for [Config.MaxHold] if that is set. To end fn earlier, give ctx a deadline. A success turns
 // the lease into a record of it until the end of the period in which it began: the lease stays held,
 // and [Locker.Show] returns metadata that begins with "done". A release with the token of the record
 // lets the work be done again. The name must not be used with other calls of this package.
@@ -82,7 +84,7 @@ func (l *Locker) Once(
 	if _, err := period.end(time.Now()); err != nil {
 		return false, err
 	}
-	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{MaxHold: l.cfg.MaxHold})
+	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{})
 	if held, ok := errors.AsType[*HeldError](err); ok && strings.HasPrefix(held.Metadata, donePrefix) {
 		return false, nil
 	}
@@ -99,6 +101,7 @@ func (l *Locker) Once(
 	if err != nil {
 		return false, err
 	}
+	lease.renew(ttl, time.Now().Add(l.holdOnce(period, lease.acquired, end)))
 	if err := lease.call(ctx, fn); err != nil {
 		return true, err
 	}
@@ -146,4 +149,15 @@ func (l *Lease) done(ctx context.Context, until time.Time) error {
 		return err
 	}
 	return nil
+}
+
+// holdOnce returns for how long Once renews a lease: at least a whole period.
+func (l *Locker) holdOnce(period Period, began, end time.Time) time.Duration {
+	if l.cfg.MaxHold > 0 {
+		return l.cfg.MaxHold
+	}
+	if next, err := period.end(end); err == nil {
+		end = next
+	}
+	return max(l.hold, end.Sub(began))
 }

@@ -144,6 +144,79 @@ func TestOnceRunsAgain(t *testing.T) {
 	}
 }
 
+// refreshes is a hook that is told of each refresh that succeeded.
+type refreshes chan struct{}
+
+func (r refreshes) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	return ctx, func(err error) {
+		if call.Script == "lease.refresh" && err == nil {
+			select {
+			case r <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// TestOnceHoldsForItsPeriod: the cap of Do, an hour by default, does not end work that has a longer
+// period. One that the program sets does.
+func TestOnceHoldsForItsPeriod(t *testing.T) {
+	t.Parallel()
+	const ttl, most = 3 * time.Second, 50 * time.Millisecond // the first refresh is after a second
+	for name, tt := range map[string]struct {
+		cfg  Config
+		want error
+	}{
+		"default":         {Config{}, nil},
+		"set by programs": {Config{MaxHold: most}, ErrExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refreshed := make(refreshes)
+			tt.cfg.Hooks = []millrace.Hook{refreshed}
+			l := open(t, tt.cfg)
+			l.hold = most
+			work := func(ctx context.Context, _ int64) error {
+				select {
+				case <-refreshed:
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+			ran, err := l.Once(t.Context(), redistest.Name(t), ttl, never, work)
+			if !ran || !errors.Is(err, tt.want) {
+				t.Errorf("Once = %v, %v, want %v", ran, err, tt.want)
+			}
+			if err := l.Do(t.Context(), redistest.Name(t), ttl, work); !errors.Is(err, ErrExpired) {
+				t.Errorf("Do = %v, want ErrExpired at its cap", err)
+			}
+		})
+	}
+	midnight := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+	l := open(t, Config{})
+	for _, tt := range []struct {
+		period Period
+		began  time.Time
+		want   time.Duration
+	}{
+		{Every(24 * time.Hour), midnight.Add(-10 * time.Minute), 24*time.Hour + 10*time.Minute},
+		{Every(24 * time.Hour), midnight, 48 * time.Hour},
+		{Every(time.Minute), midnight, time.Hour},
+		{func(now time.Time) time.Time { // one end only
+			if now.Before(midnight) {
+				return midnight
+			}
+			return now
+		}, midnight.Add(-2 * time.Hour), 2 * time.Hour},
+	} {
+		end, err := tt.period.end(tt.began)
+		if got := l.holdOnce(tt.period, tt.began, end); got != tt.want || err != nil {
+			t.Errorf("work that began at %s is held for %s, %v, want %s", tt.began, got, err, tt.want)
+		}
+	}
+}
+
 func serverTime(t *testing.T, l *Locker) time.Time {
 	t.Helper()
 	clock, err := do(t, l.run.Client, "TIME").AsIntSlice()
