@@ -23,6 +23,16 @@ if answered then
   return left
 end
 redis.call('ZCARD', processes) -- fails here if it is something else
+local sound = ARGV[1] ~= '' and #ARGV[1] <= 512 and #ARGV[2] <= 13 and string.find(ARGV[2], '^%d+$')
+sound = sound and #ARGV % 10 == 2 and #ARGV <= 1002
+for at = 3, sound and #ARGV or 0, 10 do
+  local numbers = table.concat(ARGV, ' ', at + 1, at + 9)
+  sound = sound and #ARGV[at] <= 512 and #numbers <= 140
+    and string.find(numbers, '^' .. string.rep('%d+ ', 8) .. '%d*$')
+end
+if not sound then
+  return redis.error_reply('ERR invalid arguments of a flush')
+end
 
 local grown, count = {'version', '1'}, version and redis.call('HLEN', K) - 1 or 0
 for at = 3, #ARGV, 10 do

@@ -274,3 +274,35 @@ func TestKilled(t *testing.T) {
 		t.Errorf("processes = %d, want 3 whose time is not over", got)
 	}
 }
+
+// TestForeignFlushes: what this library does not send is refused before the first write.
+func TestForeignFlushes(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	r := worker(t)
+	p := newPublisher(r, client, slog.New(slog.DiscardHandler))
+	r.Enlist(t.Context())
+	if err := p.flush(t.Context(), minTTL); err != nil {
+		t.Fatal(err)
+	}
+	job := func(counts ...string) []string { return append([]string{"p", "1000", "job"}, counts...) }
+	for _, args := range [][]string{
+		{"", "1000"}, {"p", "soon"}, {"p", "-1"}, {"p", "1e3"}, {"p", "10000000000000"}, {strings.Repeat("p", 513), "1000"},
+		job("1", "0", "0", "0", "0", "0", "0", "1"),
+		job("inf", "0", "0", "0", "0", "0", "0", "1", "5"),
+		job("-1", "0", "0", "0", "0", "0", "0", "1", "5"),
+		job("1", "0", "0", "0", "0", "0", "0", "nan", ""),
+		job("1", "0", "0", "0", "0", "0", "0", "1", "-5"),
+		job(strings.Repeat("9", 200), "0", "0", "0", "0", "0", "0", "1", ""),
+		append([]string{"p", "1000", strings.Repeat("j", 513)}, strings.Fields("1 0 0 0 0 0 0 1 5")...),
+	} {
+		if _, err := p.run.Run(t.Context(), "publish", baseKey, args...); err == nil || !strings.Contains(err.Error(), "invalid arguments") {
+			t.Errorf("publish %.80q = %v, want a refusal", args, err)
+		}
+		totals, err := ReadTotals(t.Context(), client)
+		if err != nil || totals.Processes != 1 {
+			t.Fatalf("after %.80q the totals are %+v, %v, want those of one process", args, totals, err)
+		}
+		wantTotals(t, totals, r)
+	}
+}
