@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
@@ -94,13 +93,11 @@ func checkKey(key string) error { return names.CheckText(errName, "name of a val
 
 // checkTarget refuses keys that sessions must not write.
 func checkTarget(key string) error {
-	switch err := checkKey(key); {
-	case err != nil:
+	if err := checkKey(key); err != nil {
 		return err
-	case len(key) > maxName-maxSuffix:
+	}
+	if len(key) > maxName-maxSuffix {
 		return errName.Errorf("the name of a value is %d bytes long, more than %d", len(key), maxName-maxSuffix)
-	case strings.HasPrefix(key, "mr:"):
-		return errName.Errorf("the name of a value begins with mr:, as all of Millrace's own keys do: %q", key)
 	}
 	return nil
 }

@@ -22,6 +22,9 @@ func TestCheck(t *testing.T) {
 		"a\x7f":                  `the name of a thing has a control character: "a\x7f"`,
 		"a{":                     `the name of a thing has a brace: "a{"`,
 		"}":                      `the name of a thing has a brace: "}"`,
+		"mr:x":                   `the name of a thing begins with mr:, as all of Millrace's own keys do: "mr:x"`,
+		"mr/x":                   "",
+		"a/ick/{a}/pset":         `the name of a thing contains /ick/{, as the keys of an Ick do: "a/ick/{a}/pset"`,
 	} {
 		err := names.Check(base, "name of a thing", name, 512)
 		if want == "" && err == nil {
