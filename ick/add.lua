@@ -24,7 +24,9 @@ local marks, pset = ARGV, prefix .. 'pset'
 local version = redis.call('GET', K)
 local waiting = redis.call('ZCARD', pset)
 if version ~= 'ick.v1' then
-  if version then
+  if version and not string.find(version, '^ick%.') then
+    return redis.error_reply('BROKEN the key of this name holds no Ick')
+  elseif version then
     return redis.error_reply('VERSION ' .. version)
   elseif waiting + redis.call('ZCARD', prefix .. 'cset') > 0 then
     return redis.error_reply('BROKEN the version key is missing')

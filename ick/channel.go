@@ -164,7 +164,8 @@ func (c *Channel) Resize(ctx context.Context, size int) error {
 
 // Delete removes the channel with all its Icks and marks, and returns the number of lost marks,
 // including parked ones. Stop producers and consumers first, or they create it again. After an
-// error another Delete continues.
+// error another Delete continues. It removes no value of another program that has the name of one
+// of the Icks: that is [millrace.ErrBroken].
 func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 	select {
 	case c.refreshing <- struct{}{}: // a refresh would create the channel again
@@ -184,7 +185,7 @@ func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 		if err != nil {
 			return lost, err
 		}
-		if _, err := k.ForceDelete(ctx); err != nil {
+		if _, err := k.remove(ctx, "channel"); err != nil {
 			return lost, err
 		}
 	}

@@ -5,13 +5,16 @@
 -- Touches  K, pset, cset, folds, meta, wake, parked, fails, lanes:0, lanes:1, keyed:0,
 --          keyed:1, none
 -- KEYS[1]  K
--- ARGV[1]  how: 'whole' refuses a broken Ick, 'force' removes its keys whatever they hold
+-- ARGV[1]  how: 'whole' refuses a broken Ick, 'channel' only one whose name is the key of
+--          something else, 'force' removes its keys whatever they hold
 -- Reply    how many of the gem's three keys existed
 -- Cost     O(1); the memory is freed in the background
 -- Repeat   harmless: the second run finds nothing and replies 0
 local pset, cset = prefix .. 'pset', prefix .. 'cset'
-if ARGV[1] ~= 'force' then
-  local version = redis.call('GET', K)
+local version = ARGV[1] ~= 'force' and redis.call('GET', K)
+if version and not string.find(version, '^ick%.') then
+  return redis.error_reply('BROKEN the key of this name holds no Ick')
+elseif ARGV[1] == 'whole' then
   local size = redis.call('ZCARD', pset) + redis.call('ZCARD', cset)
   if version and version ~= 'ick.v1' then
     return redis.error_reply('VERSION ' .. version)

@@ -22,7 +22,9 @@ local known, failing = redis.call('HLEN', folds), redis.call('HLEN', fails)
 local resting = redis.call('ZCARD', parked)
 local seq = tonumber(redis.call('HGET', meta, 'seq') or 0) or 0
 local exists = version == 'ick.v1'
-if version and not exists then
+if version and not string.find(version, '^ick%.') then
+  return redis.error_reply('BROKEN the key of this name holds no Ick')
+elseif version and not exists then
   return redis.error_reply('VERSION ' .. version)
 elseif not version and waiting + reserved > 0 then
   return redis.error_reply('BROKEN the version key is missing')

@@ -16,7 +16,9 @@ local pset, cset, parked = prefix .. 'pset', prefix .. 'cset', prefix .. 'parked
 local version = redis.call('GET', K)
 local size = redis.call('ZCARD', pset) + redis.call('ZCARD', cset) + redis.call('ZCARD', parked)
 local before = version and tonumber(string.match(version, '^ick%.retired:(%d+)$'))
-if version and version ~= 'ick.v1' and not before then
+if version and not string.find(version, '^ick%.') then
+  return redis.error_reply('BROKEN the key of this name holds no Ick')
+elseif version and version ~= 'ick.v1' and not before then
   return redis.error_reply('VERSION ' .. version)
 elseif size > 0 then
   return 0

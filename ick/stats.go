@@ -124,7 +124,8 @@ func readCounters(fields []string, waiting int) (c Counters) {
 // existed. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Delete(ctx context.Context) (int, error) { return k.remove(ctx, "whole") }
 
-// ForceDelete is Delete for a broken Ick: it removes the Ick's keys whatever they hold.
+// ForceDelete is Delete for a broken Ick: it removes the Ick's keys whatever they hold, also
+// another program's value under the Ick's name.
 func (k *Ick) ForceDelete(ctx context.Context) (int, error) { return k.remove(ctx, "force") }
 
 func (k *Ick) remove(ctx context.Context, how string) (int, error) {
