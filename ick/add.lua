@@ -28,6 +28,8 @@ if version ~= 'ick.v1' then
     return redis.error_reply('BROKEN the key of this name holds no Ick')
   elseif version then
     return redis.error_reply('VERSION ' .. version)
+  elseif string.find(K, '^mr:') or string.find(K, '/ick/{', 1, true) then
+    return redis.error_reply('ERR the name is that of a key of something else')
   elseif waiting + redis.call('ZCARD', prefix .. 'cset') > 0 then
     return redis.error_reply('BROKEN the version key is missing')
   elseif not string.find(K, '{', 1, true) and redis.pcall('EXISTS', 'mr:channel:{' .. K .. '}') == 1 then
@@ -36,31 +38,32 @@ if version ~= 'ick.v1' then
   end
 end
 
--- Checks all scores before the first write. ZADD checks a single one.
+-- Checks the rest before the first write. Only ZADD knows what this server takes as a score: it
+-- parses all of them before it looks at its key, and with XX it creates none. A single mark's
+-- ZADD is its own check.
 local last, now = #marks - #marks % 2, nil
+if last > 2000 then
+  return redis.error_reply('ERR a call adds at most 1,000 marks')
+elseif last < #marks and not string.find(marks[#marks], '^%d+$') then
+  return redis.error_reply('ERR not a number of folds: ' .. marks[#marks])
+end
 for i = 1, last, 2 do
-  local score = marks[i]
-  if score == 'now' then
+  if marks[i] == 'now' then
     if not now then
       local clock = redis.call('TIME')
       now = string.format('%s.%06d', clock[1], tonumber(clock[2]))
     end
-  elseif last > 2 then
-    local number = tonumber(score)
-    if not (number and number == number) and score ~= 'inf' and score ~= '-inf' then
-      return redis.error_reply('ERR not a score: ' .. score)
-    end
+    marks[i] = now
   end
+end
+if last > 2 then
+  redis.call('ZADD', prefix .. 'none', 'XX', '0', '', unpack(marks, 1, last))
 end
 
 local outcomes, outcome, new = last > 2 and {}, '', 0
 for i = 1, last, 2 do
-  local score = marks[i]
-  if score == 'now' then
-    score = now
-  end
   outcome = '.'
-  if redis.call('ZADD', pset, 'LT', 'CH', score, marks[i + 1]) == 1 then
+  if redis.call('ZADD', pset, 'LT', 'CH', marks[i], marks[i + 1]) == 1 then
     local grown = redis.call('ZCARD', pset)
     if grown > waiting then
       outcome, new, waiting = 'n', new + 1, grown

@@ -3,9 +3,12 @@ package ick
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
@@ -276,13 +279,13 @@ var protections = []struct {
 		[]string{"parked with an old token"},
 	},
 	{
-		"producers leave the consumer set alone", "if redis.call('ZADD', pset, 'LT', 'CH', score, marks[i + 1]) == 1 then",
+		"producers leave the consumer set alone", "if redis.call('ZADD', pset, 'LT', 'CH', marks[i], marks[i + 1]) == 1 then",
 		"local set = redis.call('ZSCORE', prefix .. 'cset', marks[i + 1]) and prefix .. 'cset' or pset\n" +
-			"if redis.call('ZADD', set, 'LT', 'CH', score, marks[i + 1]) == 1 then",
+			"if redis.call('ZADD', set, 'LT', 'CH', marks[i], marks[i + 1]) == 1 then",
 		[]string{"dirtied in flight again and again"},
 	},
 	{
-		"the lower score wins", "'ZADD', pset, 'LT', 'CH', score", "'ZADD', pset, 'CH', score",
+		"the lower score wins", "'ZADD', pset, 'LT', 'CH', marks[i]", "'ZADD', pset, 'CH', marks[i]",
 		[]string{"the oldest mark leads"},
 	},
 }
@@ -436,21 +439,82 @@ func TestExchangeExecutedTwice(t *testing.T) {
 	}
 }
 
-// A program that sends scripts itself may send what Add would refuse. The script
-// refuses the whole call (I4 in docs/DEFECTS.md).
+// refusedAdds are arguments that a producer in another language may send wrongly. The first mark of
+// each is right, so a check that comes too late leaves it behind.
+var refusedAdds = map[string][]string{
+	"two scores without a member": {"1", "a", "2", "b", "x"}, // 'x' is in the place of folded
+	"folded that is no number":    {"1", "a", "many"},
+	"folded below 0":              {"1", "a", "2", "b", "-5"},
+	"too many marks":              slices.Repeat([]string{"1", "a"}, chunk+1),
+}
+
+// badScores are texts of which some are numbers to Lua, and none is a score to every server.
+var badScores = []string{
+	"nan", "-nan", "NaN", "nan(1)", "1/3", "", "x", "1e", " 1", "1 ", "\t1", "1\n", "1\x00", "1\x002", "1e999", "-1e999", "1_000", "1,5", "0x", "--1", "+-1",
+	"١", "ch", "GT", "incr", "now ",
+}
+
+// A program that sends scripts itself may send what Add would refuse. The script refuses the
+// whole call (I4 in docs/DEFECTS.md).
 func TestScriptRefusesScoresWhole(t *testing.T) {
 	t.Parallel()
+	if err := refusesWhole(t, library); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestScoresAreCheckedFirst takes the check out: then a call is partly applied.
+func TestScoresAreCheckedFirst(t *testing.T) {
+	t.Parallel()
+	err := refusesWhole(t, scripttest.Without(t, library, "redis.call('ZADD', prefix .. 'none', 'XX', '0', '', unpack(marks, 1, last))", ""))
+	if err == nil {
+		t.Error("the calls are whole without the check: the test shows nothing")
+	}
+}
+
+// refusesWhole sends wrong calls of add, to an Ick that exists and to one that does not, and returns
+// an error if one was not refused or left something behind.
+func refusesWhole(t *testing.T, scripts *script.Library) error {
+	t.Helper()
+	calls := maps.Clone(refusedAdds)
+	for _, bad := range badScores {
+		calls[fmt.Sprintf("the score %q last", bad)] = []string{"0", "first", "1", "a", bad, "b"}
+		calls[fmt.Sprintf("the score %q in the middle", bad)] = []string{"0", "first", bad, "a", "2", "b", "7"}
+		calls[fmt.Sprintf("the score %q alone", bad)] = []string{bad, "a"}
+	}
+	var wrong []error
+	for _, exists := range []bool{true, false} {
+		k := open(t, Config{})
+		useScripts(k, scripts)
+		if exists {
+			wantAdd(t, k, "old1", 1, 0)
+		}
+		before := dump(t, k)
+		for what, args := range calls {
+			_, err := k.call(t.Context(), "add", args...)
+			if err == nil {
+				wrong = append(wrong, fmt.Errorf("%s: no error", what))
+			}
+			if diff := cmp.Diff(before, dump(t, k)); diff != "" {
+				return errors.Join(append(wrong, fmt.Errorf("%s: a refused call changed the Ick (-before +after):\n%s", what, diff))...)
+			}
+		}
+		wantAdd(t, k, "a1", 1, 0)
+	}
+	return errors.Join(wrong...)
+}
+
+// TestScoresOfOthers adds the scores that other languages print.
+func TestScoresOfOthers(t *testing.T) {
+	t.Parallel()
 	k := open(t, Config{})
-	for _, bad := range []string{"nan", "-nan", "1/3", "", "x", "1e"} {
-		_, err := k.call(t.Context(), "add", "0", "1", "a", bad, "b", "3", "c")
-		if err == nil || !strings.Contains(err.Error(), "not a score") {
-			t.Errorf("score %q: error = %v, want that it is none", bad, err)
+	for i, score := range []string{"1", "-1", "1.5", "1e3", "1E3", "1.7952264e+09", "inf", "-inf", "0", "-0", "1795226400.123456", "now"} {
+		for _, args := range [][]string{{score, fmt.Sprint("single ", i)}, {score, fmt.Sprint("one ", i), score, fmt.Sprint("two ", i)}} {
+			if _, err := k.call(t.Context(), "add", args...); err != nil {
+				t.Errorf("the score %q: %v", score, err)
+			}
 		}
 	}
-	if got := keyspace(t, k); len(got) != 0 {
-		t.Errorf("refused calls left keys: %v", got)
-	}
-	wantAdd(t, k, "a1", 1, 0)
 }
 
 // TestFoldsAreCounted: an add after a quiet moment counts at once, and what a
