@@ -14,7 +14,7 @@ local pset, cset = prefix .. 'pset', prefix .. 'cset'
 local version = ARGV[1] ~= 'force' and redis.call('GET', K)
 if version and not string.find(version, '^ick%.') then
   return redis.error_reply('BROKEN the key of this name holds no Ick')
-elseif ARGV[1] == 'whole' then
+elseif ARGV[1] ~= 'force' and ARGV[1] ~= 'channel' then
   local size = redis.call('ZCARD', pset) + redis.call('ZCARD', cset)
   if version and version ~= 'ick.v1' then
     return redis.error_reply('VERSION ' .. version)

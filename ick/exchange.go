@@ -2,6 +2,8 @@ package ick
 
 import (
 	"context"
+	"crypto/rand"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -12,7 +14,7 @@ import (
 
 // Reservation is a batch of members for a consumer.
 type Reservation struct {
-	// Token names the reservation to Commit and Exchange: its number, in digits.
+	// Token names the reservation to Commit and Exchange. It is empty if there was none yet.
 	Token string
 
 	// Entries are the oldest marks, oldest first. Each reserve returns them again until they
@@ -25,6 +27,9 @@ type Reservation struct {
 	pause time.Duration // until another mark is due; negative if unknown
 	more  int64         // see exchange.lua
 }
+
+// isToken matches a token: the number of the reservation, and a nonce of who made it.
+var isToken = regexp.MustCompile(`^[0-9]{1,16}-[0-9A-Za-z]{8,16}$`)
 
 // The values of more.
 const (
@@ -82,7 +87,7 @@ func (k *Ick) Exchange(ctx context.Context, token string, members []string, n in
 	if n < 0 {
 		return Reservation{}, sum, millrace.ErrBadArgument.Errorf("cannot reserve %d members", n)
 	}
-	if number, err := strconv.ParseInt(token, 10, 64); len(members) > 0 && (err != nil || number < 0 || number >= 1<<53) {
+	if len(members) > 0 && !isToken.MatchString(token) {
 		return Reservation{}, sum, millrace.ErrBadArgument.Errorf("invalid token of a reservation: %q", token)
 	}
 	chunks := slices.Collect(script.Chunks(members, chunk, func(m string) int { return len(m) }))
@@ -153,8 +158,12 @@ func (k *Ick) exchange(ctx context.Context, token string, members []string, n, f
 	if k.cfg.Backwash {
 		backwash = "1"
 	}
-	args := append(make([]string, 0, 5+len(members)), strconv.Itoa(n), strconv.Itoa(first),
-		strconv.FormatInt(k.cfg.Settle.Microseconds(), 10), backwash, token)
+	nonce := ""
+	if n > 0 {
+		nonce = rand.Text()[:8]
+	}
+	args := append(make([]string, 0, 6+len(members)), token, strconv.Itoa(n), strconv.Itoa(first),
+		strconv.FormatInt(k.cfg.Settle.Microseconds(), 10), backwash, nonce)
 	var reply *script.Reply
 	if len(members) > 0 {
 		reply, err = k.run.Run(ctx, "exchange", k.name, append(args, members...)...)

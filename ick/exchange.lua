@@ -1,35 +1,42 @@
--- ick.exchange(K) n first settle backwash token [member ...] -> {...}
+-- ick.exchange(K) token n first settle backwash nonce [member ...] -> {...}
 --
 -- Commits, then reserves; either part may be empty.
 --
 -- The commit removes members from the consumer set, but only those that were not folded into
 -- it again since the reservation of the token: such a member may have changed after the
 -- consumer read it. The hash folds has for each member the number of the reservation that last
--- folded it. A member without a number counts as newer than any token.
+-- folded it. A member without a number counts as newer than any token. Under a token that is
+-- none of this Ick's newest, nothing is removed.
 --
 -- The reserve moves the oldest marks from the producer set into the consumer set until that
 -- has n, and replies with its oldest n. The next reserve returns them again unless they are
--- committed. The number of a reservation is the server's clock in microseconds, or the last
--- number plus one: no number comes twice, not even after a deletion or a failover.
+-- committed. A reservation that moves something has the next number, and the nonce in its
+-- token.
 --
--- Needs    open, lane
+-- Needs    open, token, lane
 -- KEYS[1]  K
--- ARGV[1]  n: how many the consumer set should have; 0 reserves nothing
--- ARGV[2]  first: the rank of the first entry of the reply; a page has 1,000 or 1 MiB
--- ARGV[3]  settle: marks younger than this many microseconds stay; 0 for none
--- ARGV[4]  backwash: '1' if older marks replace reserved ones
--- ARGV[5]  token: of the reservation of the members
+-- ARGV[1]  token: of the reservation of the members, '' without members
+-- ARGV[2]  n: how many the consumer set should have; 0 reserves nothing
+-- ARGV[3]  first: the rank of the first entry of the reply; a page has 1,000 or 1 MiB
+-- ARGV[4]  settle: marks younger than this many microseconds stay; 0 for none
+-- ARGV[5]  backwash: '1' if older marks replace reserved ones
+-- ARGV[6]  nonce: 8 to 16 random letters and digits, '' if n is 0
 -- ARGV     members to commit, at most 1,000 and about 1 MiB
--- Reply    {token, the server's clock in microseconds, microseconds until the next mark is
---          due or -1, 1 if the consumer set is not filled yet and the call must be repeated
---          or 2 if there is another page, committed, kept, {member, score, ...}}
+-- Reply    {token or '' before the first reservation, the server's clock in microseconds,
+--          microseconds until the next mark is due or -1, 1 if the consumer set is not filled
+--          yet and the call must be repeated or 2 if there is another page, committed, kept,
+--          {member, score, ...}}
 -- Cost     O(log N) a member; at most 1,000 are committed, moved and returned
 -- Repeat   harmless: the lane keeps the result of the commit, and a reserve returns the same
 --          members until they are committed
-local n, first, settle = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local backwash, token = ARGV[4] == '1', tonumber(ARGV[5])
+local n, first, settle = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local backwash, nonce = ARGV[5] == '1', ARGV[6]
 local page = 1000
 
+if not string.find(table.concat(ARGV, ' ', 2, 4), '^%d+ %d+ %d+$') or #ARGV > 6 + page
+  or n > 0 and not (string.find(nonce, '^%w+$') and #nonce >= 8 and #nonce <= 16) then
+  return redis.error_reply('ERR invalid arguments of a reservation')
+end
 if not exists then
   return {'', '0', -1, 0, 0, 0, {}}
 end
@@ -55,11 +62,11 @@ end
 
 local function commit(members)
   local going, kept = members, 0
-  if token ~= seq or known ~= reserved or failing > 0 then
+  if covered ~= seq or known ~= reserved or failing > 0 then
     going = {}
     local scores = redis.call('ZMSCORE', cset, unpack(members))
     for i, number in ipairs(redis.call('HMGET', folds, unpack(members))) do
-      if scores[i] and number and tonumber(number) <= token then
+      if scores[i] and number and tonumber(number) <= covered then
         going[#going + 1] = members[i]
       elseif scores[i] then
         kept = kept + 1
@@ -79,13 +86,13 @@ local function commit(members)
 end
 
 local committed, kept = 0, 0
-if #ARGV > 5 then
+if #ARGV > 6 then
   if answered then
     committed, kept = string.match(answered, '(%d+) (%d+)')
     committed, kept = tonumber(committed), tonumber(kept)
   else
     begin()
-    committed, kept = commit({unpack(ARGV, 6)})
+    committed, kept = commit({unpack(ARGV, 7)})
     reserved = reserved - committed
     answer(committed .. ' ' .. kept)
     count('committed', committed)
@@ -97,13 +104,23 @@ if n == 0 then
   return {'', string.format('%.0f', now), -1, 0, committed, kept, {}}
 end
 
--- The first write of a reservation draws its number.
+-- Without a token, all reservations are lost, and what is in folds says nothing.
+if seq == 0 then
+  known = 0
+end
+
+-- The first write of a reservation draws its number. The newest tokens are kept in 512 bytes,
+-- which are at least 15.
 local number
 local function draw()
   if not number then
     begin()
-    number = string.format('%.0f', math.max(seq + 1, now))
-    redis.call('HSET', meta, 'seq', number)
+    if seq == 0 then
+      redis.call('UNLINK', folds)
+    end
+    number = string.format('%.0f', seq + 1)
+    tokens = ' ' .. number .. '-' .. nonce .. string.sub(tokens, 1, 512)
+    redis.call('HSET', meta, 'tokens', tokens)
   end
 end
 
@@ -197,6 +214,9 @@ end
 
 -- Members without a number in folds get this one.
 if #entries > 0 and known ~= reserved then
+  if seq == 0 then
+    draw()
+  end
   local members = {}
   for i = 1, #entries, 2 do
     members[#members + 1] = entries[i]
@@ -225,6 +245,6 @@ if #entries == 0 and more == 0 then
 end
 
 return {
-  number or string.format('%.0f', seq), string.format('%.0f', now), pause, more,
+  string.match(tokens, '%S+') or '', string.format('%.0f', now), pause, more,
   committed, kept, entries,
 }

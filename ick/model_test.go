@@ -3,8 +3,10 @@ package ick
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -24,14 +26,29 @@ type model struct {
 	pset, cset map[string]float64
 	folds      map[string]int // reserved member -> reservation that last folded it
 	seq        int
+	tokens     string // the newest ones, as in Redis
 	parked     map[string]float64
 }
 
 func newModel(backwash bool) *model {
 	return &model{
 		backwash: backwash, pset: map[string]float64{}, cset: map[string]float64{},
-		folds: map[string]int{}, parked: map[string]float64{},
+		folds: map[string]int{}, parked: map[string]float64{}, tokens: " ",
 	}
+}
+
+func (m *model) clone() *model {
+	c := *m
+	c.pset, c.cset, c.folds, c.parked = maps.Clone(m.pset), maps.Clone(m.cset), maps.Clone(m.folds), maps.Clone(m.parked)
+	return &c
+}
+
+// covered is the number of a batch's reservation, -1 if the Ick does not know it.
+func (m *model) covered(b *heldBatch) int {
+	if !strings.Contains(m.tokens, " "+b.token+" ") {
+		return -1
+	}
+	return b.seq
 }
 
 // lower folds a mark into a set and reports whether the member is new there and
@@ -152,9 +169,18 @@ type machine struct {
 	model *model
 	lose  func(*rapid.T) bool // may arm the loss of the next reply
 
-	version   map[string]int
+	last      int            // the newest version
+	version   map[string]int // of each document that was marked
 	processed map[string]int
 	held      [3]heldBatch // by three consumers
+	replica   replica
+}
+
+// replica is what a server has that lags behind.
+type replica struct {
+	state   map[string]string
+	model   *model
+	version map[string]int
 }
 
 type heldBatch struct {
@@ -184,7 +210,8 @@ var (
 func (c *machine) add(r *rapid.T) {
 	list := rapid.SliceOfN(someMark, 1, 4).Draw(r, "marks")
 	for _, e := range list {
-		c.version[e.Member]++
+		c.last++
+		c.version[e.Member] = c.last
 	}
 	lost := c.lose(r)
 	got, err := c.k.Add(c.t.Context(), list...)
@@ -204,8 +231,12 @@ func (c *machine) exchange(r *rapid.T) {
 	n := rapid.IntRange(0, 5).Draw(r, "n")
 	c.lose(r)
 	got, committed, err := c.k.Exchange(c.t.Context(), b.token, members, n)
-	c.check(r, "commit in exchange", committed, c.model.commit(b.seq, members), err)
+	c.check(r, "commit in exchange", committed, c.model.commit(c.model.covered(b), members), err)
+	before := c.model.seq
 	c.check(r, "reserve in exchange", show(got.Entries), show(c.model.reserve(n)), nil)
+	if c.model.seq != before {
+		c.model.tokens = " " + got.Token + c.model.tokens[:min(len(c.model.tokens), 512)]
+	}
 	if n > 0 {
 		*b = heldBatch{token: got.Token, seq: c.model.seq, saw: map[string]int{}}
 		for _, e := range got.Entries {
@@ -232,7 +263,7 @@ func (c *machine) commit(r *rapid.T) {
 	members := c.process(r, b)
 	c.lose(r)
 	got, err := c.k.Commit(c.t.Context(), b.token, members...)
-	want := c.model.commit(b.seq, members)
+	want := c.model.commit(c.model.covered(b), members)
 	if stale := want.Committed == 0 && len(members) > 0; stale != errors.Is(err, millrace.ErrStale) {
 		r.Fatalf("commit: error %v, stale in the model: %v", err, stale)
 	}
@@ -247,7 +278,7 @@ func (c *machine) park(r *rapid.T) {
 	members := rapid.SliceOfNDistinct(someMember, 1, 3, rapid.ID).Draw(r, "members")
 	lost := c.lose(r)
 	got, err := c.k.park(c.t.Context(), b.token, ConsumeConfig{MaxAttempts: 1}, "why", members)
-	want := c.model.park(b.seq, members)
+	want := c.model.park(c.model.covered(b), members)
 	if lost {
 		want = got
 	}
@@ -263,6 +294,21 @@ func (c *machine) retry(r *rapid.T) {
 		want = got
 	}
 	c.check(r, "retry", got, want, err)
+}
+
+// replicate has a replica catch up.
+func (c *machine) replicate(*rapid.T) {
+	c.replica = replica{dump(c.t, c.k), c.model.clone(), maps.Clone(c.version)}
+}
+
+// failOver replaces the master by the replica. What came after its state is lost: marks, and
+// reservations whose tokens consumers still hold.
+func (c *machine) failOver(r *rapid.T) {
+	if c.replica.model == nil {
+		r.Skip("no replica")
+	}
+	restore(c.t, c.k, c.replica.state)
+	c.model, c.version = c.replica.model.clone(), maps.Clone(c.replica.version)
 }
 
 // invariant: the Ick holds what the model holds, and every document whose last
@@ -302,8 +348,8 @@ func (c *machine) invariant(r *rapid.T) {
 	}
 }
 
-// TestModel plays random histories of three consumers on a server, through a
-// proxy that executes and then loses replies, and on miniredis.
+// TestModel plays random histories of three consumers on a server, with failovers that lose
+// writes, through a proxy that executes and then loses replies, and on miniredis.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -336,10 +382,14 @@ func TestModel(t *testing.T) {
 					t: t, k: k, model: newModel(backwash), lose: engine.lose,
 					version: map[string]int{}, processed: map[string]int{},
 				}
-				r.Repeat(map[string]func(*rapid.T){
+				steps := map[string]func(*rapid.T){
 					"add": c.add, "exchange": c.exchange, "commit": c.commit, "park": c.park, "retry": c.retry,
 					"": c.invariant,
-				})
+				}
+				if engine.name != "miniredis" { // which cannot restore a dump
+					steps["replicate"], steps["failOver"] = c.replicate, c.failOver
+				}
+				r.Repeat(steps)
 				if _, err := k.Delete(t.Context()); err != nil {
 					r.Fatal(err)
 				}

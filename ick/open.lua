@@ -11,7 +11,8 @@
 --          version, exists: whether there is an Ick
 --          waiting, reserved, known, failing, resting: sizes of pset, cset, folds, fails and
 --          parked
---          seq: the number of the newest reservation, or 0
+--          tokens: those of the newest reservations, the newest first, each between spaces
+--          seq: the number of the newest, or 0
 local pset, cset, folds = prefix .. 'pset', prefix .. 'cset', prefix .. 'folds'
 local meta, wake = prefix .. 'meta', prefix .. 'wake'
 local parked, fails = prefix .. 'parked', prefix .. 'fails'
@@ -20,7 +21,8 @@ local version = redis.call('GET', K)
 local waiting, reserved = redis.call('ZCARD', pset), redis.call('ZCARD', cset)
 local known, failing = redis.call('HLEN', folds), redis.call('HLEN', fails)
 local resting = redis.call('ZCARD', parked)
-local seq = tonumber(redis.call('HGET', meta, 'seq') or 0) or 0
+local tokens = redis.call('HGET', meta, 'tokens') or ' '
+local seq = tonumber(string.match(tokens, '^ (%d+)') or 0)
 local exists = version == 'ick.v1'
 if version and not string.find(version, '^ick%.') then
   return redis.error_reply('BROKEN the key of this name holds no Ick')

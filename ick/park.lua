@@ -4,21 +4,23 @@
 -- failure doubles the delay of the next try. After the last attempt only a new mark or a
 -- manual retry brings the member back. A commit removes the count of attempts.
 --
--- Needs    open
+-- Needs    open, token
 -- KEYS[1]  K
 -- ARGV[1]  token: of the reservation of the members
 -- ARGV[2]  attempts: after this many failures there is no next try
 -- ARGV[3]  base: the first delay in milliseconds
 -- ARGV[4]  most: the longest delay in milliseconds
--- ARGV[5]  reason: why they failed, for people
+-- ARGV[5]  reason: why they failed, for people, at most 512 bytes
 -- ARGV     members, at most 1,000
 -- Reply    {members parked, members kept because they were folded again since}
 -- Cost     O(log N) a member
 -- Repeat   harmless: a parked member is not in the consumer set
-if not exists then
+if not string.find(table.concat(ARGV, ' ', 2, 4), '^%d+ %d+ %d+$') or #ARGV[5] > 512 or #ARGV > 1005 then
+  return redis.error_reply('ERR invalid arguments of a failure')
+elseif not exists then
   return {0, 0}
 end
-local token, attempts, reason = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[5]
+local attempts, reason = tonumber(ARGV[2]), ARGV[5]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
@@ -28,7 +30,7 @@ for i = 6, #ARGV do
   local member = ARGV[i]
   local score = redis.call('ZSCORE', cset, member)
   local number = redis.call('HGET', folds, member)
-  if score and number and tonumber(number) <= token then
+  if score and number and tonumber(number) <= covered then
     local tries = string.match(redis.call('HGET', fails, member) or '0', '^%d+') + 1
     local until_ = '+inf'
     if tries < attempts then

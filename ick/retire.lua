@@ -20,6 +20,8 @@ if version and not string.find(version, '^ick%.') then
   return redis.error_reply('BROKEN the key of this name holds no Ick')
 elseif version and version ~= 'ick.v1' and not before then
   return redis.error_reply('VERSION ' .. version)
+elseif not string.find(ARGV[1], '^%d+$') then
+  return redis.error_reply('ERR not an epoch: ' .. ARGV[1])
 elseif size > 0 then
   return 0
 elseif before and before >= tonumber(ARGV[1]) then

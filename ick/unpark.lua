@@ -10,7 +10,9 @@
 -- Reply    how many of them were parked
 -- Cost     O(log N) a member
 -- Repeat   harmless: it skips members that are not parked
-if not exists then
+if ARGV[1] ~= 'retry' and ARGV[1] ~= 'drop' and ARGV[1] ~= 'due' or #ARGV > 1001 then
+  return redis.error_reply('ERR invalid arguments')
+elseif not exists then
   return 0
 end
 local how, chosen = ARGV[1], {unpack(ARGV, 2)}
