@@ -10,7 +10,7 @@
 --
 -- Needs    roll
 -- KEYS[1]  K
--- ARGV[1]  member: the consumer
+-- ARGV[1]  member: the consumer, 1 to 64 bytes
 -- ARGV[2]  ttl: of this heartbeat, in milliseconds
 -- ARGV[3]  size as the consumer knows it
 -- ARGV[4]  span as the consumer knows it
@@ -22,6 +22,11 @@
 -- Cost     O(Icks + consumers), at most 1,024 Icks
 -- Repeat   harmless: it states the current state
 local member, known = ARGV[1], tonumber(ARGV[5])
+
+if member == '' or #member > 64 or not string.find(ARGV[2], '^%d+$') or invalid(3)
+  or not string.find(table.concat(ARGV, '', 6), '^%d+$') or ARGV[6] + 6 > #ARGV then
+  return redis.error_reply('ERR invalid arguments of a heartbeat')
+end
 
 redis.call('ZREMRANGEBYSCORE', members, '-inf', now) -- a full server accepts this first write
 teach(tonumber(ARGV[3]), tonumber(ARGV[4]), known)

@@ -12,6 +12,9 @@
 --          and empty without a channel
 -- Cost     O(Icks + consumers), at most 1,024 Icks
 -- Repeat   harmless: it states the current state
+if invalid(1) then
+  return redis.error_reply('ERR not a layout of a channel')
+end
 teach(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
 local consumers, served = {}, {}
 for member in pairs(live) do

@@ -10,7 +10,10 @@
 -- Reply    the new {size, span, epoch}
 -- Cost     O(Icks + consumers), at most 1,024 Icks
 -- Repeat   harmless: a channel that has the size is not changed
-local wanted = tonumber(ARGV[1])
+local wanted = string.find(ARGV[1], '^%d+$') and tonumber(ARGV[1]) or 0
+if wanted < 1 or wanted > 1024 then
+  return redis.error_reply('ERR a channel has 1 to 1,024 Icks')
+end
 if wanted ~= size then
   size, span = wanted, math.max(span, wanted)
   peak, epoch = math.max(peak, span), math.max(epoch + 1, now_us)

@@ -15,6 +15,7 @@
 --          consumers
 --          gone: the indices of dead consumers' Icks, as fields of the hash
 --          keep(): stores the numbers
+--          invalid(first) -> whether ARGV[first] and the next two are no layout
 --          teach(size, span, epoch): takes over what a caller knows
 local members, owners = prefix .. 'members', prefix .. 'owners'
 local found = redis.call('HMGET', K, 'version', 'size', 'span', 'peak', 'epoch')
@@ -53,6 +54,14 @@ local function keep()
     'epoch', string.format('%.0f', epoch))
   redis.call('ZADD', members, '+inf', '')
   redis.call('HSETNX', owners, '', '0')
+end
+
+local function invalid(first)
+  if not string.find(table.concat(ARGV, ' ', first, first + 2), '^%d+ %d+ %d+$') then
+    return true
+  end
+  local its_size, its_span = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
+  return its_size > its_span or its_span > 1024 or tonumber(ARGV[first + 2]) >= 2 ^ 53
 end
 
 -- Stores the caller's layout if it is later, or if there is no channel. So a failover that
