@@ -1,14 +1,14 @@
 -- scatter.flush(K) by {kind life count value...} -> now
 --
--- Writes a session completely or not at all. It writes counters and lists at once: a write
--- fails if a key has another type or a sum does not fit, and then the writes before it are
--- undone. Sets and sorted sets cannot be undone, because the old state is unknown: they come
--- last, and the types of all are checked before the first one is written. Lists are trimmed and
--- expiry times set when nothing can fail any more.
+-- Writes a session completely or not at all. It checks the form of all arguments first. Then it
+-- writes counters and lists at once: a write fails if a key has another type or a sum does not
+-- fit, and then the writes before it are undone. Sets and sorted sets cannot be undone, because
+-- the old state is unknown: they come last, and the types of all are checked before the first
+-- one is written. Lists are trimmed and expiry times set when nothing can fail any more.
 --
 -- A full server refuses the first write.
 --
--- Needs    open, clock, lane
+-- Needs    open, clock, lane, form
 -- KEYS[1]  K
 -- ARGV[1]  by: until when the server certainly remembers an earlier try, in Unix milliseconds;
 --          later the flush is refused
@@ -43,11 +43,6 @@ local function note_end(key)
   if not left or left == -2 or left >= 0 and now + left < ending - 100 then
     ends[key] = math.max(ends[key] or 0, ending)
   end
-end
-
--- Whether all servers parse a text as the same number, and readers as a float64.
-local function finite(text)
-  return string.find(text, '^[-+.%d][-+.%deE]*$') and math.abs(tonumber(text) or math.huge) < math.huge
 end
 
 -- INCRBYFLOAT in a script corrupts the memory of some builds of Redis 6.2.
