@@ -61,7 +61,7 @@ func replicasAnswer(t *testing.T, on running) {
 	if !ok {
 		return
 	}
-	if !hasReadOnlyScripts(t, r) {
+	if !r.data()[0].Knows("evalsha_ro") {
 		return // as before Redis 7.0: the master answers
 	}
 	writer, names := on.client(t), spread(t, on, 4)
@@ -114,15 +114,6 @@ func replicasAnswer(t *testing.T, on running) {
 		}
 		return len(answered) == 5
 	})
-}
-
-// hasReadOnlyScripts reports whether the servers know EVALSHA_RO.
-func hasReadOnlyScripts(t *testing.T, r replicated) bool {
-	t.Helper()
-	client := r.data()[0].Client(t, func(o *rueidis.ClientOption) { o.ForceSingleClient = true })
-	infos, err := client.Do(t.Context(), client.B().Arbitrary("COMMAND", "INFO", "evalsha_ro").Build()).ToArray()
-	must(t, "COMMAND INFO", err)
-	return len(infos) == 1 && !infos[0].IsNil()
 }
 
 // replicaReads returns how many scripts replicas have answered.

@@ -67,6 +67,6 @@ func TestMasterOfAFleetDies(t *testing.T) {
 		},
 		end:      agent,
 		hits:     func(part int) bool { return partition[part] == dead },
-		readable: true,
+		readable: redistest.Shared(t).Knows("evalsha_ro"),
 	})
 }

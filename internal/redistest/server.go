@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -179,6 +180,17 @@ func (s *Server) Info(section string) map[string]string {
 		s.t.Errorf("INFO %s: %v", section, err)
 	}
 	return info.Parse(text)
+}
+
+// Knows reports whether the server has a command, named in lower case. Redis 6.2 lacks
+// evalsha_ro.
+func (s *Server) Knows(command string) bool {
+	s.t.Helper()
+	reply, err := s.do("COMMAND", "INFO", command)
+	if err != nil {
+		s.t.Errorf("COMMAND INFO %s: %v", command, err)
+	}
+	return strings.Contains(reply, command) // only the description of a command that is there names it
 }
 
 // alive reports whether the server's process runs.

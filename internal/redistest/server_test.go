@@ -120,6 +120,16 @@ type recorder struct {
 
 func (r *recorder) Errorf(string, ...any) { r.errors++ }
 
+func TestKnows(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	for command, want := range map[string]bool{"evalsha": true, "nosuchcommand": false} {
+		if got := s.Knows(command); got != want {
+			t.Errorf("Knows(%q) = %t, want %t", command, got, want)
+		}
+	}
+}
+
 func TestSharedIsNotHurt(t *testing.T) {
 	t.Parallel()
 	tb := &recorder{TB: t}

@@ -45,7 +45,7 @@ func TestReplicaAnswers(t *testing.T) {
 			t.Errorf("%s = %v, %v, want 1", name, reply, err)
 		}
 	}
-	known := knowsReads(t, direct)
+	known := replica.Knows("evalsha_ro")
 	if _, asked := replica.Info("commandstats")["cmdstat_evalsha_ro"]; asked != known {
 		t.Errorf("the replica was asked: %v, want %v", asked, known)
 	}
@@ -57,16 +57,6 @@ func TestReplicaAnswers(t *testing.T) {
 			t.Error("a script that writes is answered by a replica")
 		}
 	}
-}
-
-// knowsReads reports whether the server has EVALSHA_RO, as since Redis 7.0.
-func knowsReads(t *testing.T, client rueidis.Client) bool {
-	t.Helper()
-	infos, err := client.Do(t.Context(), client.B().Arbitrary("COMMAND", "INFO", "evalsha_ro").Build()).ToArray()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(infos) == 1 && !infos[0].IsNil()
 }
 
 // seen is a client that keeps the commands that it sent.
@@ -101,7 +91,7 @@ func TestReadsAreNotRecycled(t *testing.T) {
 func TestWithoutReadOnlyCommands(t *testing.T) {
 	t.Parallel()
 	var without []string // arguments of a server that does not know the command
-	if knowsReads(t, redistest.Shared(t).Client(t)) {
+	if redistest.Shared(t).Knows("evalsha_ro") {
 		without = []string{"--rename-command", "EVALSHA_RO", ""}
 	}
 	for _, tt := range []struct {
