@@ -13,6 +13,11 @@
 -- Repeat   harmless: what is removed is not found again
 redis.call('ZCARD', due) -- fails for another type
 for i = 2, #ARGV do
+  if ARGV[i] == '' then
+    return redis.error_reply('ERR a hash has a name')
+  end
+end
+for i = 2, #ARGV do
   redis.call('UNLINK', prefix .. 'h:' .. ARGV[i], prefix .. 't:' .. ARGV[i])
   redis.call('ZREM', due, ARGV[i])
 end

@@ -20,7 +20,7 @@
 --          the first fields, one at least
 -- Cost     O(log N) a field, and O(length of the values)
 -- Repeat   harmless: the lane keeps the reply
-local only, codes, done = ARGV[3], {}, false
+local only, life, codes, done = ARGV[3], ARGV[4], {}, false
 if answered then
   for code in string.gmatch(answered, '%S+') do
     codes[#codes + 1] = tonumber(code)
@@ -28,7 +28,13 @@ if answered then
   return codes
 end
 
-local deadline = ARGV[4] == 'in' and soon + ARGV[5] or ARGV[4] == 'at' and tonumber(ARGV[5]) or math.huge
+local deadline = math.huge
+if life == 'in' or life == 'at' then
+  deadline = string.find(ARGV[5], '^%-?%d+$') and (life == 'in' and soon or 0) + ARGV[5] or deadline
+end
+if life ~= 'none' and deadline >= 281474976710655 or only ~= '' and only ~= 'without' and only ~= 'with' and only ~= 'longer' and only ~= 'shorter' then
+  return redis.error_reply('ERR invalid arguments of a deadline')
+end
 local names, has, seen = {unpack(ARGV, 6)}, {}, {} -- has: what this call makes of a field, which may be named twice
 local had, values = look(names)
 for i, field in ipairs(names) do

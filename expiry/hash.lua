@@ -13,6 +13,9 @@
 --          was noted. Its first write is one that a full server refuses
 --          at: the score of the hash in the index due
 local name = ARGV[2]
+if name == '' then
+  return redis.error_reply('ERR a hash has a name')
+end
 local h, t = prefix .. 'h:' .. name, prefix .. 't:' .. name
 local fields, at = redis.call('HLEN', h), redis.call('ZSCORE', due, name) -- fails for another type
 redis.call('ZCARD', t)

@@ -2,7 +2,8 @@
 --
 -- Adds to a field that holds a whole number, and keeps its deadline. A missing or expired
 -- field starts at 0 without one. Lua's numbers have 53 bits, so Redis adds, in a temporary
--- field of the shard. The first write is one that a full server refuses.
+-- field of the shard, and checks the number; it need not add a plain one to a new field. The
+-- first write is one that a full server refuses.
 --
 -- Needs    lane, hash
 -- Touches  K
@@ -23,15 +24,17 @@ local deadlines, values = look({field})
 local had = deadlines[1]
 if not had then
   return redis.error_reply('BROKEN ' .. field .. ' is no value')
-elseif had > now then
-  redis.call('HSET', K, 'sum', string.sub(values[1], 9))
+end
+if had > now or not string.find(sum, '^%-?[1-9]%d*$') or #sum > 18 then
+  redis.call('HSET', K, 'sum', had > now and string.sub(values[1], 9) or '0')
   local added = redis.pcall('HINCRBY', K, 'sum', sum)
   sum = redis.call('HGET', K, 'sum')
   redis.call('HDEL', K, 'sum')
   if type(added) == 'table' then
     return redis.error_reply('NUMBER ' .. added.err)
   end
-else
+end
+if had <= now then
   list(field, math.huge, had)
 end
 store({field, head_of(had > now and had or math.huge) .. sum}, 1)

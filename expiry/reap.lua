@@ -14,7 +14,10 @@
 -- Reply    how many fields were removed; 1 if the budget is used up, else 0
 -- Cost     O(budget * log N)
 -- Repeat   harmless: what is removed is not found again
-local left, reaped = tonumber(ARGV[2]), 0
+local left, reaped = string.find(ARGV[2], '^%d+$') and tonumber(ARGV[2]) or math.huge, 0
+if left > 1000 then
+  return redis.error_reply('ERR not a budget: ' .. ARGV[2])
+end
 redis.call('ZCARD', due) -- fails for another type
 redis.call('HDEL', K, '') -- a full server accepts this first write
 tidy_lanes()

@@ -17,6 +17,9 @@
 -- Cost     O(log N) an entry or field: about 100, or a mebibyte of values
 -- Repeat   harmless: what is repaired is not found again
 local part, cursor, seen, room = ARGV[3], ARGV[4], 0, 1048576
+if part ~= 'places' and part ~= 'fields' or not string.find(cursor, '^%d+$') then
+  return redis.error_reply('ERR not a place in a hash')
+end
 local mended = redis.call('PERSIST', K) + redis.call('PERSIST', due) + redis.call('PERSIST', h) + redis.call('PERSIST', t)
 tidy_lanes()
 if fields == 0 then

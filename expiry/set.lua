@@ -20,7 +20,15 @@
 if answered then
   return tonumber(answered)
 end
-local only, life, names, alive = ARGV[3], ARGV[4], {}, 0
+local only, life, ms, names, alive = ARGV[3], ARGV[4], ARGV[5], {}, 0
+local deadline = math.huge
+if life == 'in' or life == 'at' then
+  deadline = string.find(ms, '^%-?%d+$') and (life == 'in' and soon or 0) + ms or deadline
+end
+if (life == 'in' or life == 'at') and deadline >= 281474976710655 or #ARGV < 7 or #ARGV % 2 == 0
+  or life ~= 'in' and life ~= 'at' and life ~= 'none' and life ~= 'keep' or only ~= '' and only ~= 'new' and only ~= 'old' then
+  return redis.error_reply('ERR invalid arguments of a write')
+end
 for i = 6, #ARGV, 2 do
   names[#names + 1] = ARGV[i]
 end
@@ -36,7 +44,6 @@ if only == 'new' and alive > 0 or only == 'old' and alive < number then
   return -1
 end
 
-local deadline = life == 'in' and soon + ARGV[5] or life == 'at' and tonumber(ARGV[5]) or math.huge
 if deadline <= now then
   settle(name, names, alive, math.max(10, number), at)
 else

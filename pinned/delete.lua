@@ -13,6 +13,9 @@
 if answered then
   return tonumber(answered)
 end
+if #ARGV > 101 then
+  return redis.error_reply('ERR at most 100 names')
+end
 for i = 2, #ARGV do
   local refused = wrong(ARGV[i], '1')
   if refused then

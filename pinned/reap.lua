@@ -11,6 +11,9 @@
 -- Reply    how many it read; 1 if more are due, else 0
 -- Cost     O(log N) each, of the shard's N values
 -- Repeat   harmless: what is removed is not found again
+if not string.find(ARGV[2], '^%d+$') then
+  return redis.error_reply('ERR not a number: ' .. ARGV[2])
+end
 redis.call('HDEL', K, '') -- a full server accepts this first write
 tidy_lanes()
 local looked, more = reap(tonumber(ARGV[2]))

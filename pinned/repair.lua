@@ -14,6 +14,9 @@
 -- Reply    the next part and cursor, an empty part at the end; how many things were wrong
 -- Cost     O(log N) a name: about 100 of the index, or 10 of the values, which it reads
 -- Repeat   harmless: what is repaired is not found again
+if ARGV[2] ~= 'due' and ARGV[2] ~= 'values' or not string.find(ARGV[3], '^%d+$') then
+  return redis.error_reply('ERR not a place in a shard')
+end
 local part, mended = ARGV[2], redis.call('PERSIST', K) + redis.call('PERSIST', due) + redis.call('PERSIST', values)
 mended = mended + redis.call('PERSIST', prefix .. 'lanes:0') + redis.call('PERSIST', prefix .. 'lanes:1')
 mended = mended + redis.call('ZADD', due, 'NX', '+inf', '') + redis.call('HSETNX', values, '', '0')

@@ -24,6 +24,8 @@ local claim = '\0' .. name
 local refused = wrong(name, ARGV[3])
 if refused then
   return refused
+elseif #ARGV ~= (condition == 'claim' and 6 or 5) or condition ~= '' and condition ~= 'none' and condition ~= 'exist' and condition ~= 'claim' then
+  return redis.error_reply('ERR invalid arguments of a write')
 end
 if condition == 'claim' then
   local held = redis.call('HGET', values, claim)
@@ -34,8 +36,6 @@ elseif condition ~= '' then
   local old = deadline_of(redis.call('HGET', values, name))
   if not old then
     return redis.error_reply('BROKEN ' .. name .. ' is no value')
-  elseif condition ~= 'none' and condition ~= 'exist' then
-    return redis.error_reply('ERR an unknown condition')
   elseif condition == 'none' and old > now or condition == 'exist' and old <= now then
     return 0
   end

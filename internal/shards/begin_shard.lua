@@ -8,6 +8,8 @@ local function begin_shard()
   local refused = refusal()
   if not (refused and string.match(refused.err, '%u+') == 'NOSHARD') then
     return refused or 1
+  elseif not string.find(ARGV[1], '^[1-9]%d?%d?$') or tonumber(ARGV[1]) > 256 then
+    return redis.error_reply('ERR a namespace has 1 to 256 shards')
   end
   redis.call('ZCARD', prefix .. 'due') -- fails for another type
   redis.call('HLEN', prefix .. 'lanes:0')

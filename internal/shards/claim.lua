@@ -16,6 +16,8 @@ elseif found[1] and not tonumber(found[2]) or not found[1] and redis.call('EXIST
   return redis.error_reply('BROKEN the record is not whole')
 elseif found[1] then
   return tonumber(found[2])
+elseif not string.find(ARGV[1], '^%d%d?%d?$') or tonumber(ARGV[1]) > 256 then
+  return redis.error_reply('ERR a namespace has 1 to 256 shards')
 elseif ARGV[1] ~= '0' then
   redis.call('HSET', K, 'version', wire, 'shards', ARGV[1])
 end

@@ -10,7 +10,9 @@
 -- Reply    1
 -- Cost     O(1)
 -- Repeat   harmless: it only delays the job
-if redis.call('HGET', K, 'version') == wire then
+if not string.find(ARGV[1], '^%d+$') or tonumber(ARGV[1]) > 1000 then
+  return redis.error_reply('ERR a rest is a second at most')
+elseif redis.call('HGET', K, 'version') == wire then
   redis.call('HDEL', K, '')
   redis.call('HSET', K, 'idle', string.format('%.0f', now + ARGV[1]))
 end
