@@ -25,8 +25,9 @@ local had = deadlines[1]
 if not had then
   return redis.error_reply('BROKEN ' .. field .. ' is no value')
 end
-if had > now or not string.find(sum, '^%-?[1-9]%d*$') or #sum > 18 then
-  redis.call('HSET', K, 'sum', had > now and string.sub(values[1], 9) or '0')
+local old = had > now and string.sub(values[1], 9)
+if old or not string.find(sum, '^%-?[1-9]%d*$') or #sum > 18 then
+  redis.call('HSET', K, 'sum', old or '0')
   local added = redis.pcall('HINCRBY', K, 'sum', sum)
   sum = redis.call('HGET', K, 'sum')
   redis.call('HDEL', K, 'sum')

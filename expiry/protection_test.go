@@ -18,7 +18,7 @@ var hashProtections = []struct {
 	{"a write knows what is expired", "alive = alive + (had[i] > now and 1 or 0)", "alive = alive + (had[i] > 0 and 1 or 0)",
 		[]string{"an expired field is none", "set if none is there", "created counts what was not there"}},
 	{"a write goes by what stands in front of the value", "local deadlines, values, number = {}, stored_of(h, names)", "local deadlines, values, number = {}, {}, 0", []string{"a hash that has lost its deadlines"}},
-	{"incr knows what is expired", "elseif had > now then\n  redis.call('HSET', K", "elseif had > 0 then\n  redis.call('HSET', K", []string{"incr keeps a deadline"}},
+	{"incr knows what is expired", "local old = had > now and", "local old = had > 0 and", []string{"incr keeps a deadline"}},
 	{"incr adds in vain", "if type(added) == 'table' then", "if false then", []string{"incr of what is no number"}},
 	{"incr clears up", "redis.call('HDEL', K, 'sum')", "do end", []string{"incr of what is no number"}},
 	{"a delete knows what is expired", "(had[i] or math.huge) > now", "(had[i] or math.huge) > 0", []string{"an expired field is none"}},
@@ -27,7 +27,7 @@ var hashProtections = []struct {
 	{"expire needs a value", "if not had[i] then\n    return", "if false then\n    return", []string{"something else in the place of a value"}},
 	{"incr needs a value", "if not had then\n  return", "if false then\n  return", []string{"something else in the place of a value"}},
 
-	{"a life begins when its millisecond is over", "soon + ARGV[5]", "now + ARGV[5]", []string{"a life is whole"}},
+	{"a life begins when its millisecond is over", "life == 'in' and soon or 0", "life == 'in' and now or 0", []string{"a life is whole"}},
 
 	{"IfNone", "only == 'new' and alive > 0 or ", "", []string{"set if none is there"}},
 	{"IfExist", " or only == 'old' and alive < number", "", []string{"set if all are there", "an expired field is none"}},
@@ -91,7 +91,7 @@ var hashProtections = []struct {
 	{"the index is looked at first", "redis.call('HLEN', h), redis.call('ZSCORE', due, name)", "redis.call('HLEN', h), redis.pcall('ZSCORE', due, name)", []string{"an index of a wrong type"}},
 	{"the values are looked at first", "redis.call('HLEN', h), redis.call('ZSCORE', due, name)", "0, redis.call('ZSCORE', due, name)", []string{"values of a wrong type"}},
 
-	{"full: set begins with what is refused", "local only, life, names", "redis.call('HDEL', K, '')\nlocal only, life, names",
+	{"full: set begins with what is refused", "local only, life, ms, names", "redis.call('HDEL', K, '')\nlocal only, life, ms, names",
 		[]string{"full: set changes nothing"}},
 	{"full: incr begins with what is refused", "local field, sum = ARGV[3], ARGV[4]", "redis.call('HDEL', K, '')\nlocal field, sum = ARGV[3], ARGV[4]",
 		[]string{"full: set changes nothing"}},

@@ -14,7 +14,7 @@
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV[1]  token: of the caller, 1 to 64 bytes
--- ARGV[2]  ttl: in milliseconds, from now, 1 to 31,622,400,000
+-- ARGV[2]  ttl: in milliseconds, from now, at most 366 days
 -- ARGV[3]  metadata: for people, at most 4,096 bytes
 -- ARGV[4]  waiter: the process that waits if the lease is held, at most 64 letters and digits.
 --          These two are left out if they are empty, because each costs time
@@ -22,13 +22,11 @@
 --          the holder; {0, the same of the holder, its metadata} if it is held
 -- Cost     O(1)
 -- Repeat   harmless: the second run adopts what the first acquired
-local ttl, text = tonumber(ARGV[2]), ARGV[3] or ''
-if ARGV[1] == '' or #ARGV[1] > 64 or #text > 4096 or not (ttl and ttl >= 1 and ttl <= 31622400000) then
-  return redis.error_reply('ERR invalid arguments of an acquisition')
-elseif ARGV[4] and (#ARGV[4] > 64 or string.find(ARGV[4], '%W')) then
-  return redis.error_reply('ERR invalid arguments of a waiter')
-end
-if held then
+local text = ARGV[3] or ''
+local wrong = not string.find(ARGV[2], '^[1-9]%d*$') or ARGV[2] + 0 > 31622400000 or ARGV[1] == '' or #ARGV[1] > 64
+if wrong or #text > 4096 or ARGV[4] and (#ARGV[4] > 64 or not string.find(ARGV[4], '^%w+$')) then
+  return redis.error_reply('ERR invalid arguments of an acquire')
+elseif held then
   local outcome = owner == ARGV[1] and 1 or 0
   if outcome == 0 and ARGV[4] then
     local list, known = {}, false
@@ -55,6 +53,6 @@ local lengths = (#ARGV[1] < 10 and '0' or '') .. #ARGV[1] .. ' '
 if fence >= stamp then
   stamp = string.format('%.0f', fence + 1)
 end
-deadline = string.format('%.0f', now + ttl)
+deadline = string.format('%.0f', now + ARGV[2])
 redis.call('SET', K, '2 ' .. stamp .. ' ' .. deadline .. ' ' .. lengths .. ARGV[1] .. text .. released .. waiters)
 return {1, stamp, ARGV[2], deadline}

@@ -12,10 +12,9 @@
 -- Reply    1 if it is recorded; 2 if the period is over: nothing is changed; 0 if the lease is lost
 -- Cost     O(1)
 -- Repeat   harmless: the second run writes the same
-if #ARGV[2] ~= 13 or string.find(ARGV[2], '%D') or #ARGV[3] > 4096 then
-  return redis.error_reply('ERR invalid arguments of a record')
-end
-if not held or owner ~= ARGV[1] then
+if #ARGV[2] ~= 13 or not string.find(ARGV[2], '^%d+$') or #ARGV[3] > 4096 then
+  return redis.error_reply('ERR invalid arguments of a success')
+elseif not held or owner ~= ARGV[1] then
   return 0
 end
 if ARGV[2] <= now then

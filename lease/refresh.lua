@@ -7,18 +7,16 @@
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV[1]  token: of the holder
--- ARGV[2]  ttl: in milliseconds, from now, 1 to 31,622,400,000
+-- ARGV[2]  ttl: in milliseconds, from now, at most 366 days
 -- Reply    the reply of lease.show from now on; {0, '', 0, 0, 0, ''} if it is lost
 -- Cost     O(1)
 -- Repeat   harmless: the deadline counts from the last run
-local ttl = tonumber(ARGV[2])
-if not (ttl and ttl >= 1 and ttl <= 31622400000) then
-  return redis.error_reply('ERR invalid arguments of a refresh')
-end
-if not held or owner ~= ARGV[1] then
+if not string.find(ARGV[2], '^[1-9]%d*$') or ARGV[2] + 0 > 31622400000 then
+  return redis.error_reply('ERR not a TTL: ' .. ARGV[2])
+elseif not held or owner ~= ARGV[1] then
   return {0, '', 0, 0, 0, ''}
 end
-deadline = string.format('%.0f', math.max(deadline, now + ttl))
+deadline = string.format('%.0f', math.max(deadline, now + ARGV[2]))
 redis.call('PERSIST', K) -- a full server accepts this first write
 redis.call('SET', K, string.sub(value, 1, 19) .. deadline .. string.sub(value, 33))
 return {1, owner, fence, deadline - now, deadline, metadata}

@@ -15,9 +15,9 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local claimed, settled = tonumber(ARGV[1]), 0
-for i = 3, #ARGV, 2 do
-  if not string.find(ARGV[i], '^-?%d+$') then
-    return redis.error_reply('ERR invalid arguments of a visit')
+for i = 3, #ARGV + 1, 2 do
+  if not ARGV[i] or not string.find(ARGV[i], '^%-?%d+$') then
+    return redis.error_reply('ERR not a number of milliseconds')
   end
 end
 redis.call('ZREM', K, '') -- a full server accepts this first write

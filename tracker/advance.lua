@@ -11,11 +11,20 @@
 -- ARGV[2]  passes: of tracker.place
 -- ARGV[3]  cursor: of tracker.place
 -- ARGV[4]  stamp: the clock of tracker.place
--- ARGV[5]  next: the cursor of the last row read, '' if it is the last of the pass
--- ARGV     id: of the rows with work, each once, at most 1,000
+-- ARGV[5]  next: the cursor of the last row read, at most 4,096 bytes, '' if it is the last of
+--          the pass
+-- ARGV     id: of the rows with work, each once, 1 to 512 bytes each, at most 1,000
 -- Reply    {1 if the cursor was moved, else 0, complete passes}
 -- Cost     O(log N) an identifier
 -- Repeat   harmless: the second run finds the cursor moved
+if not string.find(ARGV[4], '^%d+$') or #ARGV[4] > 15 or #ARGV[5] > 4096 then
+  return redis.error_reply('ERR invalid arguments of a slice')
+end
+for i = 6, #ARGV do
+  if ARGV[i] == '' or #ARGV[i] > 512 or i > 1005 then
+    return redis.error_reply('ERR at most 1,000 identifiers of 1 to 512 bytes')
+  end
+end
 if life ~= ARGV[1] or passes ~= ARGV[2] or cursor ~= ARGV[3] then
   return {0, passes}
 end

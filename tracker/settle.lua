@@ -11,6 +11,13 @@
 -- Reply    {how many got a new stamp, how many were removed}
 -- Cost     O(log N) an identifier
 -- Repeat   harmless: the second run finds the stamps changed
+local wrong = not string.find(ARGV[1], '^%d+$') or #ARGV[1] > 15 or #ARGV > 3001 or #ARGV % 3 ~= 1
+for i = 2, #ARGV, 3 do
+  wrong = wrong or ARGV[i] == '' or ARGV[i + 2] ~= '0' and ARGV[i + 2] ~= '1'
+end
+if wrong then
+  return redis.error_reply('ERR invalid arguments of a verification')
+end
 redis.call('HDEL', K, '') -- a full server accepts this first write
 local confirmed, removed = 0, 0
 for i = 2, #ARGV, 3 do
