@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
@@ -39,7 +40,7 @@ func (c *benchCommand) Run(ctx context.Context, a *app) (err error) {
 	if c.Duration <= 0 {
 		return errUsage.Errorf("a duration must be positive, not %s", c.Duration)
 	}
-	cfg := bench.Config{Duration: c.Duration, Progress: a.stderr, Live: isTerminal(a.stderr)}
+	cfg := bench.Config{Duration: c.Duration, Progress: a.stderr, Live: watch.IsTerminal(a.stderr)}
 	if len(c.Only) > 0 {
 		if cfg.Figures, err = bench.Choose(c.Only...); err != nil {
 			return err

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"os"
 	"strings"
 
 	"github.com/millrace/millrace/cmd/millrace/demo"
+	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/document"
 )
@@ -33,7 +33,7 @@ func (c *demoCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return wrongUsage(err, "millrace demo")
 	}
-	cfg := chaos.Config{Scenes: scenes, Redis: a.redis, Progress: a.stderr, Live: isTerminal(a.stderr)}
+	cfg := chaos.Config{Scenes: scenes, Redis: a.redis, Progress: a.stderr, Live: watch.IsTerminal(a.stderr)}
 	if !a.json {
 		cfg.Results = a.stdout
 	}
@@ -48,14 +48,4 @@ func (c *demoCommand) Run(ctx context.Context, a *app) error {
 		return errPrinted
 	}
 	return err
-}
-
-// isTerminal reports whether a stream is a terminal, on which lines can be redrawn.
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -54,57 +56,116 @@ func (c *leaseRun) Run(ctx context.Context, a *app) error {
 	if err := names.CheckLeaseTTL(c.TTL); err != nil {
 		return err
 	}
-	longest := c.Timeout + c.Grace + c.TTL // the program ends before
-	cfg := lease.Config{AllowEvictable: c.AllowEvictable, MaxHold: longest}
+	cfg := lease.Config{AllowEvictable: c.AllowEvictable, MaxHold: untilReleased}
 	return c.with(ctx, a, cfg, func(l *lease.Locker, name string) (any, table, error) {
-		return nil, nil, c.hold(ctx, a, l, name, longest)
+		if c.OncePer > 0 {
+			return nil, nil, c.result(c.once(ctx, a, l, name))
+		}
+		return nil, nil, c.result(c.hold(ctx, a, l, name))
 	})
 }
 
+// untilReleased renews a lease for as long as its program is there: --timeout and --grace end
+// it, but for one that survives SIGKILL.
+const untilReleased = 100 * 366 * 24 * time.Hour
+
+// releaseWithin is for how long a release is tried again while there is no answer.
+const releaseWithin = 10 * time.Second
+
+// noAnswer reports whether an error is no answer of the structure.
+func noAnswer(err error) bool { return err != nil && millrace.Code(err) == "" }
+
 // hold runs the program under the lease.
-func (c *leaseRun) hold(ctx context.Context, a *app, l *lease.Locker, name string, longest time.Duration) error {
-	run := func(held context.Context, fence int64) error { return c.run(ctx, held, a, name, fence) }
-	if c.OncePer > 0 {
-		// A signal stops the program, and its success counts all the same.
-		ran, err := l.Once(context.WithoutCancel(ctx), name, c.TTL, lease.Every(c.OncePer), run)
-		if err == nil && !ran {
-			a.logger().InfoContext(ctx, "not run: it is done in this period", "lease", name)
-		}
-		return c.result(err)
-	}
+func (c *leaseRun) hold(ctx context.Context, a *app, l *lease.Locker, name string) error {
 	host, _ := os.Hostname() // else there is no note
-	held, err := l.Acquire(ctx, name, c.TTL, lease.AcquireConfig{Wait: c.Wait, MaxHold: longest, Metadata: cmp.Or(c.Metadata, host)})
+	held, err := l.Acquire(ctx, name, c.TTL, lease.AcquireConfig{Wait: c.Wait, MaxHold: untilReleased, Metadata: cmp.Or(c.Metadata, host)})
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return c.result(err)
+		return err
 	}
-	err = run(held.Context(), held.Fence)
-	if released := held.Release(ctx); err == nil {
+	err = c.run(ctx, held.Context(), a, name, held.Fence)
+	lost := held.Context().Err() != nil
+	if released := c.release(ctx, a, held); err == nil {
 		err = released
 	}
-	return c.result(err)
+	if err == nil && lost {
+		err = lease.ErrLost
+	}
+	return err
+}
+
+// release ends the lease after its program. It fails only if the lease was lost or is broken: one
+// that Redis could not be told to release ends by itself, and the program had it.
+func (c *leaseRun) release(ctx context.Context, a *app, held *lease.Lease) error {
+	err := held.Release(ctx)
+	if !noAnswer(err) {
+		return err
+	}
+	for until := time.Now().Add(min(c.TTL, releaseWithin)); noAnswer(err) && time.Now().Before(until) && retry.Sleep(ctx, time.Second); {
+		err = held.Release(ctx)
+	}
+	if noAnswer(err) {
+		a.logger().WarnContext(ctx, "the lease was not released: it ends by itself", "lease", held.Name, "within", c.TTL.String(), "error", err)
+	}
+	return nil // an answer is that it is released, or that it was meanwhile
+}
+
+// once runs the program under the lease, unless it has succeeded in this period.
+func (c *leaseRun) once(ctx context.Context, a *app, l *lease.Locker, name string) error {
+	// An interrupt ends the way to the lease. Later it stops the program, under a lease that lasts.
+	way, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	arrive := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	succeeded := false
+	ran, err := l.Once(way, name, c.TTL, lease.Every(c.OncePer), func(held context.Context, fence int64) error {
+		if !arrive() {
+			return context.Cause(ctx)
+		}
+		err := c.run(ctx, held, a, name, fence)
+		succeeded = err == nil
+		return err
+	})
+	switch {
+	case err == nil && !ran:
+		a.logger().InfoContext(ctx, "not run: it is done in this period", "lease", name)
+	case succeeded && noAnswer(err):
+		err = millrace.ErrUncertain.Errorf("the program succeeded, and no answer tells whether that is recorded: %s", err).
+			WithHint("If it is not, the next call runs the program again.")
+	case err != nil && !ran && ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	return err
 }
 
 // run runs the program until it ends, or must not go on.
 func (c *leaseRun) run(ctx, held context.Context, a *app, name string, fence int64) error {
-	stop, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	p := program{
-		args: c.Command, stdin: a.stdin, stdout: a.stdout, stderr: a.stderr, grace: c.Grace, terminal: isTerminal(a.stdin),
+		args: c.Command, stdin: a.stdin, stdout: a.stdout, stderr: a.stderr, grace: c.Grace, log: a.logger(),
 		env: []string{"MILLRACE_LEASE=" + name, "MILLRACE_FENCE=" + strconv.FormatInt(fence, 10)},
 	}
-	code, err := p.run(stop, held)
+	if !watch.IsTerminal(a.stdin) {
+		var err error
+		if p.guard, err = newGuard(); err != nil {
+			return programError{exitNoStart, errNoStart.Wrap(err)}
+		}
+		defer p.guard.close()
+	}
+	stop, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	end, err := p.run(stop, held)
 	switch {
 	case err != nil:
-		return programError{code, err}
-	case held.Err() != nil && code != 0:
+		return programError{end.code, err}
+	case end.stopped && held.Err() != nil:
 		return context.Cause(held)
-	case code != 0 && ctx.Err() == nil && stop.Err() != nil:
+	case end.stopped && errors.Is(stop.Err(), context.DeadlineExceeded):
 		return programError{exitStopped, millrace.ErrTimeout.Errorf("the program ran for %s and was stopped", readable.Duration(c.Timeout))}
-	case code != 0:
-		return programError{code, nil}
+	case end.stopped && end.code == 0:
+		return programError{exitStopped, context.Cause(ctx)}
+	case end.code != 0:
+		return programError{end.code, nil}
 	}
 	return nil
 }

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"os"
+	"io"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/lease"
 )
 
 // TestLeaseRun passes on what the program gets, says and ends with.
@@ -77,12 +75,47 @@ func TestLeaseRunOnce(t *testing.T) {
 	}
 }
 
+// TestLeaseRunOnceStopped: a program that was stopped has not done the work of its period, though it
+// ends with 0.
+func TestLeaseRunOnceStopped(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		flags []string
+		stops bool // by an interrupt
+	}{{"timeout", []string{"--timeout", "2s"}, false}, {"interrupt", nil, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, name, started := sharedShell(t), redistest.Name(t), filepath.Join(t.TempDir(), "started")
+			once := append([]string{"lease", "run", name, "--once-per", "8784h"}, c.flags...)
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			ended := make(chan int)
+			go func() {
+				args := append(once, "--", "/bin/sh", "-c", `trap "exit 0" TERM; : > "$0"; while :; do sleep 0.05 & wait; done`, started)
+				ended <- run(ctx, args, s.env, strings.NewReader(""), io.Discard, io.Discard)
+			}()
+			awaitFile(t, started)
+			if c.stops {
+				interrupt()
+			}
+			if code := <-ended; code != exitStopped {
+				t.Errorf("exit code %d of a program that was stopped, want %d", code, exitStopped)
+			}
+			if got := s.run("lease", "run", name, "--once-per", "8784h", "--", "echo", "again"); got.stdout != "again\n" {
+				t.Errorf("the next call: %+v, want the program to run", got)
+			}
+		})
+	}
+}
+
 // TestLeaseRunStops: a program gets SIGTERM at the timeout and at an interrupt, SIGKILL after
 // its grace, and SIGKILL when the lease is lost. Its children get them too.
 func TestLeaseRunStops(t *testing.T) {
 	t.Parallel()
 	const deaf = `trap "" TERM; : > "$0"; while :; do sleep 0.05 & wait; done`
 	const kind = `trap "echo bye; exit 3" TERM; : > "$0"; while :; do sleep 0.05 & wait; done`
+	const content = `trap "exit 0" TERM; : > "$0"; while :; do sleep 0.05 & wait; done`
 	s := sharedShell(t)
 	for _, c := range []struct {
 		name, script string
@@ -91,22 +124,12 @@ func TestLeaseRunStops(t *testing.T) {
 		code         int
 		says, errs   string
 	}{
-		{"timeout", kind, "--timeout 300ms", nil, exitStopped, "bye\n", "was stopped"},
-		{"deaf", deaf, "--timeout 100ms --grace 100ms", nil, exitStopped, "", "was stopped"},
+		{"timeout", kind, "--timeout 2s", nil, exitStopped, "bye\n", "was stopped"},
+		{"timeout, exit code 0", content, "--timeout 2s", nil, exitStopped, "", "was stopped"},
+		{"interrupt, exit code 0", content, "", func(_ string, interrupt func()) { interrupt() }, exitStopped, "", "interrupted"},
+		{"deaf", deaf, "--timeout 2s --grace 100ms", nil, exitStopped, "", "was stopped"},
 		{"interrupt", kind, "", func(_ string, interrupt func()) { interrupt() }, 3, "bye\n", ""},
-		{"lost", kind, "--ttl 200ms", func(name string, _ func()) {
-			l, err := lease.New(redistest.Shared(t).Client(t), lease.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			info, err := l.Show(t.Context(), name)
-			if err == nil {
-				err = l.Release(t.Context(), name, info.Token)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}, exitStopped, "", "lost"},
+		{"lost", kind, "--ttl 200ms", func(name string, _ func()) { loseLease(t, name) }, exitStopped, "", "lost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +142,7 @@ func TestLeaseRunStops(t *testing.T) {
 				args := append(append([]string{"lease", "run", name}, strings.Fields(c.flags)...), "--", "/bin/sh", "-c", c.script, started)
 				ended <- run(ctx, args, s.env, strings.NewReader(""), &stdout, &stderr)
 			}()
-			redistest.Eventually(t, "the program runs", func() bool { _, err := os.Stat(started); return err == nil })
+			awaitFile(t, started)
 			if c.then != nil {
 				c.then(name, interrupt)
 			}
@@ -133,25 +156,4 @@ func TestLeaseRunStops(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestLeaseRunIsKilled: on Linux the program dies with the command, so that it does not go on
-// without the lease.
-func TestLeaseRunIsKilled(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux ends a process with its parent")
-	}
-	path := filepath.Join(t.TempDir(), "pid")
-	cmd := command(t, "lease", "run", redistest.Name(t), "--redis", redistest.Shared(t).URL(),
-		"--", "/bin/sh", "-c", `echo $$ > "$0.new"; mv "$0.new" "$0"; while :; do sleep 0.05; done`, path)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Eventually(t, "the program runs", func() bool { _, err := os.Stat(path); return err == nil })
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // it was killed
-	awaitEnd(t, path)
 }

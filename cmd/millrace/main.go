@@ -21,6 +21,9 @@ import (
 )
 
 func main() {
+	if beGuard(os.Args[1:], os.Stdin) {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if code, ok := chaos.Child(ctx, os.Args[1:], demo.Scenes()); ok {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -42,7 +44,7 @@ func (e programError) Error() string {
 func (e programError) Unwrap() error { return e.err }
 
 // errNoStart means that a program could not be started.
-var errNoStart = &millrace.Error{Code: "not_started", Hint: "Check that the program exists, is executable and is in $PATH."}
+var errNoStart = &millrace.Error{Code: "not_started", Message: "the program could not be started", Hint: "Check that the program exists, is executable and is in $PATH."}
 
 // program is what a command runs.
 type program struct {
@@ -50,27 +52,51 @@ type program struct {
 	env            []string // in addition to that of this process
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	log            *slog.Logger
 
 	// grace is how long it may go on after SIGTERM.
 	grace time.Duration
 
-	// terminal: it shares the process group, which has the terminal. Else it has its own,
-	// and signals reach all processes that it starts.
-	terminal bool
+	// guard stops its process group when this process is killed. Without one the program
+	// shares our group, which has the terminal. Else it has its own, and signals reach all
+	// processes that it starts and that stay in the group.
+	guard *guard
 }
 
-// run starts the program and returns its exit code. When stop ends, the program gets SIGTERM,
-// and SIGKILL after its grace; when kill ends, SIGKILL at once. On Linux it also gets SIGKILL
-// when this process dies.
-func (p program) run(stop, kill context.Context) (int, error) {
+// ending is how a program ended.
+type ending struct {
+	code int // its exit code
+
+	// stopped means that it was sent a signal before it ended. Its work is not done then,
+	// whatever its exit code.
+	stopped bool
+}
+
+const (
+	// linger is how long processes that a program left behind may go on before SIGTERM: one
+	// that writes down the program's output ends a moment later.
+	linger = time.Second
+
+	// killLimit is after how long a log says that a program survives SIGKILL, which takes
+	// effect when the program returns from the kernel.
+	killLimit = 5 * time.Second
+)
+
+// run starts the program, and returns when it and all others of its process group are gone.
+// When stop ends, they get SIGTERM, and SIGKILL after the grace; when kill ends, SIGKILL at
+// once. Those that the program leaves behind are stopped likewise.
+func (p program) run(stop, kill context.Context) (ending, error) {
+	if stop.Err() != nil || kill.Err() != nil {
+		return ending{exitStopped, true}, nil
+	}
 	runtime.LockOSThread() // with the thread that starts it, the program would die
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // that is what the user asked for; the contexts are below
 	cmd.Env = append(cmd.Environ(), p.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
-	cmd.WaitDelay = time.Second // processes that it left behind may hold its output open
+	cmd.WaitDelay = time.Second // a process that left the group may hold its output open
 	cmd.SysProcAttr = redisproc.Attributes()
-	if p.terminal {
+	if p.guard == nil {
 		share(cmd.SysProcAttr)
 	}
 	if err := cmd.Start(); err != nil {
@@ -78,36 +104,107 @@ func (p program) run(stop, kill context.Context) (int, error) {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 			code = exitNotFound
 		}
-		return code, errNoStart.Errorf("%s", err)
+		return ending{code: code}, errNoStart.Wrap(err)
 	}
+	kill, cancel := context.WithCancel(kill)
+	defer cancel()
+	unguarded := p.guard.add(cmd.Process.Pid)
+	defer p.guard.remove(cmd.Process.Pid)
+	if unguarded != nil {
+		cancel()
+	}
+
+	var state *os.ProcessState
 	ended := make(chan struct{})
-	signalled := make(chan struct{})
 	go func() {
-		defer close(signalled)
-		select {
-		case <-ended:
-			return
-		case <-kill.Done():
-		case <-stop.Done():
-			_ = terminate(cmd.Process, p.terminal)
-			grace := time.NewTimer(p.grace)
-			defer grace.Stop()
+		defer close(ended)
+		state, _ = cmd.Process.Wait() // nil if it cannot be waited for
+	}()
+	stopped := p.await(&processes{cmd.Process, p.guard == nil}, ended, stop, kill)
+	_ = cmd.Wait() // for its output, which is copied
+	switch {
+	case unguarded != nil:
+		return ending{exitNoStart, true}, errNoStart.Errorf("the program's guard could not be started").Wrap(unguarded)
+	case state == nil:
+		return ending{exitNoStart, true}, errNoStart.Errorf("how the program ended is not known")
+	}
+	return ending{exitCode(state), stopped}, nil
+}
+
+// group is a program and what it started.
+type group interface {
+	terminate()
+	kill()
+
+	// alive reports whether any of it is left. It is asked when the program has ended.
+	alive() bool
+}
+
+// await returns when the program has ended and its group is gone. It reports whether the
+// program got a signal before it ended.
+func (p program) await(g group, ended <-chan struct{}, stop, kill context.Context) (stopped bool) {
+	gone := func(until, orUntil context.Context) bool {
+		if !over(ended) {
 			select {
 			case <-ended:
-				return
-			case <-kill.Done():
-			case <-grace.C:
+			case <-until.Done():
+				return false
+			case <-orUntil.Done():
+				return false
 			}
 		}
-		_ = killAll(cmd.Process, p.terminal)
-	}()
-	err := cmd.Wait()
-	close(ended)
-	<-signalled
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited && !errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() {
-		return 0, fmt.Errorf("feed the program: %w", err)
+		for pause := time.Millisecond; g.alive(); pause = min(2*pause, 100*time.Millisecond) {
+			select {
+			case <-time.After(pause):
+			case <-until.Done():
+				return false
+			case <-orUntil.Done():
+				return false
+			}
+		}
+		return true
 	}
-	return exitCode(cmd.ProcessState), nil
+	select {
+	case <-ended:
+	case <-stop.Done():
+	case <-kill.Done():
+	}
+	if stopped = !over(ended); !stopped {
+		moment, cancel := context.WithTimeout(stop, linger)
+		defer cancel()
+		if gone(moment, kill) {
+			return false
+		}
+		p.log.Warn("the program has left processes behind: they are stopped", "program", p.args[0])
+	}
+	if kill.Err() == nil {
+		g.terminate()
+		grace, cancel := context.WithTimeout(context.Background(), p.grace)
+		defer cancel()
+		if gone(grace, kill) {
+			return stopped
+		}
+	}
+	for limit := killLimit; ; limit *= 2 {
+		g.kill()
+		limited, cancel := context.WithTimeout(context.Background(), limit)
+		is := gone(limited, limited)
+		cancel()
+		if is {
+			return stopped
+		}
+		p.log.Error("the program survives SIGKILL: its lease or message is kept until it is gone", "program", p.args[0])
+	}
+}
+
+// over reports whether a channel is closed.
+func over(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // tail keeps the end of what is written through it.

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
@@ -193,7 +194,7 @@ Examples:
 
 func (c *queueDelete) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		if !c.Yes && !isTerminal(a.stdin) {
+		if !c.Yes && !watch.IsTerminal(a.stdin) {
 			return nil, nil, errDeclined.Errorf("this needs a confirmation").WithHint("Add --yes: without a terminal nothing is asked.")
 		}
 		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Delete the queue %s with all its messages?", c.Name)); err != nil {

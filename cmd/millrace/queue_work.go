@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -54,12 +56,17 @@ func (c *queueWork) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return c.with(ctx, a, fairqueue.Config{MaxAttempts: c.MaxAttempts, Logger: a.logger()}, func(q *fairqueue.Queue) (any, table, error) {
+		guard, err := newGuard()
+		if err != nil {
+			return nil, nil, errNoStart.Wrap(err)
+		}
+		defer guard.close()
 		drain := max(c.Drain, time.Nanosecond) // 0 is the default there
 		cfg := fairqueue.ConsumeConfig{Concurrency: c.Concurrency, Visibility: c.Visibility, Timeout: c.Timeout, Drain: drain}
-		err := q.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error {
-			return c.handle(ctx, a, m)
+		err = q.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error {
+			return c.handle(ctx, a, guard, m)
 		})
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 			err = nil // a signal is how it ends
 		}
 		return nil, nil, err
@@ -67,46 +74,54 @@ func (c *queueWork) Run(ctx context.Context, a *app) error {
 }
 
 // handle runs the command for a message.
-func (c *queueWork) handle(ctx context.Context, a *app, m fairqueue.Message) error {
+func (c *queueWork) handle(ctx context.Context, a *app, guard *guard, m fairqueue.Message) error {
 	headers, err := json.Marshal(document.OfHeaders(m.Headers))
 	if err != nil {
 		return err
 	}
+	env, err := variables(map[string]string{
+		"QUEUE": string(c.Name), "ID": m.ID, "TENANT": m.Tenant, "ACCOUNT": m.Account,
+		"ATTEMPT": strconv.Itoa(m.Attempt), "HEADERS": string(headers),
+	})
+	if err != nil {
+		return fairqueue.NoRetry(err)
+	}
 	said := &tail{to: a.stderr}
 	p := program{
-		args: []string{"/bin/sh", "-c", c.Exec}, stdin: bytes.NewReader(m.Body), stdout: a.stdout, stderr: said, grace: c.Grace,
-		env: variables(map[string]string{
-			"QUEUE": string(c.Name), "ID": m.ID, "TENANT": m.Tenant, "ACCOUNT": m.Account,
-			"ATTEMPT": strconv.Itoa(m.Attempt), "HEADERS": string(headers),
-		}),
+		args: []string{"/bin/sh", "-c", c.Exec}, env: env, stdin: bytes.NewReader(m.Body), stdout: a.stdout, stderr: said,
+		log: a.logger(), grace: c.Grace, guard: guard,
 	}
-	code, err := p.run(ctx, context.Background())
+	end, err := p.run(ctx, context.Background())
 	lines := strings.Split(strings.TrimSpace(string(said.last)), "\n")
 	reason := strings.TrimSpace(strings.ToValidUTF8(lines[len(lines)-1], ""))
 	switch {
+	case errors.Is(err, syscall.E2BIG): // the headers are too many
+		return fairqueue.NoRetry(err)
 	case err != nil:
 		return err
-	case code == 0:
-		return nil
-	case ctx.Err() != nil:
+	case end.stopped:
 		return context.Cause(ctx)
-	case code == exitBadData && reason != "":
+	case end.code == 0:
+		return nil
+	case end.code == exitBadData && reason != "":
 		return fairqueue.NoRetry(fmt.Errorf("%s", reason)) //nolint:err113 // it is what the program said
-	case code == exitBadData:
-		return fairqueue.NoRetry(programError{code: code})
+	case end.code == exitBadData:
+		return fairqueue.NoRetry(programError{code: end.code})
 	case reason != "":
-		return fmt.Errorf("%w: %s", programError{code: code}, reason)
+		return fmt.Errorf("%w: %s", programError{code: end.code}, reason)
 	}
-	return programError{code: code}
+	return programError{code: end.code}
 }
 
-// variables returns an environment. A value with a zero byte cannot be in one.
-func variables(values map[string]string) []string {
+// variables returns an environment, or an error if a value cannot be in one. Left out, the command
+// would take the value of this process's own environment, or none, for the message's.
+func variables(values map[string]string) ([]string, error) {
 	var env []string
 	for name, value := range values {
-		if !strings.Contains(value, "\x00") {
-			env = append(env, "MILLRACE_"+name+"="+value)
+		if strings.Contains(value, "\x00") {
+			return nil, millrace.ErrBadArgument.Errorf("MILLRACE_%s would have a zero byte, which no environment can pass: %q", name, value)
 		}
+		env = append(env, "MILLRACE_"+name+"="+value)
 	}
-	return env
+	return env, nil
 }

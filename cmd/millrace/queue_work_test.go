@@ -61,7 +61,7 @@ func TestQueueWork(t *testing.T) {
 		s.refused(2, "bad_argument", append([]string{"queue", "work", name, "--exec", "true"}, strings.Fields(flags)...)...)
 	}
 	s.written(`{"tenant":"a","account":"big","body":"hello","headers":{"k":"v\u00e9"}}`+"\n"+`{"tenant":"b","body":"bad"}`+"\n"+`{"tenant":"b","body":"broken"}`+"\n"+
-		`{"tenant":{"base64":"AP8="},"body":"bytes"}`, name)
+		`{"tenant":{"base64":"/w=="},"body":"bytes"}`, name)
 	stdout, stderr, stop := s.work(name, `read body
 case $body in
 bad) echo first >&2; echo "not an order" >&2; exit 65;;
@@ -73,7 +73,7 @@ esac`, "--max-attempts", "1", "--concurrency", "3")
 	if code := stop(); code != 0 {
 		t.Errorf("it exits with %d", code)
 	}
-	for _, want := range []string{"hello " + name + " ", ` a big 1 {"k":"vé"}` + "\n", "   1 {}\n"} {
+	for _, want := range []string{"hello " + name + " ", ` a big 1 {"k":"vé"}` + "\n", " \xff  1 {}\n"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("commands print %q, want %q", stdout, want)
 		}
@@ -114,10 +114,6 @@ func awaitEnd(t *testing.T, path string) {
 func TestQueueWorkStops(t *testing.T) {
 	t.Parallel()
 	s := sharedShell(t)
-	started := func(t *testing.T, path string) {
-		t.Helper()
-		redistest.Eventually(t, "the command runs", func() bool { _, err := os.Stat(path); return err == nil })
-	}
 	t.Run("timeout", func(t *testing.T) {
 		t.Parallel()
 		s, name, path := shell{t: t, url: s.url}, redistest.Name(t), filepath.Join(t.TempDir(), "pid")
@@ -136,9 +132,33 @@ func TestQueueWorkStops(t *testing.T) {
 		id := answer[document.Written](s, "queue", "write", name, "--tenant", "a", "--body", "x").ID
 		stdout, _, stop := s.work(name, `trap "echo bye; exit 1" TERM; : > '`+path+`'; while :; do sleep 0.05 & wait; done`, "--visibility", "1s")
 		defer stop()
-		started(t, path)
+		awaitFile(t, path)
 		s.run("queue", "cancel", name, id)
 		redistest.Eventually(t, "the command is stopped", func() bool { return stdout.String() == "bye\n" })
+	})
+	t.Run("exit code 0", func(t *testing.T) {
+		t.Parallel()
+		s, name := shell{t: t, url: s.url}, redistest.Name(t)
+		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
+		_, _, stop := s.work(name, `trap "exit 0" TERM; while :; do sleep 0.05 & wait; done`, "--timeout", "2s", "--max-attempts", "1")
+		defer stop()
+		s.eventually("it is settled", name, func(q document.QueueStats) bool { return q.Waiting+q.InFlight == 0 })
+		if q := answer[document.QueueStats](s, "queue", "stats", name); q.Dead != 1 {
+			t.Errorf("a message whose command was stopped and ended with 0 is done, want it dead: %+v", q)
+		}
+	})
+	t.Run("the drain ends", func(t *testing.T) {
+		t.Parallel()
+		s, name, path := shell{t: t, url: s.url}, redistest.Name(t), filepath.Join(t.TempDir(), "started")
+		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
+		_, _, stop := s.work(name, `trap "exit 0" TERM; : > '`+path+`'; while :; do sleep 0.05 & wait; done`, "--drain", "0s")
+		awaitFile(t, path)
+		if code := stop(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		if q := answer[document.QueueStats](s, "queue", "stats", name); q.Waiting != 1 {
+			t.Errorf("the message of a command that was stopped with the drain: %+v, want it to wait", q)
+		}
 	})
 	t.Run("drain", func(t *testing.T) {
 		t.Parallel()
@@ -146,7 +166,7 @@ func TestQueueWorkStops(t *testing.T) {
 		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
 		path, goes := filepath.Join(dir, "started"), filepath.Join(dir, "go")
 		stdout, _, stop := s.work(name, `: > '`+path+`'; while [ ! -e '`+goes+`' ]; do sleep 0.05; done; echo done`)
-		started(t, path)
+		awaitFile(t, path)
 		code := make(chan int)
 		go func() { code <- stop() }()
 		if err := os.WriteFile(goes, nil, 0o600); err != nil {
@@ -159,4 +179,24 @@ func TestQueueWorkStops(t *testing.T) {
 			t.Errorf("left: %+v", q)
 		}
 	})
+}
+
+// TestQueueWorkCannotPass: a message that no environment can pass to a command is dead at once.
+func TestQueueWorkCannotPass(t *testing.T) {
+	t.Parallel()
+	s, name := sharedShell(t), redistest.Name(t)
+	s.written(`{"tenant":{"base64":"YQBi"},"body":"zero"}`+"\n"+
+		`{"tenant":"a","body":"large","headers":{"k":"`+strings.Repeat("x", 200_000)+`"}}`, name)
+	stdout, _, stop := s.work(name, "cat")
+	defer stop()
+	s.eventually("both are dead", name, func(q document.QueueStats) bool { return q.Dead == 2 })
+	for _, m := range answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", name).Dead {
+		want := map[string]string{"zero": "MILLRACE_TENANT would have a zero byte", "large": "argument list too long"}[string(m.Body)]
+		if !strings.Contains(string(m.Reason), want) || m.Attempts != 1 {
+			t.Errorf("%s is dead after %d attempts: %q, want after one: %q", m.Body, m.Attempts, m.Reason, want)
+		}
+	}
+	if stdout.String() != "" {
+		t.Errorf("a command ran: %q", stdout)
+	}
 }

@@ -19,6 +19,9 @@ import (
 const asCommand = "MILLRACE_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
+	if beGuard(os.Args[1:], os.Stdin) {
+		return
+	}
 	if os.Getenv(asCommand) != "" {
 		main()
 	}

@@ -16,12 +16,18 @@ type Screen struct {
 	closed bool
 }
 
+// IsTerminal reports whether a stream is a terminal. The null device is none.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(file.Fd())
+}
+
 // NewScreen switches to the second screen. It returns nil if out is no terminal.
 func NewScreen(out io.Writer) *Screen {
-	file, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(file.Fd()) {
+	if !IsTerminal(out) {
 		return nil
 	}
+	file, _ := out.(*os.File)
 	fmt.Fprint(file, "\x1b[?1049h\x1b[?25l\x1b[?7l") // another screen, no cursor, no lines that wrap
 	return &Screen{file: file}
 }
