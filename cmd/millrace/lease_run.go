@@ -29,11 +29,11 @@ type leaseRun struct {
 }
 
 func (*leaseRun) Help() string {
-	return `The program has this command's standard input and output, and in its environment MILLRACE_LEASE and MILLRACE_FENCE. While it runs the lease is renewed. If the lease is lost, the program gets SIGKILL at once, since another holder may have started. At --timeout, and when this command gets SIGINT or SIGTERM, the program gets SIGTERM, and SIGKILL after --grace; then the lease is released. On Linux the program dies with this command.
+	return `The program has this command's standard input and output, and in its environment MILLRACE_LEASE and MILLRACE_FENCE. While it runs the lease is renewed. If the lease is lost, the program gets SIGKILL at once, since another holder may have started. At --timeout, and when this command gets SIGINT or SIGTERM, the program gets SIGTERM, and SIGKILL after --grace. These signals reach its whole process group, unless standard input is a terminal. What the program leaves behind in the group may go on for a second, and is then stopped likewise; when all are gone, the lease is released. When this command is killed, a second process of it kills the group.
 
-It exits with the program's exit code, or with 128 and the number of the signal that ended it; with 75 if another holder has the lease, with 124 if the program was stopped because of --timeout or because the lease was lost, and with 126 or 127 if it could not be started.
+It exits with the program's exit code, or with 128 and the number of the signal that ended it; with 75 if another holder has the lease, with 124 if the program was stopped because of --timeout or because the lease was lost, or by a signal to this command though it ended with 0, and with 126 or 127 if it could not be started.
 
-With --once-per a failed program runs again with the next call, so call it often: each minute on each of three machines. A period that is done exits with 0.
+With --once-per a program that failed or was stopped runs again with the next call, so call it often: each minute on each of three machines. A period that is done exits with 0.
 
 Examples:
 
@@ -69,7 +69,7 @@ func (c *leaseRun) Run(ctx context.Context, a *app) error {
 // it, but for one that survives SIGKILL.
 const untilReleased = 100 * 366 * 24 * time.Hour
 
-// releaseWithin is for how long a release is tried again while there is no answer.
+// releaseWithin is for how long a release is repeated while there is no answer.
 const releaseWithin = 10 * time.Second
 
 // noAnswer reports whether an error is no answer of the structure.
@@ -133,8 +133,6 @@ func (c *leaseRun) once(ctx context.Context, a *app, l *lease.Locker, name strin
 	case succeeded && noAnswer(err):
 		err = millrace.ErrUncertain.Errorf("the program succeeded, and no answer tells whether that is recorded: %s", err).
 			WithHint("If it is not, the next call runs the program again.")
-	case err != nil && !ran && ctx.Err() != nil:
-		err = context.Cause(ctx)
 	}
 	return err
 }

@@ -57,9 +57,9 @@ type program struct {
 	// grace is how long it may go on after SIGTERM.
 	grace time.Duration
 
-	// guard stops its process group when this process is killed. Without one the program
-	// shares our group, which has the terminal. Else it has its own, and signals reach all
-	// processes that it starts and that stay in the group.
+	// guard kills its process group when this process is gone. Signals reach all of the
+	// group. Without a guard the program shares our group, which has the terminal, and
+	// signals reach the program alone.
 	guard *guard
 }
 

@@ -34,7 +34,7 @@ func (*queueWork) Help() string {
     exit code 65     dead at once, with the last line of standard error as the reason
     all others       it comes again: after a second, two, four, up to ten minutes
 
-If the message is cancelled or delivered to another reader, and at --timeout, the command and all that it started get SIGTERM, and SIGKILL after --grace. SIGINT and SIGTERM end reading: what runs may go on for --drain.
+If the message is cancelled or delivered to another reader, and at --timeout, the command and its process group get SIGTERM, and SIGKILL after --grace. It comes again then, whatever the exit code. What the command leaves behind in the group may go on for a second, and is then stopped likewise; when all are gone, the message is settled. SIGINT and SIGTERM end reading: what runs may go on for --drain.
 
 Examples:
 
