@@ -86,12 +86,8 @@ func (c *leaseRun) hold(ctx context.Context, a *app, l *lease.Locker, name strin
 		return err
 	}
 	err = c.run(ctx, held.Context(), a, name, held.Fence)
-	lost := held.Context().Err() != nil
 	if released := c.release(ctx, a, held); err == nil {
 		err = released
-	}
-	if err == nil && lost {
-		err = lease.ErrLost
 	}
 	return err
 }

@@ -66,11 +66,16 @@ func (c *queueWork) Run(ctx context.Context, a *app) error {
 		err = q.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error {
 			return c.handle(ctx, a, guard, m)
 		})
-		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-			err = nil // a signal is how it ends
-		}
-		return nil, nil, err
+		return nil, nil, unlessInterrupted(ctx, err)
 	})
+}
+
+// unlessInterrupted returns why Consume ended, or nil if that was a signal: it is how queue work ends.
+func unlessInterrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
+	return err
 }
 
 // handle runs the command for a message.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -198,5 +200,20 @@ func TestQueueWorkCannotPass(t *testing.T) {
 	}
 	if stdout.String() != "" {
 		t.Errorf("a command ran: %q", stdout)
+	}
+}
+
+// TestBrokenQueueIsToldAfterAnInterrupt: a queue that ended the work is told, also if a signal comes while
+// the last commands run.
+func TestBrokenQueueIsToldAfterAnInterrupt(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	signalled := errors.New("a signal")
+	interrupt(signalled)
+	if err := unlessInterrupted(ctx, millrace.ErrBroken); !errors.Is(err, millrace.ErrBroken) {
+		t.Errorf("a broken queue: %v, want %v", err, millrace.ErrBroken)
+	}
+	if err := unlessInterrupted(ctx, signalled); err != nil {
+		t.Errorf("a signal: %v, want no error", err)
 	}
 }
