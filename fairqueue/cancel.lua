@@ -9,7 +9,7 @@
 -- Reply    for each id a letter: d if it was delayed, w if it waited, f if it was in flight,
 --          - if it is done, dead or unknown
 -- Cost     O(log N) an id
--- Repeat   harmless: the lane knows the answer
+-- Repeat   harmless: the lane knows the answer, if there was something to remove
 if not exists then
   return string.rep('-', #ARGV)
 elseif answered then
@@ -61,4 +61,4 @@ for i, id in ipairs(ARGV) do
 end
 count('cancelled', cancelled)
 save()
-return answer(table.concat(letters))
+return cancelled > 0 and answer(table.concat(letters)) or table.concat(letters)

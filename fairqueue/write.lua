@@ -26,11 +26,19 @@
 --          as many of its tenant or account wait as may. {1, streams} if the setting is another one:
 --          then nothing was written
 -- Cost     O(log N) a message and candidate
--- Repeat   harmless: the lane knows the answer
-if answered then
+-- Repeat   harmless: the lane knows the answer. A request that its client repeats tries again
+--          what was refused
+if answered and not (keyed and string.find(' ' .. answered, ' [!?]')) then
   return {0, answered}
 elseif exists and (streams or '') ~= ARGV[4] then
   return {1, streams or ''}
+end
+local earlier -- what an earlier try wrote, by the number of the message
+if answered then
+  earlier = {}
+  for id in string.gmatch(answered, '%S+') do
+    earlier[#earlier + 1] = not string.find(id, '^[!?]') and id
+  end
 end
 
 local delayed, deadlines = prefix .. 'delayed', prefix .. 'deadlines'
@@ -91,9 +99,9 @@ if epoch and string.find(kinds, 'm', 1, true) then
 end
 
 for arg = 5, #ARGV, 3 do
-  local tenant, priority, name, tail, deadline, delay, before = ARGV[arg], ARGV[arg + 1], '', '', '', 0, false
+  local tenant, priority, name, tail, deadline, delay, before = ARGV[arg], ARGV[arg + 1], '', '', '', 0, earlier and earlier[(arg - 2) / 3]
   local flow, ttl, source, position, due, becomes, schedule = tenant, 0
-  if #priority > 1 then
+  if not before and #priority > 1 then
     priority, delay, ttl, name = string.match(priority, '^(.) (%d+) (%d+) (.*)$')
     delay, ttl = tonumber(delay), tonumber(ttl)
     position, source = string.match(name, '^@(%d+) (.*)$')

@@ -103,6 +103,9 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// jobRate is the chance of the service's own upkeep at each request.
+const jobRate = 0.001
+
 // build makes the parts of the service.
 func (s *Server) build() error {
 	cfg := s.cfg
@@ -137,6 +140,11 @@ func (s *Server) build() error {
 		Client: cfg.Client, Counters: s.counters, Prefix: cfg.Prefix, Enlister: s.recruiter, Hooks: hooks, Logger: cfg.Logger,
 	}); err != nil {
 		return err
+	}
+	for _, job := range s.api.Jobs() {
+		if err := s.recruiter.Install(job, jobRate); err != nil {
+			return err
+		}
 	}
 	s.dashboard, err = dashboard.New(dashboard.Config{
 		Client: cfg.Client, Fleet: cfg.Fleet, Counters: s.counters, Survey: s.survey,

@@ -18,6 +18,7 @@
 -- Beside   keyed:0, keyed:1
 -- Makes    lanes:0 hash, lanes:1 hash
 -- Gives    answered: the answer to an earlier try of this call, or false
+--          keyed: whether it is a request that its client repeats, perhaps much later
 --          answer(text, expires): stores the answer and returns it; not a script's first
 --          write, since a full server refuses it there. With expires the hash has a Redis TTL:
 --          for a structure without upkeep, which is never on a Cluster

@@ -107,7 +107,7 @@ type API struct {
 	queues  cache[queueUse, *fairqueue.Queue]
 	icks    cache[ickUse, *ick.Ick]
 	hashes  cache[string, *expiry.Hashes]
-	answers cache[string, *pinned.Keys]
+	answers *pinned.Keys
 	lockers map[bool]*lease.Locker // by AllowEvictable
 
 	background sync.WaitGroup // work that continues after an answer
@@ -135,6 +135,11 @@ func New(cfg Config) (*API, error) {
 			return nil, err
 		}
 	}
+	if a.answers, err = pinned.Open(context.Background(), cfg.Client, answersNamespace, pinned.Config{
+		AllowEvictable: true, Logger: cfg.Logger, Hooks: cfg.Hooks, // so it asks no server
+	}); err != nil {
+		return nil, err
+	}
 	a.draining, a.drain = context.WithCancel(context.Background())
 	a.huma = a.describe()
 	a.routeQueues()
@@ -153,6 +158,10 @@ func New(cfg Config) (*API, error) {
 
 // Document returns the OpenAPI document, which the caller may not change.
 func (a *API) Document() []byte { return a.document }
+
+// Jobs returns the upkeep of stored answers. The service that has the API installs it: no
+// other program knows these values.
+func (a *API) Jobs() []millrace.Job { return a.answers.Jobs() }
 
 // Drain makes requests that wait return what they have, now and from now on. Other
 // requests continue.
@@ -182,7 +191,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // bounds are the times of a request. The operation may change them.
 type bounds struct {
 	deadline time.Time     // of all calls to Redis; a request that waits moves it
-	keep     time.Duration // how long its answer is stored if it has an Idempotency-Key
+	keep     time.Duration // for how long its answer is true, at most answerTTL
 
 	request *http.Request // for the audit log
 	body    []byte
@@ -199,9 +208,6 @@ func boundsOf(ctx context.Context) *bounds {
 type waiter interface {
 	wait() (field string, d time.Duration)
 }
-
-// brieflyKept is a request whose answer is stored for less than a day.
-type brieflyKept interface{ keepAnswer() time.Duration }
 
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	a.log(r.Context(), err)
@@ -221,9 +227,6 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 	type reply struct{ Body O }
 	huma.Register(a.huma, operation(op), func(ctx context.Context, in *I) (*reply, error) {
 		b := boundsOf(ctx)
-		if k, ok := any(in).(brieflyKept); ok {
-			b.keep = k.keepAnswer()
-		}
 		if w, ok := any(in).(waiter); ok {
 			field, wait := w.wait()
 			if wait > a.cfg.MaxBlock {

@@ -54,17 +54,21 @@
 // A request with an Idempotency-Key of 1 to 255 printable ASCII characters may be repeated
 // unchanged: it is applied once. In detail:
 //
-//   - The answer is stored for 24 hours by principal ([WithPrincipal]), method, path and key.
-//     A repeat gets the same status and body, with the header Idempotency-Replayed. This
-//     includes refusals such as 409 held; a new attempt needs a new key.
+//   - The answer to a request that succeeded is stored for 24 hours by principal
+//     ([WithPrincipal]), method, path and key. A repeat gets the same status and body, with
+//     the header Idempotency-Replayed.
+//   - An answer that is true for a time is stored for four fifths of it: that of acquire and
+//     refresh until the lease ends, that of receive and extend until the messages are visible.
+//     One that is true for less than a second is not stored. A repeat after that runs again:
+//     acquire takes the lease under the same token, and receive gets the messages that come.
+//   - A refusal (4xx) is not stored. It changed nothing, so the request may be repeated under
+//     its key until the state allows it. Of a batch of messages of which some were refused, a
+//     repeat writes only those.
 //   - The same key with another query or body is refused (422 key_reused). While the first
 //     request is in progress, repeats get 409 in_progress.
 //   - A started request is finished and its answer stored, also if the client disconnects.
 //     Only waiting for a lease ends with the client; a repeat waits again for the same lease.
-//   - The answer of a receive is stored only as long as its messages are invisible: its
-//     receipts are worth nothing later. If none was stored, the messages come again then.
-//   - A failure (5xx) is not stored, nor is a request that was refused before its work
-//     began. A repeat makes the same call to the structure; if the first call was applied
+//   - A failure (5xx) is not stored. A repeat makes the same call to the structure; if the first call was applied
 //     after all, the structure remembers it for 24 hours and returns its answer. The same
 //     holds if the process was killed before it stored the answer, and while a server is too
 //     full to store one; then a reused key is not refused either.

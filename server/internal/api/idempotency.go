@@ -27,9 +27,12 @@ const (
 	// answersNamespace is the namespace of pinned.Keys that stores answers.
 	answersNamespace = "http"
 
-	// answerTTL is how long an answer is kept. If there is none, the structures know for
-	// as long what they did: package reqid.
+	// answerTTL is how long an answer is kept, unless it is true for less. If there is none,
+	// the structures know for as long what they did: package reqid.
 	answerTTL = 24 * time.Hour
+
+	// briefest is how long an answer must be true to be kept.
+	briefest = time.Second
 
 	// defaultMarkTTL is how long a mark shows that a request is in progress, unless it is
 	// renewed. If the process is killed, the request may be repeated after that.
@@ -56,8 +59,9 @@ var (
 // once answers a request with a key: with the stored answer, or by doing the work and
 // storing the answer.
 //
-//	new ──▶ marked, in progress ──┬──▶ done, or refused: answer stored ──▶ expires after a day
-//	              │      ▲        └──▶ failed (5xx): mark removed
+//	new ──▶ marked, in progress ──┬──▶ done: answer stored ──▶ expires after a day, or sooner
+//	              │      ▲        │                            if it is true for less
+//	              │      │        └──▶ refused or failed: mark removed
 //	              └──────┘ killed: the mark expires after some seconds, and the structure
 //	                       remembers for a day what was done
 func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body []byte) {
@@ -68,30 +72,22 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 	ctx := r.Context()
 	bounded, cancel := context.WithDeadline(ctx, boundsOf(ctx).deadline)
 	defer cancel()
-	answers, err := a.answers.get(answersNamespace, func() (*pinned.Keys, error) {
-		return pinned.Open(bounded, a.cfg.Client, answersNamespace,
-			pinned.Config{AllowEvictable: true, Logger: a.cfg.Logger, Hooks: a.cfg.Hooks})
-	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
 	name := hash(Principal(ctx), r.Method, r.URL.EscapedPath(), given[0])
 	own := answer{fingerprint: hash(r.URL.RawQuery, string(body))}
 	// A different body under the same key is another request. Where no answer is stored,
 	// the structures need different request ids to tell them apart.
 	work := r.WithContext(reqid.With(ctx, name+own.fingerprint))
 	asked := time.Now()
-	marked, err := answers.Set(bounded, name, own.encode(), a.cfg.markTTL, pinned.SetConfig{IfNone: true})
+	marked, err := a.answers.Set(bounded, name, own.encode(), a.cfg.markTTL, pinned.SetConfig{IfNone: true})
 	switch {
 	case errors.Is(err, millrace.ErrFull):
 		a.mux.ServeHTTP(w, work) // nothing can be stored, but what drains must still work
 	case err != nil:
 		a.refuse(w, r, err)
 	case !marked:
-		a.replay(bounded, w, r, answers, name, own)
+		a.replay(bounded, w, r, name, own)
 	default:
-		a.do(ctx, w, work, mark{answers, name, a.expiry(asked)}, own)
+		a.do(ctx, w, work, mark{name, a.expiry(asked)}, own)
 	}
 }
 
@@ -108,8 +104,8 @@ func checkKey(given []string) error {
 }
 
 // replay answers a repeated request.
-func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request, answers *pinned.Keys, name string, own answer) {
-	value, _, err := answers.Get(ctx, name)
+func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, own answer) {
+	value, _, err := a.answers.Get(ctx, name)
 	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		a.refuse(w, r, err)
 		return
@@ -117,7 +113,7 @@ func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request
 	stored, ok := decodeAnswer(value)
 	switch {
 	case err != nil, ok && stored.fingerprint == own.fingerprint && stored.status == 0:
-		a.refuse(w, r, errInProgress) // or it has just failed
+		a.refuse(w, r, errInProgress) // or it has just been refused
 	case !ok:
 		a.refuse(w, r, fmt.Errorf("the stored answer %s cannot be decoded", name))
 	case stored.fingerprint != own.fingerprint:
@@ -130,13 +126,16 @@ func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request
 
 // mark shows that the request with a key is in progress.
 type mark struct {
-	answers *pinned.Keys
 	name    string
 	expires time.Time // not before; until then it is this process's
 }
 
 // expiry returns when a mark that was set or renewed at that time expires at the earliest.
 func (a *API) expiry(asked time.Time) time.Time { return asked.Add(a.cfg.markTTL - a.cfg.markTTL/5) }
+
+// trueFor says for how long the answer to a request is true: until a lease ends, or until
+// messages are visible again. It is not replayed after that.
+func trueFor(ctx context.Context, d time.Duration) { boundsOf(ctx).keep = d }
 
 // do does the work of a request and stores the answer. It answers even if the answer
 // cannot be stored in time.
@@ -148,21 +147,22 @@ func (a *API) do(ctx context.Context, w http.ResponseWriter, work *http.Request,
 	a.background.Go(func() { renewed <- a.renew(working, m) })
 	recorded := recorder{header: w.Header()}
 	a.mux.ServeHTTP(&recorded, work)
+	done := time.Now()
 	worked()
 	own.status, own.body = recorded.status, recorded.body.Bytes()
 
-	failed := own.status >= http.StatusInternalServerError
 	settled := make(chan struct{})
 	a.background.Go(func() {
 		defer close(settled)
 		m := <-renewed // no renewal may follow
-		if failed {
-			a.forget(background, m)
+		keep := boundsOf(ctx).keep
+		if own.status < http.StatusMultipleChoices && keep >= briefest {
+			a.store(background, m, own, done, keep)
 		} else {
-			a.store(background, m, own, boundsOf(ctx).keep)
+			a.forget(background, m)
 		}
 	})
-	if !failed {
+	if own.status < http.StatusInternalServerError {
 		bounded, cancel := context.WithDeadline(background, boundsOf(ctx).deadline)
 		defer cancel()
 		select {
@@ -179,7 +179,7 @@ func (a *API) renew(ctx context.Context, m mark) mark {
 	for retry.Sleep(ctx, a.cfg.markTTL/3) {
 		asked := time.Now()
 		if !a.settle(context.WithoutCancel(ctx), m.expires, "renew the mark of", func(ctx context.Context) error {
-			_, err := m.answers.Expire(ctx, m.name, a.cfg.markTTL)
+			_, err := a.answers.Expire(ctx, m.name, a.cfg.markTTL)
 			return err
 		}) {
 			break
@@ -193,15 +193,21 @@ func (a *API) renew(ctx context.Context, m mark) mark {
 // that may have expired: the key may have the answer to a repeat now.
 func (a *API) forget(ctx context.Context, m mark) {
 	a.settle(ctx, m.expires, "forget", func(ctx context.Context) error {
-		_, err := m.answers.Remove(ctx, m.name)
+		_, err := a.answers.Remove(ctx, m.name)
 		return err
 	})
 }
 
-// store replaces a mark by an answer.
-func (a *API) store(ctx context.Context, m mark, own answer, ttl time.Duration) {
-	a.settle(ctx, time.Now().Add(a.cfg.Timeout), "store", func(ctx context.Context) error {
-		_, err := m.answers.Set(ctx, m.name, own.encode(), ttl, pinned.SetConfig{})
+// store replaces a mark by an answer that was true for some time when it was made. A fifth of
+// that time is left for the way to Redis, since an answer may not outlive what it says. The
+// request runs again after that, and the structure has what it did.
+func (a *API) store(ctx context.Context, m mark, own answer, made time.Time, keep time.Duration) {
+	ttl := time.Until(made.Add(keep - keep/5))
+	if keep == answerTTL {
+		ttl = keep
+	}
+	a.settle(ctx, time.Now().Add(min(a.cfg.Timeout, keep/5)), "store", func(ctx context.Context) error {
+		_, err := a.answers.Set(ctx, m.name, own.encode(), max(ttl, time.Millisecond), pinned.SetConfig{})
 		return err
 	})
 }

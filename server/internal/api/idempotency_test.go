@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/server/internal/api"
 )
 
@@ -59,7 +60,6 @@ func TestReplay(t *testing.T) {
 		{"POST", "/v1/hashes/" + name + "/h/incr", object{"field": "n", "by": 1}, 200},
 		{"POST", "/v1/counters/" + name + "/add", object{"n": 1}, 200},
 		{"POST", "/v1/leases/" + name + "/acquire", object{"ttl": "1h"}, 200},
-		{"POST", "/v1/leases/" + name + "/acquire", object{"ttl": "2h"}, 409}, // a refusal for good is an answer, too
 		{"POST", q + "/pause", nil, 200},
 		{"DELETE", q, nil, 200},
 	} {
@@ -72,6 +72,157 @@ func TestReplay(t *testing.T) {
 	}
 	s.ask("POST", "/v1/hashes/"+name+"/h/incr", object{"field": "n", "by": 1}).want(200, `{"value":2}`)
 	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
+}
+
+// TestRefusalIsNotKept: a request that the state refused runs again under its key, and
+// succeeds when the state allows it.
+func TestRefusalIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	name := redistest.Name(t)
+	q, acquire, incr := "/v1/queues/"+name, "/v1/leases/"+name+"/acquire", "/v1/hashes/"+name+"/h/incr"
+	message := object{"tenant": "a"}
+	s.ask("POST", q+"/tenants/limit", object{"max_waiting": 1}).want(200, "")
+	s.ask("POST", q+"/messages", message).want(201, "")
+	held := read[document.Acquired](s.ask("POST", acquire, object{"ttl": "1h"}).want(200, ""))
+	s.ask("POST", "/v1/hashes/"+name+"/h/set", object{"fields": object{"n": "text"}}).want(200, "")
+	s.ask("POST", q+"-dead/messages", message).want(201, "")
+	dead := s.take(q+"-dead", object{"max": 1})[0]
+	s.ask("POST", q+"-dead/nack", object{"receipts": []string{dead.Receipt}, "dead": true}).want(200, "")
+	for _, tt := range []struct {
+		path   string
+		body   any
+		status int
+		code   string
+		change func()
+		then   int
+	}{
+		{q + "/messages", message, 429, "tenant_full", func() {
+			s.ask("POST", q+"/tenants/purge", message).want(200, "")
+		}, 201},
+		{acquire, object{"ttl": "1h"}, 409, "held", func() {
+			s.ask("POST", "/v1/leases/"+name+"/release", object{"token": held.Token}).want(200, "")
+		}, 200},
+		{incr, object{"field": "n", "by": 1}, 409, "not_a_number", func() {
+			s.ask("DELETE", "/v1/hashes/"+name+"/h", nil).want(200, "")
+		}, 200},
+		{q + "-dead/cancel", object{"ids": []string{dead.ID}}, 404, "not_found", func() {
+			s.ask("POST", q+"-dead/dead/redrive", object{"ids": []string{dead.ID}}).want(200, `{"redriven":1}`)
+		}, 200},
+		{"/v1/queues/" + name + "-later/resume", nil, 404, "not_found", func() {
+			s.ask("POST", "/v1/queues/"+name+"-later/messages", message).want(201, "")
+		}, 200},
+	} {
+		k := key(redistest.Name(t))
+		for range 2 {
+			if got := s.ask("POST", tt.path, tt.body, k); got.header.Get(replayed) != "" {
+				t.Errorf("%s: the refusal is replayed", got.what)
+			} else {
+				got.refused(tt.status, tt.code)
+			}
+		}
+		tt.change()
+		s.ask("POST", tt.path, tt.body, k).want(tt.then, "")
+		if got := s.ask("POST", tt.path, tt.body, k).want(tt.then, ""); got.header.Get(replayed) != "true" {
+			t.Errorf("%s: the answer is not replayed", got.what)
+		}
+	}
+}
+
+// TestRefusedMessagesOfABatch: a repeat under the key of a batch writes the messages that were
+// refused, and those that were written not again.
+func TestRefusedMessagesOfABatch(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	name := redistest.Name(t)
+	q, k := "/v1/queues/"+name, key(name)
+	s.ask("POST", q+"/tenants/limit", object{"tenant": "full", "max_waiting": 1}).want(200, "")
+	s.ask("POST", q+"/messages", object{"tenant": "full"}).want(201, "")
+	batch := object{"messages": []object{{"tenant": "a"}, {"tenant": "full"}, {"tenant": "b", "source": "s", "position": 2}}}
+	s.ask("POST", q+"/messages/batch", batch, k).refused(429, "tenant_full")
+	s.ask("POST", q+"/tenants/purge", object{"tenant": "full"}).want(200, "")
+	s.ask("POST", q+"/messages/batch", batch, k).refused(409, "position_gap")
+	s.ask("POST", q+"/position", object{"source": "s", "position": 1}).want(200, "")
+	all := read[struct{ Messages []document.Written }](s.ask("POST", q+"/messages/batch", batch, k).want(201, "")).Messages
+	got := s.take(q, object{"max": 10})
+	ids := map[string]string{}
+	for _, m := range got {
+		ids[string(m.Tenant)] = m.ID
+	}
+	if len(got) != 3 || len(all) != 3 || all[0].ID != ids["a"] || all[1].ID != ids["full"] || all[2].ID != ids["b"] {
+		t.Errorf("the answer is %+v, and the queue has %+v, want three messages with these ids", all, ids)
+	}
+}
+
+// TestAcquireAgain repeats an acquisition when its lease has ended: the repeat acquires it
+// again, and does not say that the first one holds.
+func TestAcquireAgain(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	for _, ttl := range []string{"50ms", "2s"} {
+		name := redistest.Name(t)
+		lease, k := "/v1/leases/"+name, key(name)
+		acquire := func() (document.Acquired, bool) {
+			got := s.ask("POST", lease+"/acquire", object{"ttl": ttl}, k).want(200, "")
+			return read[document.Acquired](got), got.header.Get(replayed) == "true"
+		}
+		first, _ := acquire()
+		redistest.Eventually(t, "the lease ends", func() bool {
+			return !read[document.Lease](s.ask("GET", lease, nil)).Held
+		})
+		if again, kept := acquire(); kept || again.Fence <= first.Fence {
+			t.Errorf("after %s the repeat has %+v, replayed: %v, want the lease with a fence above %d", ttl, again, kept, first.Fence)
+		}
+	}
+}
+
+// TestAnswersThatEnd: an answer that is true for a time is kept for less than that, and one
+// that soon ends is not kept.
+func TestAnswersThatEnd(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	s := serve(t, api.Config{Client: client})
+	answers, err := pinned.Open(t.Context(), client, "http", pinned.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ask("POST", "/v1/queues/q/messages", object{"tenant": "a"}).want(201, "")
+	receipts := func() []string { return []string{s.take("/v1/queues/q", object{"visibility": "1h"})[0].Receipt} }
+	held := read[document.Acquired](s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h"}).want(200, "")).Token
+	receipt := receipts()
+	for _, tt := range []struct {
+		path string
+		body func(d string) any
+	}{
+		{"/v1/leases/l/refresh", func(d string) any { return object{"token": held, "ttl": d} }},
+		{"/v1/leases/%s/acquire", func(d string) any { return object{"ttl": d} }},
+		{"/v1/queues/q/extend", func(d string) any { return object{"receipts": receipt, "visibility": d} }},
+		{"/v1/queues/none/receive", func(d string) any { return object{"visibility": d} }},
+	} {
+		for _, d := range []time.Duration{2 * time.Hour, time.Minute, 900 * time.Millisecond} {
+			before := map[string]bool{}
+			for name, err := range answers.Names(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				before[name] = true
+			}
+			s.ask("POST", strings.ReplaceAll(tt.path, "%s", d.String()), tt.body(d.String()), key("k "+d.String())).want(200, "")
+			s.api.Wait()
+			kept := time.Duration(0)
+			for name, err := range answers.Names(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, left, err := answers.Get(t.Context(), name); err == nil && !before[name] {
+					kept = left
+				}
+			}
+			if min, max := d/2, d*4/5; d > time.Second && (kept < min || kept > max) || d < time.Second && kept > 0 {
+				t.Errorf("%s: what is true for %s is kept for %s, want up to four fifths, and nothing below a second", tt.path, d, kept)
+			}
+		}
+	}
 }
 
 func TestKeys(t *testing.T) {

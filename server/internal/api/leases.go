@@ -32,6 +32,8 @@ func (a *API) routeLeases() {
 	register(a, op(http.MethodPost, leasePath+"/refresh", "refreshLease", "Hold a lease longer",
 		"It never moves the deadline back. A lease that expired or was released is lost."),
 		func(ctx context.Context, in *namedWith[refreshRequest]) (doc document.Refreshed, err error) {
+			ends := time.Now().Add(in.Body.TTL.Duration)
+			defer func() { trueFor(ctx, time.Until(ends)) }()
 			info, err := a.lockers[false].Refresh(ctx, in.Name, string(in.Body.Token), in.Body.TTL.Duration)
 			if err != nil {
 				return doc, err
@@ -84,8 +86,11 @@ func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc documen
 	if err != nil {
 		return doc, err
 	}
+	ends := held.Deadline()
+	defer func() { trueFor(ctx, time.Until(ends)) }()
 	doc = document.Acquired{Token: held.Token, Fence: held.Fence, Deadline: held.ServerDeadline().UnixMilli()}
 	if ttl > firstTTL {
+		ends = time.Now().Add(ttl)
 		info, err := locker.Refresh(ctx, in.Name, held.Token, ttl)
 		if err != nil {
 			return doc, err

@@ -107,11 +107,6 @@ func (r *receive) of() (wanted receiveRequest) {
 
 func (r *receive) wait() (field string, d time.Duration) { return "block", r.of().Block.Duration }
 
-// Nobody needs the answer again once its messages are visible to others.
-func (r *receive) keepAnswer() time.Duration {
-	return r.of().Visibility.Duration
-}
-
 func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *receive) (document.Messages, error) {
 	ctx, done := a.whileServing(ctx)
 	defer done()
@@ -119,6 +114,7 @@ func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *recei
 	messages, err := q.Read(ctx, fairqueue.ReadConfig{
 		Max: wanted.Max, Block: wanted.Block.Duration, Visibility: wanted.Visibility.Duration,
 	})
+	trueFor(ctx, wanted.Visibility.Duration)
 	paused := errors.Is(err, fairqueue.ErrPaused)
 	if paused || errors.Is(err, fairqueue.ErrEmpty) || errors.Is(err, errDraining) {
 		err = nil
@@ -186,7 +182,9 @@ type extended struct {
 }
 
 func extendMessages(ctx context.Context, q *fairqueue.Queue, in *namedWith[extendRequest]) (doc extended, err error) {
+	ends := time.Now().Add(in.Body.Visibility.Duration)
 	valid, err := q.Extend(ctx, in.Body.Visibility.Duration, in.Body.Receipts...)
+	trueFor(ctx, time.Until(ends))
 	if err != nil {
 		return doc, err
 	}

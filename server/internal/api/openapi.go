@@ -24,7 +24,7 @@ const about = `Work distribution on Redis: queues for many tenants, dirty lists,
 
 **Errors** are application/problem+json by RFC 9457, with a stable code for programs and a hint for people.
 
-**Repeating.** A change may be applied although its answer was lost. For 24 hours, a request with an Idempotency-Key may be repeated unchanged: it is applied once, and the answer is the same.
+**Repeating.** A change may be applied although its answer was lost. For 24 hours, a request with an Idempotency-Key may be repeated unchanged: it is applied once, and the answer is the same for as long as it is true. A refusal (4xx) changed nothing, and a repeat may succeed.
 
 **At least once.** Messages and marks are delivered until they are acknowledged, so work must be idempotent.`
 

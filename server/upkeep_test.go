@@ -1,0 +1,41 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/pinned"
+	"github.com/millrace/millrace/server"
+)
+
+// TestKeptAnswersAreReaped: the service removes expired answers to requests with an
+// Idempotency-Key by itself, also when no such request comes any more. Else its pages ask an
+// operator for upkeep that no operator can install.
+func TestKeptAnswersAreReaped(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	answers, err := pinned.Open(t.Context(), client, "http", pinned.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if _, err := answers.Set(t.Context(), fmt.Sprint(i), []byte("x"), time.Millisecond, pinned.SetConfig{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := server.New(server.Config{Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	defer func() { stop(); <-ran }()
+	redistest.Eventually(t, "expired answers are removed", func() bool {
+		stats, err := answers.Stats(ctx)
+		return err == nil && stats.Overdue == 0
+	})
+}
