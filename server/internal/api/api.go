@@ -240,8 +240,9 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 		}
 		bounded, cancel := context.WithDeadline(ctx, b.deadline)
 		defer cancel()
+		entry := beginNote(bounded, op.OperationID, in)
 		out, err := do(bounded, in)
-		a.note(ctx, op.OperationID, in, err)
+		a.note(ctx, entry, err)
 		if err != nil {
 			a.log(ctx, err)
 			return nil, problemOf(err)
@@ -280,6 +281,10 @@ type namedWith[B any] struct {
 
 	Body B
 }
+
+type hasBody interface{ body() any }
+
+func (n namedWith[B]) body() any { return n.Body }
 
 // nothing is a request without parameters, or a body that may be left out.
 type nothing struct{}

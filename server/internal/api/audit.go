@@ -6,44 +6,70 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/server/internal/audit"
 )
 
-// audited are the operations of operators, by their names in the audit log. What programs do
-// all the time is not there.
+// audited are the operations of operators, by their names in the audit log, and those that only
+// some requests make one of an operator (see operated). Programs do the others all the time.
 var audited = map[string]string{
 	"deleteQueue": "queue.delete", "resizeQueue": "queue.resize", "setPosition": "queue.position",
 	"pauseQueue": "queue.pause", "resumeQueue": "queue.resume", "setFairBy": "queue.fair-by",
+	"cancelMessages": "queue.cancel", "nackMessages": "queue.dead",
 	"redriveDead": "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
 	"pauseTenant": "tenant.pause", "resumeTenant": "tenant.resume", "purgeTenant": "tenant.purge",
 	"changeLimits": "tenant.limits", "clearLimits": "tenant.clear",
 	"setSchedule": "schedule.set", "removeSchedule": "schedule.remove", "pauseSchedule": "schedule.pause",
 	"resumeSchedule": "schedule.resume", "runSchedule": "schedule.run",
 	"deleteIck": "ick.delete", "retryParked": "ick.retry", "dropParked": "ick.drop", "deleteHash": "hash.delete",
+	"releaseLease": "lease.release",
 }
 
-// note enters what an operation did into the audit log, if it is one of operators.
-func (a *API) note(ctx context.Context, operation string, in any, failed error) {
+// operated is a body that says whether the request is one of an operator.
+type operated interface{ ofOperator(ctx context.Context) bool }
+
+// ofOperator reports whether messages are made dead. A nack that returns them is a program's.
+func (r nackRequest) ofOperator(context.Context) bool { return r.Dead }
+
+// ofOperator reports whether the lease is released for its holder by another client.
+func (r releaseRequest) ofOperator(ctx context.Context) bool { return !issuedTo(ctx, string(r.Token)) }
+
+// beginNote returns the entry of a request for the audit log, or nil if it needs none. It takes
+// the id before the calls of the operation: a repeat by another process takes the same one.
+func beginNote(ctx context.Context, operation string, in any) *audit.Entry {
 	action, ok := audited[operation]
 	if !ok {
-		return
+		return nil
 	}
-	b := boundsOf(ctx)
-	e := audit.Entry{Who: Principal(ctx), From: b.request.RemoteAddr, Way: "api", Action: action, Result: what(b.request, b.body)}
+	id, b := reqid.Next(ctx), boundsOf(ctx)
+	if with, ok := in.(hasBody); ok {
+		if o, ok := with.body().(operated); ok && !o.ofOperator(ctx) {
+			return nil
+		}
+	}
+	e := &audit.Entry{ID: id, Who: Principal(ctx), From: b.request.RemoteAddr, Way: "api", Action: action, Result: what(operation, b.request, b.body)}
 	if named, ok := in.(hasName); ok {
 		e.Name = named.name()
+	}
+	return e
+}
+
+// note enters what a request did into the audit log.
+func (a *API) note(ctx context.Context, e *audit.Entry, failed error) {
+	if e == nil {
+		return
 	}
 	if failed != nil {
 		e.Error = failed.Error()
 	}
-	a.audit.Note(ctx, e)
+	a.audit.Note(ctx, *e)
 }
 
-// what describes a request in the audit log. The body of a schedule is left out: it has that
-// of its messages.
-func what(r *http.Request, body []byte) string {
+// what describes a request in the audit log. The body of a schedule is left out, which has that
+// of its messages, and the token of a lease.
+func what(operation string, r *http.Request, body []byte) string {
 	text := r.Method + " " + r.URL.EscapedPath()
-	if r.Method == http.MethodPost && len(body) > 0 {
+	if r.Method == http.MethodPost && len(body) > 0 && operation != "releaseLease" {
 		text += " " + string(body[:min(len(body), 400)])
 	}
 	return text
@@ -51,7 +77,7 @@ func what(r *http.Request, body []byte) string {
 
 func (a *API) routeAudit() {
 	register(a, op(http.MethodGet, "/v1/audit", "listActions", "List what operators changed, the latest first",
-		"The last 1,000 actions of the pages, and of requests that pause, limit, resize, redrive, purge or delete. Each entry is written after its action; if that fails, the action counts all the same."),
+		"The last 200 of each kind of action: those of the pages, and requests that pause, limit, resize, redrive, purge, cancel or delete, make messages dead, or release the lease of another client. Each entry is written after its action, once for each Idempotency-Key; if that fails, the action counts all the same."),
 		func(ctx context.Context, in *auditRequest) (doc auditedActions, err error) {
 			entries, err := a.audit.List(ctx, in.From, in.Max)
 			doc.Actions = make([]auditedAction, len(entries))
@@ -66,7 +92,7 @@ func (a *API) routeAudit() {
 
 type auditRequest struct {
 	Max  int `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of actions."`
-	From int `query:"from" default:"0" minimum:"0" maximum:"1000" doc:"How many of the latest actions to leave out."`
+	From int `query:"from" default:"0" minimum:"0" maximum:"10000" doc:"How many of the latest actions to leave out."`
 }
 
 type auditedActions struct {

@@ -2,12 +2,17 @@ package api_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/server/internal/api"
+	"github.com/millrace/millrace/server/internal/audit"
 )
 
 type actions struct {
@@ -16,7 +21,20 @@ type actions struct {
 
 func audits(s service, _ string) {
 	s.ask("GET", "/v1/audit?max=1", nil).want(200, "")
-	s.ask("GET", "/v1/audit?from=2000", nil).refused(400, "bad_request")
+	s.ask("GET", "/v1/audit?from=20000", nil).refused(400, "bad_request")
+}
+
+// log returns the audit log, the latest first.
+func (s service) log() (got []string) {
+	s.t.Helper()
+	for _, e := range read[actions](s.ask("GET", "/v1/audit", nil).want(200, "")).Actions {
+		text := strings.TrimSpace(e.Who + " " + e.Way + " " + e.Action + " " + e.Name + ": " + e.Result)
+		if e.Error != "" {
+			text += " failed"
+		}
+		got = append(got, text)
+	}
+	return got
 }
 
 // TestActionsAreAudited: those of operators once, also if they fail or are repeated, and not
@@ -24,29 +42,88 @@ func audits(s service, _ string) {
 func TestActionsAreAudited(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{Client: redistest.Start(t, redistest.Options{}).Client(t)})
-	s.ask("POST", "/v1/queues/orders/messages", object{"tenant": "acme"}).want(201, "")
+	q := "/v1/queues/orders"
+	id := read[document.Written](s.ask("POST", q+"/messages", object{"tenant": "acme"}).want(201, "")).ID
 	for range 2 {
-		s.ask("POST", "/v1/queues/orders/pause", nil, key("night")).want(200, "")
+		s.ask("POST", q+"/pause", nil, key("night")).want(200, "")
 	}
-	s.ask("POST", "/v1/queues/orders/tenants/pause", object{"tenant": "acme"}).want(200, "")
-	s.ask("POST", "/v1/queues/orders/cancel", object{"ids": []string{unknownID}}).refused(404, "not_found")
+	s.ask("POST", q+"/tenants/pause", object{"tenant": "acme"}).want(200, "")
+	s.ask("POST", q+"/cancel", object{"ids": []string{id}}).want(200, "")
 	s.ask("POST", "/v1/queues/none/pause", nil).refused(404, "not_found")
-	s.ask("DELETE", "/v1/queues/orders", nil).want(200, "")
-	var got []string
-	for _, e := range read[actions](s.ask("GET", "/v1/audit", nil).want(200, "")).Actions {
-		text := e.Way + " " + e.Action + " " + e.Name + ": " + e.Result
-		if e.Error != "" {
-			text += " failed"
-		}
-		got = append(got, text)
+	s.ask("DELETE", q, nil).want(200, "")
+	s.ask("POST", "/v1/hashes/ns/user:1/set", object{"fields": object{"a": "1"}}).want(200, "")
+	s.ask("POST", "/v1/hashes/ns/user:1/delete", object{"fields": []string{"a"}}).want(200, "")
+	s.ask("DELETE", "/v1/hashes/ns/user:1", nil).want(200, "")
+	for range 2 {
+		s.ask("POST", q+"/messages", object{"tenant": "acme"}).want(201, "")
 	}
+	got := s.take(q, object{"max": 2})
+	s.ask("POST", q+"/nack", object{"receipts": []string{got[0].Receipt}}).want(200, "")
+	s.ask("POST", q+"/nack", object{"receipts": []string{got[1].Receipt}, "dead": true}).want(200, "")
 	want := []string{
+		`api queue.dead orders: POST /v1/queues/orders/nack {"dead":true,"receipts":["` + got[1].Receipt + `"]}`,
+		"api hash.delete ns/user:1: DELETE /v1/hashes/ns/user:1",
 		"api queue.delete orders: DELETE /v1/queues/orders",
 		"api queue.pause none: POST /v1/queues/none/pause failed",
+		`api queue.cancel orders: POST /v1/queues/orders/cancel {"ids":["` + id + `"]}`,
 		`api tenant.pause orders: POST /v1/queues/orders/tenants/pause {"tenant":"acme"}`,
 		"api queue.pause orders: POST /v1/queues/orders/pause",
 	}
-	if !slices.Equal(got, want) {
+	if got := s.log(); !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
+}
+
+// TestReleasesAreAudited: of a lease that another client or program holds, without its token; a
+// holder's own are not.
+func TestReleasesAreAudited(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	s := serve(t, api.Config{Client: client})
+	locker, err := lease.New(client, lease.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := func(who string) change {
+		return func(r *http.Request) { *r = *r.WithContext(api.WithPrincipal(r.Context(), who)) }
+	}
+	const path = "/v1/leases/nightly"
+	hold := func(changes ...change) { s.ask("POST", path+"/acquire", object{"ttl": "1h"}, changes...).want(200, "") }
+	release := func(who string) {
+		token := read[document.Lease](s.ask("GET", path, nil).want(200, "")).Token
+		s.ask("POST", path+"/release", object{"token": token}, as(who)).want(200, "")
+	}
+	for _, k := range []change{as("worker"), key("k")} {
+		hold(as("worker"), k)
+		release("worker")
+	}
+	if got := s.log(); len(got) != 0 {
+		t.Errorf("after releases by holders the log has %q, want nothing", got)
+	}
+	hold(as("worker"))
+	release("ops")
+	if _, err := locker.Acquire(t.Context(), "nightly", time.Hour, lease.AcquireConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	release("worker")
+	want := []string{"worker api lease.release nightly: POST " + path + "/release", "ops api lease.release nightly: POST " + path + "/release"}
+	if got := s.log(); !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
+}
+
+// TestARepeatIsAuditedOnce: a process ends after an action and its entry, before it stores the
+// answer, and another one has the repeat.
+func TestARepeatIsAuditedOnce(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	s := serve(t, api.Config{Client: client})
+	s.ask("POST", "/v1/queues/orders/messages", object{"tenant": "acme"}).want(201, "")
+	for range 2 {
+		serve(t, api.Config{Client: client}).ask("POST", "/v1/queues/orders/pause", nil, key("k")).want(200, "")
+		forget(t, client)
+	}
+	if got, want := s.log(), []string{"api queue.pause orders: POST /v1/queues/orders/pause"}; !slices.Equal(got, want) {
 		t.Errorf("the log has %q, want %q", got, want)
 	}
 }
@@ -54,9 +131,8 @@ func TestActionsAreAudited(t *testing.T) {
 // TestEachChangeIsOfOperatorsOrPrograms: an operation that is new is in the audit log, or here.
 func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 	t.Parallel()
-	programs := strings.Fields(`ackMessages acquireLease addMarks addToCounter cancelMessages commit deleteFields exchange expireFields
-		extendMessages incrementField nackMessages persistFields receiveMessages refreshLease releaseLease reserve setFields
-		writeMessage writeMessages`)
+	programs := strings.Fields(`ackMessages acquireLease addMarks addToCounter commit deleteFields exchange expireFields
+		extendMessages incrementField persistFields receiveMessages refreshLease reserve setFields writeMessage writeMessages`)
 	var spec struct {
 		Paths map[string]map[string]struct{ OperationID string }
 	}
@@ -70,8 +146,12 @@ func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 			if operations++; method == "get" {
 				continue
 			}
-			if _, noted := api.Audited[op.OperationID]; noted == slices.Contains(programs, op.OperationID) {
+			action, noted := api.Audited[op.OperationID]
+			if noted == slices.Contains(programs, op.OperationID) {
 				t.Errorf("%s %s (%s): is it of operators or of programs?", method, path, op.OperationID)
+			}
+			if noted && !slices.Contains(audit.Actions(), action) {
+				t.Errorf("%s %s (%s): the audit log does not list %q", method, path, op.OperationID, action)
 			}
 		}
 	}

@@ -69,6 +69,9 @@ type Hashed struct {
 
 func (h Hashed) namespace() string { return h.Namespace }
 
+// name is for the audit log.
+func (h Hashed) name() string { return h.Namespace + "/" + h.Hash }
+
 type hashedWith[B any] struct {
 	Hashed
 

@@ -2,12 +2,15 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -21,7 +24,7 @@ func (a *API) routeLeases() {
 			return leaseNames{names, missing}, err
 		})
 	register(a, op(http.MethodGet, leasePath, "getLease", "Show who holds a lease, and for how long",
-		"A lease that was never held is not held. The answer contains the holder's token, with which any client can release the lease of a holder that will not return."),
+		"A lease that was never held is not held. The answer contains the holder's token, with which any client can release the lease of a holder that will not return; the audit log then says who did."),
 		func(ctx context.Context, in *Named) (document.Lease, error) {
 			info, err := a.lockers[false].Show(ctx, in.Name)
 			return document.OfLease(info), err
@@ -77,8 +80,15 @@ func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc documen
 		return doc, err
 	}
 	opts := lease.AcquireConfig{Wait: in.Body.Wait.Duration, Metadata: string(in.Body.Metadata), Token: string(in.Body.Token)}
-	if opts.Token == "" && reqid.Seeded(ctx) {
-		opts.Token = reqid.Next(ctx) // a repeat adopts the lease with it
+	if opts.Token == "" {
+		opts.Token = issue(ctx, reqid.Next(ctx))
+		if !reqid.Seeded(ctx) { // else a repeat adopts the lease
+			defer func() {
+				if err != nil && !errors.Is(err, lease.ErrHeld) {
+					a.giveBack(ctx, locker, in.Name, opts.Token)
+				}
+			}()
+		}
 	}
 	waiting, done := a.whileServing(ctx)
 	defer done()
@@ -98,6 +108,30 @@ func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc documen
 		doc.Deadline = info.Deadline.UnixMilli()
 	}
 	return doc, nil
+}
+
+// giveBack releases a lease whose token no client has, if it was acquired. The acquisition may
+// still be on its way, so a release that finds no lease is repeated.
+func (a *API) giveBack(ctx context.Context, locker *lease.Locker, name, token string) {
+	a.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Timeout)
+		defer cancel()
+		if errors.Is(locker.Release(ctx, name, token), lease.ErrLost) && retry.Sleep(ctx, time.Second) {
+			_ = locker.Release(ctx, name, token) // otherwise it expires
+		}
+	})
+}
+
+// issue returns the token of a lease that a client acquires. It ends with a mark of the client,
+// by which the audit log tells a release by the holder from one by another client.
+func issue(ctx context.Context, random string) string {
+	return random + "." + hash(Principal(ctx), random)[:12]
+}
+
+// issuedTo reports whether a token was issued to the client of a request.
+func issuedTo(ctx context.Context, token string) bool {
+	random, _, _ := strings.Cut(token, ".")
+	return token == issue(ctx, random)
 }
 
 type refreshRequest struct {

@@ -302,3 +302,22 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestAcquiredForNobody: a lease is acquired, and the call that gives it the whole TTL fails.
+// The client has no token, so the service releases the lease.
+func TestAcquiredForNobody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{Hooks: []millrace.Hook{hook(func(ctx context.Context, call millrace.Call) context.Context {
+		if call.Script != "lease.refresh" {
+			return ctx
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return ctx
+	})}})
+	lease := "/v1/leases/" + redistest.Name(t)
+	s.ask("POST", lease+"/acquire", object{"ttl": "2m"}).refused(503, "unavailable")
+	redistest.Eventually(t, "the lease is free", func() bool {
+		return !read[document.Lease](s.ask("GET", lease, nil).want(200, "")).Held
+	})
+}

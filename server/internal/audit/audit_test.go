@@ -2,10 +2,16 @@ package audit
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/scripttest"
@@ -18,42 +24,105 @@ func TestScriptsKeepTheRules(t *testing.T) {
 	scripttest.Check(t, library)
 }
 
+// said returns a log, and what it logs.
+func said(client rueidis.Client) (*Log, *bytes.Buffer) {
+	var text bytes.Buffer
+	return New(client, slog.New(slog.NewTextHandler(&text, nil))), &text
+}
+
 // TestTheLogIsBounded in the number of its entries and in their size, and has the latest first.
 func TestTheLogIsBounded(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
-	var said bytes.Buffer
-	l := New(client, slog.New(slog.NewTextHandler(&said, nil)))
+	l, text := said(client)
 	for i := range Max + 5 {
-		l.Note(t.Context(), Entry{Who: "ops", From: "127.0.0.1", Way: "api", Action: "queue.pause", Name: strconv.Itoa(i)})
+		l.Note(t.Context(), Entry{ID: rand.Text(), Who: "ops", From: "127.0.0.1", Way: "api", Action: "queue.pause", Name: strconv.Itoa(i)})
 	}
 	long := strings.Repeat("é\x00", 10_000)
-	l.Note(t.Context(), Entry{Who: long, From: long, Way: long, Action: long, Name: long, Result: long, Error: long})
-	n, err := client.Do(t.Context(), client.B().Llen().Key(Key).Build()).AsInt64()
+	l.Note(t.Context(), Entry{ID: rand.Text(), Who: long, From: long, Way: long, Action: "queue.pause", Name: long, Result: long, Error: long})
+	key := keyPrefix + "queue.pause"
+	n, err := client.Do(t.Context(), client.B().Llen().Key(key).Build()).AsInt64()
 	if err != nil || n != Max {
 		t.Errorf("%d entries, %v, want %d", n, err, Max)
 	}
-	raw, err := client.Do(t.Context(), client.B().Lindex().Key(Key).Index(0).Build()).ToString()
-	if err != nil || len(raw) > 10<<10 {
-		t.Errorf("an entry has %d bytes, %v", len(raw), err)
+	raw, err := client.Do(t.Context(), client.B().Lindex().Key(key).Index(0).Build()).ToString()
+	if err != nil || len(raw) > maxEntry+100 {
+		t.Errorf("an entry has %d bytes, %v, want at most %d", len(raw), err, maxEntry+100)
 	}
 	entries, err := l.List(t.Context(), 1, 2)
 	if err != nil || len(entries) != 2 || entries[0].Name != strconv.Itoa(Max+4) || entries[1].Name != strconv.Itoa(Max+3) || entries[0].At.IsZero() {
 		t.Errorf("the entries are %+v, %v", entries, err)
 	}
-	if said.Len() > 0 {
-		t.Errorf("it logs %s", &said)
+	if text.Len() > 0 {
+		t.Errorf("it logs %s", text)
 	}
-	if err := client.Do(t.Context(), client.B().Del().Key(Key).Build()).Error(); err != nil {
-		t.Fatal(err)
+	for _, command := range [][]string{{"DEL", key}, {"SET", key, "x"}} {
+		if err := client.Do(t.Context(), client.B().Arbitrary(command...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := client.Do(t.Context(), client.B().Set().Key(Key).Value("x").Build()).Error(); err != nil {
-		t.Fatal(err)
+	l.Note(t.Context(), Entry{ID: rand.Text(), Action: "queue.pause"})
+	if !strings.Contains(text.String(), "missing in the audit log") {
+		t.Errorf("of a write that failed it logs %q", text)
 	}
-	l.Note(t.Context(), Entry{Action: "queue.pause"})
-	if !strings.Contains(said.String(), "missing in the audit log") {
-		t.Errorf("of a write that failed it logs %q", &said)
+}
+
+// TestAFloodReplacesOnlyItsOwnKind: a thousand harmless actions leave a deletion in the log, and
+// the list is in the order of all actions.
+func TestAFloodReplacesOnlyItsOwnKind(t *testing.T) {
+	t.Parallel()
+	l, _ := said(redistest.Start(t, redistest.Options{}).Client(t))
+	l.Note(t.Context(), Entry{ID: rand.Text(), Way: "api", Action: "queue.delete", Name: "orders"})
+	for i := range 1000 {
+		l.Note(t.Context(), Entry{ID: rand.Text(), Way: "api", Action: []string{"tenant.pause", "tenant.resume"}[i%2], Name: "orders"})
 	}
+	entries, err := l.List(t.Context(), 0, 1000)
+	if err != nil || !slices.ContainsFunc(entries, func(e Entry) bool { return e.Action == "queue.delete" }) {
+		t.Errorf("the log has %d entries without the deletion, %v", len(entries), err)
+	}
+	if !slices.IsSortedFunc(entries, func(a, b Entry) int { return b.At.Compare(a.At) }) {
+		t.Error("the entries are not in their order, the latest first")
+	}
+}
+
+// TestALostReply: an entry whose reply was lost is sent again, and is there once; so is one that
+// another process enters again, and an action that failed first is there as failed and as done.
+func TestALostReply(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	proxy := redistest.NewProxy(t, server.Addr())
+	l, text := said(proxy.Client(t))
+	l.Note(t.Context(), Entry{ID: "warm", Action: "queue.pause"}) // loads the script
+	proxy.DropReply(func(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") })
+	l.Note(t.Context(), Entry{ID: "a", Action: "queue.purge"})
+	if proxy.Dropped() == 0 {
+		t.Error("no reply was lost")
+	}
+	other, _ := said(server.Client(t))
+	other.Note(t.Context(), Entry{ID: "a", Action: "queue.purge", From: "another port"})
+	for range 2 {
+		other.Note(t.Context(), Entry{ID: "b", Action: "queue.purge", Error: "timeout"})
+	}
+	other.Note(t.Context(), Entry{ID: "b", Action: "queue.purge"})
+	if got, want := ids(t.Context(), l, "queue.purge"), "[a b b!]"; got != want || text.Len() > 0 {
+		t.Errorf("the log has %s, want %s; it logs %s", got, want, text)
+	}
+}
+
+// ids returns the ids of the entries of an action, sorted.
+func ids(ctx context.Context, l *Log, action string) string {
+	entries, err := l.List(ctx, 0, 100)
+	if err != nil {
+		return err.Error()
+	}
+	var all []string
+	for _, e := range entries {
+		if e.Action == action {
+			all = append(all, e.ID)
+		}
+	}
+	slices.Sort(all)
+	return fmt.Sprint(all)
 }
 
 // TestAFullServerTakesAnEntry: operators purge while memory is full, and that is noted.
@@ -66,10 +135,9 @@ func TestAFullServerTakesAnEntry(t *testing.T) {
 	if err := client.Do(t.Context(), client.B().Set().Key("k").Value("v").Build()).Error(); err == nil {
 		t.Fatal("the server is not full")
 	}
-	var said bytes.Buffer
-	l := New(client, slog.New(slog.NewTextHandler(&said, nil)))
-	l.Note(t.Context(), Entry{Action: "queue.purge"})
-	if entries, err := l.List(t.Context(), 0, 2); err != nil || len(entries) != 1 || said.Len() > 0 {
-		t.Errorf("the entries are %+v, %v; it logs %s", entries, err, &said)
+	l, text := said(client)
+	l.Note(t.Context(), Entry{ID: rand.Text(), Action: "queue.purge"})
+	if entries, err := l.List(t.Context(), 0, 2); err != nil || len(entries) != 1 || text.Len() > 0 {
+		t.Errorf("the entries are %+v, %v; it logs %s", entries, err, text)
 	}
 }

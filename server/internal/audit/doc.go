@@ -8,13 +8,17 @@
 //
 // # The mechanism
 //
-// The last 1,000 actions are one list in the Redis of the structures. Each entry has the
-// server's time, and is written after its action, with the result.
+// Each kind of action has a list of its last 200 entries in the Redis of the structures, so a
+// script that pauses tenants all day does not replace the deletion of last week. An entry has
+// the id of its action and the server's time, and is written after its action, with the result.
 //
 // # Guarantees
 //
+//   - An action is entered once, however often its entry is sent: the script looks for the id.
+//     A request that is repeated under its Idempotency-Key has one id; it may be there twice,
+//     as failed and as done.
 //   - A log that cannot be written stops no action: it is logged, and the action counts.
-//   - The list has at most 1,000 entries of at most 10 KiB.
+//   - Each kind of action has at most 200 entries of at most 4 KiB.
 //   - A server whose memory is full takes an entry.
 //
 // # The wrinkle

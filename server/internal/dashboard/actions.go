@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -290,7 +291,7 @@ func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request, what, name s
 	var err error
 	result.Text, err = do(ctx, r.PostForm)
 	log := d.cfg.Logger.With("action", what, "name", plain(name), "who", d.cfg.Principal(ctx), "from", r.RemoteAddr)
-	entry := audit.Entry{Who: d.cfg.Principal(ctx), From: r.RemoteAddr, Way: "pages", Action: what, Name: name}
+	entry := audit.Entry{ID: rand.Text(), Who: d.cfg.Principal(ctx), From: r.RemoteAddr, Way: "pages", Action: what, Name: name}
 	if err != nil {
 		entry.Error = err.Error()
 		log.WarnContext(ctx, "a manual action failed", "err", err)

@@ -21,7 +21,7 @@ const auditRows = 50
 
 func (d *Dashboard) auditLog(a *asked) (scene, error) {
 	from, _ := strconv.Atoi(a.URL.Query().Get("from")) // else the latest
-	from = min(max(0, from), audit.Max)
+	from = min(max(0, from), audit.Max*len(audit.Actions()))
 	rows, err := d.audit.List(a.Context(), from, auditRows+1)
 	if err != nil {
 		return nil, err

@@ -3,9 +3,12 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/server/internal/audit"
 )
 
 // TestAuditPage shows who did what, the latest first, and what failed; a log that cannot be
@@ -38,10 +41,32 @@ func TestAuditPage(t *testing.T) {
 		t.Errorf("the page before has %q", got)
 	}
 
-	for _, command := range [][]string{{"DEL", "mr:audit"}, {"SET", "mr:audit", "x"}} {
+	const pauses = "mr:audit:{log}:queue.pause"
+	for _, command := range [][]string{{"DEL", pauses}, {"SET", pauses, "x"}} {
 		if err := h.client.Do(t.Context(), h.client.B().Arbitrary(command...).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	h.follow(h.post(path+"/pause", nil)).says("The queue is paused.")
+}
+
+// TestEachActionIsListed: the audit log has a list for each action of the pages.
+func TestEachActionIsListed(t *testing.T) {
+	t.Parallel()
+	names := []string{"schedule.create", "queue.write"}
+	for path := range actions {
+		section, word, _ := strings.Cut(path, "/")
+		names = append(names, strings.TrimSuffix(section, "s")+"."+word)
+	}
+	for word := range scheduleActions {
+		names = append(names, "schedule."+word)
+	}
+	for word := range tenantActions {
+		names = append(names, "tenant."+word)
+	}
+	for _, name := range names {
+		if !slices.Contains(audit.Actions(), name) {
+			t.Errorf("the audit log does not list %q", name)
+		}
+	}
 }
