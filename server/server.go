@@ -76,6 +76,7 @@ type Server struct {
 	survey    *survey.Survey
 	recruiter *steal.Recruiter
 	counters  *scatter.Scatter
+	bodies    bodies
 	draining  atomic.Bool
 }
 
@@ -157,7 +158,7 @@ func (s *Server) build() error {
 // double slashes.
 func (s *Server) routes() http.Handler {
 	metrics := promhttp.HandlerFor(s.cfg.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
-	guarded := steal.Middleware(s.recruiter)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	guarded := steal.Middleware(s.recruiter)(s.bodies.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
 		case strings.HasPrefix(path, "/v1/"), path == "/openapi.json":
 			s.api.ServeHTTP(w, r)
@@ -166,7 +167,7 @@ func (s *Server) routes() http.Handler {
 		default:
 			s.dashboard.ServeHTTP(w, r)
 		}
-	}))
+	})))
 	if s.cfg.Wrap != nil {
 		guarded = s.cfg.Wrap(guarded)
 	}

@@ -146,7 +146,10 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.cfg.BodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
 	_, large := errors.AsType[*http.MaxBytesError](err)
+	_, refused := errors.AsType[*millrace.Error](err)
 	switch {
+	case refused: // by the service
+		return nil, err
 	case large:
 		return nil, tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -26,7 +26,9 @@ var audited = map[string]string{
 }
 
 // operated is a body that says whether the request is one of an operator.
-type operated interface{ ofOperator(ctx context.Context) bool }
+type operated interface {
+	ofOperator(ctx context.Context) bool
+}
 
 // ofOperator reports whether messages are made dead. A nack that returns them is a program's.
 func (r nackRequest) ofOperator(context.Context) bool { return r.Dead }

@@ -109,7 +109,7 @@ var refusals = map[int]struct{ meaning, codes string }{
 	http.StatusInternalServerError:   {"A structure is broken, or the service failed", "broken failed"},
 	http.StatusNotImplemented:        {"The structure has a version that this service does not know", "unknown_version"},
 	http.StatusBadGateway:            {"Redis refused", "no_permission redis"},
-	http.StatusServiceUnavailable:    {"Redis is not available, or only in part, or did not answer in time; Retry-After says when to repeat the request", "unavailable timeout read_only uncertain partial stranger closed"},
+	http.StatusServiceUnavailable:    {"Redis is not available, or only in part, or did not answer in time, or the service has too many bodies; Retry-After says when to repeat the request", "unavailable timeout read_only uncertain partial stranger closed busy"},
 	http.StatusInsufficientStorage:   {"Redis is full, and nothing was written", "full"},
 }
 

@@ -3,9 +3,11 @@ package dashboard
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -208,6 +210,11 @@ var (
 		Message: "the form is invalid",
 		Hint:    "Reload the page, and select fewer rows.",
 	}
+	errSlowForm = &millrace.Error{
+		Code:    "slow_form",
+		Message: "the form did not arrive in time",
+		Hint:    "Send it again, over a faster connection.",
+	}
 	errConfirm = &millrace.Error{
 		Code:    "bad_confirmation",
 		Message: "nothing was done: the typed name is a different one",
@@ -280,7 +287,13 @@ func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request, what, name s
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout))
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		d.refuse(w, r, errForm.Wrap(err))
+		switch _, refused := errors.AsType[*millrace.Error](err); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			err = errSlowForm
+		case !refused: // by the service
+			err = errForm.Wrap(err)
+		}
+		d.refuse(w, r, err)
 		return flash{}, false
 	}
 

@@ -2,9 +2,13 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +16,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -262,6 +267,34 @@ func TestEnterDoesNothingInAList(t *testing.T) {
 		}
 		if lists != 1 {
 			t.Errorf("%s has %d lists, want 1", path, lists)
+		}
+	}
+}
+
+// failing is a body whose reading fails.
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+// TestFormsThatDoNotArrive: a page says why a form was not read.
+func TestFormsThatDoNotArrive(t *testing.T) {
+	t.Parallel()
+	h := furnished(t)
+	for name, tt := range map[string]struct {
+		err    error
+		status int
+		says   string
+	}{
+		"too slow":            {fmt.Errorf("read: %w", os.ErrDeadlineExceeded), http.StatusRequestTimeout, "did not arrive in time"},
+		"no memory is left":   {&millrace.Error{Code: "busy", Message: "the service is busy"}, http.StatusServiceUnavailable, "The service is busy"},
+		"the client has gone": {io.ErrUnexpectedEOF, http.StatusBadRequest, "The form is invalid"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/queues/orders/pause", failing{tt.err})
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		h.pages.ServeHTTP(w, r)
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.says) {
+			t.Errorf("%s: %d, want %d with %q", name, w.Code, tt.status, tt.says)
 		}
 	}
 }

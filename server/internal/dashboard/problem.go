@@ -73,7 +73,9 @@ func (d *Dashboard) problem(err error) problem {
 		p.Status = http.StatusMethodNotAllowed
 	case errors.Is(err, errCrossOrigin), errors.Is(err, errReadOnly):
 		p.Status = http.StatusForbidden
-	case errors.Is(err, errCrowded):
+	case errors.Is(err, errSlowForm):
+		p.Status = http.StatusRequestTimeout
+	case errors.Is(err, errCrowded), code == "busy":
 		p.Status = http.StatusServiceUnavailable
 	case code == "not_found":
 		p.Status = http.StatusNotFound
@@ -95,6 +97,7 @@ var titles = map[int]string{
 	http.StatusBadRequest:          "Invalid request",
 	http.StatusForbidden:           "Not allowed",
 	http.StatusNotFound:            "Not found",
+	http.StatusRequestTimeout:      "Too slow",
 	http.StatusMethodNotAllowed:    "Method not allowed",
 	http.StatusInternalServerError: "Internal error",
 	http.StatusServiceUnavailable:  "Not available",
