@@ -154,7 +154,7 @@ func readingOf(n int) Measure {
 				if err != nil {
 					return nil, err
 				}
-				return &distant{Conn: conn}, nil
+				return distantConn(conn), nil
 			}
 		}
 		sc := b.scattered(servers)
@@ -173,20 +173,57 @@ func readingOf(n int) Measure {
 	}
 }
 
-// distant is a connection over a longer wire: a reply is delivered later, and what follows
-// it closely with it.
+// distant is a connection over a longer wire: what arrives is delivered later, and so is what
+// follows it, by as much.
 type distant struct {
 	net.Conn
 
-	last time.Time // of a delivery
+	arrived chan arrival // closed after an error
+	rest    []byte       // of the arrival that is being delivered
 }
 
-// Read delivers what was received, when it is due.
-func (d *distant) Read(b []byte) (int, error) {
-	n, err := d.Conn.Read(b)
-	if time.Since(d.last) > away {
-		time.Sleep(away)
+// arrival is what one read of the real connection returned: data, or an error.
+type arrival struct {
+	data []byte
+	err  error
+	at   time.Time
+}
+
+// inFlight is how many arrivals the longer wire holds. Further ones wait in the real connection.
+const inFlight = 1000
+
+func distantConn(c net.Conn) net.Conn {
+	d := &distant{Conn: c, arrived: make(chan arrival, inFlight)}
+	go d.receive()
+	return d
+}
+
+// receive takes what arrives until the connection is closed.
+func (d *distant) receive() {
+	defer close(d.arrived)
+	for {
+		buffer := make([]byte, 4096)
+		n, err := d.Conn.Read(buffer)
+		if d.arrived <- (arrival{data: buffer[:n], at: time.Now()}); err != nil {
+			d.arrived <- arrival{err: err, at: time.Now()}
+			return
+		}
 	}
-	d.last = time.Now()
-	return n, err
+}
+
+// Read delivers what was received, when it is due. It is for one goroutine.
+func (d *distant) Read(b []byte) (int, error) {
+	for len(d.rest) == 0 {
+		a, open := <-d.arrived
+		if !open {
+			return 0, net.ErrClosed
+		}
+		if time.Sleep(time.Until(a.at.Add(away))); a.err != nil {
+			return 0, a.err
+		}
+		d.rest = a.data
+	}
+	n := copy(b, d.rest)
+	d.rest = d.rest[n:]
+	return n, nil
 }
