@@ -17,7 +17,26 @@ var asynqPeer = &peer{
 		{"no batches", "`Client` has no call for them"},
 		{"`RetryDelayFunc` of 1 ms and `DelayedTaskCheckInterval` of 1 s", "what comes back from a killed worker is a retry, whose backoff would delay it further; its lease of 30 s and the look for lost ones each minute cannot be set"},
 	},
-	connect: func(_ context.Context, j *job) (system, error) {
+	connect: connectAsynq(asynq.Config{
+		TaskCheckInterval:        10 * time.Millisecond,
+		RetryDelayFunc:           func(int, error, *asynq.Task) time.Duration { return time.Millisecond },
+		DelayedTaskCheckInterval: time.Second,
+	}),
+}
+
+var asynqDefaultPeer = &peer{
+	Name: "asynq-default", Title: "asynq, its defaults", Version: asynqPeer.Version, missing: always,
+	connect: connectAsynq(asynq.Config{}),
+}
+
+var asynqQuickPeer = &peer{
+	Name: "asynq-2ms", Title: "asynq, `TaskCheckInterval` of 2 ms", Version: asynqPeer.Version, missing: always,
+	connect: connectAsynq(asynq.Config{TaskCheckInterval: 2 * time.Millisecond}),
+}
+
+// connectAsynq connects a system whose servers have these settings.
+func connectAsynq(cfg asynq.Config) func(context.Context, *job) (system, error) {
+	return func(_ context.Context, j *job) (system, error) {
 		opt, err := redis.ParseURL(j.URL)
 		if err != nil {
 			return nil, err
@@ -27,8 +46,8 @@ var asynqPeer = &peer{
 			opt.PoolSize = max(opt.PoolSize, 10+l.Writers)
 		}
 		client := redis.NewClient(opt)
-		return &asynqSystem{redis: client, client: asynq.NewClientFromRedisClient(client), job: j}, nil
-	},
+		return &asynqSystem{redis: client, client: asynq.NewClientFromRedisClient(client), job: j, config: cfg}, nil
+	}
 }
 
 // asynqKind is the type of all tasks.
@@ -38,6 +57,7 @@ type asynqSystem struct {
 	redis  *redis.Client
 	client *asynq.Client
 	job    *job
+	config asynq.Config
 }
 
 func (s *asynqSystem) write(ctx context.Context, messages []message) error {
@@ -61,11 +81,9 @@ func (s *asynqSystem) work(ctx context.Context, handle func(body string)) error 
 			queues[tenantName(tenant)] = 1
 		}
 	}
-	server := asynq.NewServerFromRedisClient(s.redis, asynq.Config{
-		Concurrency: s.job.Concurrency, Queues: queues, TaskCheckInterval: 10 * time.Millisecond,
-		RetryDelayFunc:           func(int, error, *asynq.Task) time.Duration { return time.Millisecond },
-		DelayedTaskCheckInterval: time.Second, LogLevel: asynq.FatalLevel,
-	})
+	cfg := s.config
+	cfg.Concurrency, cfg.Queues, cfg.LogLevel = s.job.Concurrency, queues, asynq.FatalLevel
+	server := asynq.NewServerFromRedisClient(s.redis, cfg)
 	if err := server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
 		handle(string(t.Payload()))
 		return nil

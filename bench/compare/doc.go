@@ -9,11 +9,17 @@
 // process is killed. Servers are started for one measurement each: redis-server with an
 // append-only file that is synced every second, PostgreSQL with its defaults.
 //
+// The measurements processes, processes-aof, one-process and steady tell what a message costs the
+// server and its clients in CPU time: where 50 processes have connections of their own, where one
+// process shares calls, and at a steady low rate. These servers keep nothing on disk, except for
+// processes-aof.
+//
 // -only takes a part of the name of a system or of a measurement; several are separated by
 // commas. -quick takes a tenth of the messages and one round. -json prints the figures.
 // -write keeps them in results.json, beside those that were not measured this time, and
 // writes docs/COMPARED.md and its two charts from that file.
 //
-// BullMQ needs node and npm, River needs PostgreSQL. A system that cannot be measured is
+// BullMQ needs node and npm, River needs PostgreSQL, Replicate's scripts need a folder with
+// github.com/replicate/go, which MILLRACE_BENCH_REPLICATE names. A system that cannot be measured is
 // named in the table, with the reason.
 package main

@@ -30,6 +30,9 @@ type job struct {
 	// be set.
 	VisibilityMs int
 
+	// Onward: a handler writes its message again, so that the backlog stays as it is.
+	Onward bool
+
 	// Loads are written one after the other. A worker has none.
 	Loads []load
 }
@@ -111,11 +114,24 @@ func child(text string) error {
 	}
 	fmt.Println(readyLine)
 	return s.work(ctx, func(body string) {
-		if err := handle(body, records); err != nil {
+		err := handle(body, records)
+		if err == nil && j.Onward {
+			err = onward(ctx, s, j.Tenants, body)
+		}
+		if err != nil && ctx.Err() == nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	})
+}
+
+// onward writes a message again, for the same tenant.
+func onward(ctx context.Context, s system, tenants int, body string) error {
+	number, _, err := parse(body)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, []message{{tenant: number % tenants, body: body}})
 }
 
 // handle is the handler of all systems.

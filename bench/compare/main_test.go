@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +46,64 @@ func TestSystemsAreMeasured(t *testing.T) {
 	}
 }
 
+// TestCostsAreMeasured keeps the measurements of CPU time from rotting.
+func TestCostsAreMeasured(t *testing.T) {
+	t.Parallel()
+	redistest.Binary(t)
+	r := newResults()
+	measures := []string{"processes-aof", "one-process", "steady"}
+	systems := []string{"millrace", "millrace-calls", "stream", "asynq-default", "replicate"}
+	o := options{only: slices.Concat(measures, systems), rounds: 1, scale: 0.01, progress: io.Discard}
+	if err := measureAll(t.Context(), o, r); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv(replicateFolder) == "" {
+		if got := r.Missing["replicate"]; !strings.Contains(got, replicateFolder) {
+			t.Errorf("Replicate's scripts are missing because of %q, want the name of %s", got, replicateFolder)
+		}
+		systems = systems[:len(systems)-1]
+	}
+	for _, m := range measures {
+		if r.Dates[m] == "" {
+			t.Errorf("%s has no date", m)
+		}
+		for _, system := range systems {
+			for _, figure := range []string{"server_us", "per_s"} {
+				if got := r.Figures[m][system][figure]; got <= 0 {
+					t.Errorf("%s, %s: %s is %v, want more than 0", m, system, figure, got)
+				}
+			}
+		}
+	}
+	page := r.tables()
+	for _, want := range []string{"| Millrace, `Write`, `Read`, `Ack` |", " us |", "a writer with 250 messages a second"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q:\n%s", want, page)
+		}
+	}
+}
+
+// TestMeter: costs are those of the messages between two moments.
+func TestMeter(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	before := meter{at: start, messages: 100, server: time.Second, workers: 2 * time.Second}
+	after := meter{at: start.Add(4 * time.Second), messages: 300, server: 1020 * time.Millisecond, workers: 2100 * time.Millisecond}
+	want := figures{"server_us": 100, "workers_us": 500, "per_s": 50}
+	if got := after.since(before); !maps.Equal(got, want) {
+		t.Errorf("a message costs %v, want %v", got, want)
+	}
+	for stat, want := range map[string]time.Duration{
+		"7 (redis) server) S 1 7 7 0 -1 4194560 9 8 7 6 250 50 3 2 20 0 6 0": 3 * time.Second,
+		"7 (cut off) S 1 7": 0,
+		"":                  0,
+	} {
+		if got := statTime(stat); got != want {
+			t.Errorf("the CPU time in %q is %v, want %v", stat, got, want)
+		}
+	}
+}
+
 // TestKilledWorkerLosesNothing runs a measurement with a real SIGKILL.
 func TestKilledWorkerLosesNothing(t *testing.T) {
 	t.Parallel()
@@ -50,7 +111,7 @@ func TestKilledWorkerLosesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	base := job{Concurrency: 10, Tenants: 10, VisibilityMs: 1000}
-	s, err := open(ctx, millracePeer, base)
+	s, err := open(ctx, millracePeer, base, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,22 @@ type measure struct {
 	// once: another round would give the same figures.
 	once bool
 
+	// volatile: Redis keeps nothing on disk.
+	volatile bool
+
+	// of are the systems and variants that are measured; nil for all systems.
+	of []*peer
+
 	base job
 	run  func(ctx context.Context, s *site, scale float64) (figures, error)
+}
+
+// systems returns the systems and variants that are measured.
+func (m *measure) systems() []*peer {
+	if m.of != nil {
+		return m.of
+	}
+	return peers()
 }
 
 const (
@@ -43,6 +57,10 @@ var measures = []measure{
 	{Name: "kill", together: true, base: job{Concurrency: 10, Tenants: 100, VisibilityMs: 5000}, run: kill},
 	{Name: "restart", base: job{Concurrency: 20, Tenants: 100, VisibilityMs: 5000}, run: restart},
 	{Name: "memory", once: true, base: job{Tenants: 100}, run: memory},
+	{Name: "processes", volatile: true, of: ofProcesses, base: handlersEach(1), run: processes(processCount)},
+	{Name: "processes-aof", of: ofProcesses, base: handlersEach(1), run: processes(processCount)},
+	{Name: "one-process", volatile: true, of: ofProcesses, base: handlersEach(processCount), run: processes(1)},
+	{Name: "steady", volatile: true, of: ofSteady, base: job{Concurrency: 20, Tenants: 100}, run: steady},
 }
 
 // scaled returns a number of messages, at least 100.

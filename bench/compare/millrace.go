@@ -16,18 +16,29 @@ var millracePeer = &peer{
 		{"`Config` and `ConsumeConfig` at their defaults, but for `Concurrency`", "they need no tuning"},
 		{"`Visibility` of 5 s in the crashes", "a killed worker's messages come again after it; handlers are short"},
 	},
+	connect: func(ctx context.Context, j *job) (system, error) { return connectMillrace(ctx, j) },
+}
+
+// millraceCallsPeer has no Consume: its workers read, handle and acknowledge by themselves.
+var millraceCallsPeer = &peer{
+	Name: "millrace-calls", Title: "Millrace, `Write`, `Read`, `Ack`", Version: millracePeer.Version, missing: always,
 	connect: func(ctx context.Context, j *job) (system, error) {
-		client, err := dial.Redis(ctx, j.URL)
-		if err != nil {
-			return nil, err
-		}
-		queue, err := fairqueue.New(client, "compared", fairqueue.Config{})
-		if err != nil {
-			client.Close()
-			return nil, err
-		}
-		return &millraceSystem{client: client, queue: queue, job: j}, nil
+		s, err := connectMillrace(ctx, j)
+		return millraceCalls{s}, err
 	},
+}
+
+func connectMillrace(ctx context.Context, j *job) (*millraceSystem, error) {
+	client, err := dial.Redis(ctx, j.URL)
+	if err != nil {
+		return nil, err
+	}
+	queue, err := fairqueue.New(client, "compared", fairqueue.Config{})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &millraceSystem{client: client, queue: queue, job: j}, nil
 }
 
 type millraceSystem struct {
@@ -58,3 +69,16 @@ func (s *millraceSystem) work(ctx context.Context, handle func(body string)) err
 }
 
 func (s *millraceSystem) close() { s.client.Close() }
+
+type millraceCalls struct{ *millraceSystem }
+
+func (s millraceCalls) work(ctx context.Context, handle func(body string)) error {
+	return loops(ctx, s.job.Concurrency, func(ctx context.Context, _ int) error {
+		messages, err := s.queue.Read(ctx, fairqueue.ReadConfig{Block: time.Second})
+		for _, m := range messages {
+			handle(string(m.Body))
+			_, err = s.queue.Ack(ctx, m.Receipt)
+		}
+		return err
+	})
+}

@@ -40,12 +40,12 @@ func (r *results) writePage(path string) error {
 func (r *results) tables() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Measured on %s, one shared machine for servers, writers and workers. ", r.Machine)
-	out.WriteString("Redis has an append-only file that is synced each second; PostgreSQL syncs each commit. ")
 	fmt.Fprintf(&out, "Figures are medians of %d rounds.\n", r.rounds())
+	r.costTables(&out)
 	r.speedTable(&out)
 	r.quietTable(&out)
 	out.WriteString("\nThe settings, each with its reason:\n\n| | setting | why |\n|---|---|---|\n")
-	for _, p := range peers() {
+	for _, p := range slices.Concat(peers(), variants()) {
 		for _, s := range p.Settings {
 			fmt.Fprintf(&out, "| %s, %s | %s | %s |\n", p.Title, p.Version, s.What, s.Why)
 		}
@@ -89,7 +89,7 @@ var lines = []line{
 }
 
 func (r *results) speedTable(out *strings.Builder) {
-	out.WriteString("\n|  |")
+	out.WriteString("\nRedis has an append-only file that is synced each second; PostgreSQL syncs each commit.\n\n|  |")
 	for _, p := range peers() {
 		fmt.Fprintf(out, " %s |", p.Title)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"os/exec"
 	"slices"
+	"sync"
+
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // peer is one of the compared systems.
@@ -45,14 +48,36 @@ type system interface {
 
 func always() string { return "" }
 
+// loops calls do in so many goroutines, again and again until the context ends. After an error it
+// waits for a moment: the server restarts.
+func loops(ctx context.Context, goroutines int, do func(ctx context.Context, goroutine int) error) error {
+	var all sync.WaitGroup
+	for i := range goroutines {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if err := do(ctx, i); err != nil {
+					retry.Sleep(ctx, streamRetry)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return nil
+}
+
 // peers are all systems, in the order of the table.
 func peers() []*peer {
 	return []*peer{millracePeer, streamPeer, asynqPeer, bullmqPeer, riverPeer}
 }
 
-// find returns the peer of that name, or nil.
+// variants are used otherwise than the systems are at their best. Only some measurements have them.
+func variants() []*peer {
+	return []*peer{millraceCallsPeer, asynqDefaultPeer, asynqQuickPeer, replicatePeer}
+}
+
+// find returns the peer or variant of that name, or nil.
 func find(name string) *peer {
-	all := peers()
+	all := slices.Concat(peers(), variants())
 	i := slices.IndexFunc(all, func(p *peer) bool { return p.Name == name })
 	if i < 0 {
 		return nil

@@ -13,6 +13,7 @@ import (
 type results struct {
 	Machine string                        `json:"machine"`
 	Missing map[string]string             `json:"missing,omitempty"` // by system: why it was not measured
+	Dates   map[string]string             `json:"dates,omitempty"`   // by measurement: when it was measured last
 	Figures map[string]map[string]figures `json:"figures"`
 }
 
@@ -28,7 +29,7 @@ func (r *results) set(measure, row string, f figures) {
 }
 
 func newResults() *results {
-	return &results{Missing: map[string]string{}, Figures: map[string]map[string]figures{}}
+	return &results{Missing: map[string]string{}, Dates: map[string]string{}, Figures: map[string]map[string]figures{}}
 }
 
 // loadResults returns what was kept.

@@ -49,7 +49,7 @@ func (o *options) wants(name string, all []string) bool {
 // measureAll measures what was chosen, and adds it to the results.
 func measureAll(ctx context.Context, o options, into *results) error {
 	var systems, names []string
-	for _, p := range peers() {
+	for _, p := range slices.Concat(peers(), variants()) {
 		systems = append(systems, p.Name)
 	}
 	for _, m := range measures {
@@ -66,7 +66,7 @@ func measureAll(ctx context.Context, o options, into *results) error {
 			continue
 		}
 		var rows []row
-		for _, p := range peers() {
+		for _, p := range m.systems() {
 			if !o.wants(p.Name, systems) {
 				continue
 			}
@@ -128,6 +128,7 @@ func (m *measure) measure(ctx context.Context, o options, rows []row, into *resu
 	if ctx.Err() != nil {
 		return errors.Join(failed, context.Cause(ctx))
 	}
+	into.Dates[m.Name] = time.Now().Format(time.DateOnly)
 	for name, all := range seen {
 		f := merge(all)
 		f["rounds"] = float64(len(all))
@@ -145,7 +146,7 @@ func (m *measure) round(ctx context.Context, r row, scale float64) (f figures, e
 	defer cancel()
 	base := m.base
 	base.TenantQueues = r.queues
-	s, err := open(ctx, r.peer, base)
+	s, err := open(ctx, r.peer, base, m.volatile)
 	if err != nil {
 		return nil, err
 	}

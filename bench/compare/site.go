@@ -41,8 +41,9 @@ type process struct {
 	err   error // set when ended is closed
 }
 
-// open starts a server for the peer.
-func open(ctx context.Context, p *peer, base job) (s *site, err error) {
+// open starts a server for the peer. A Redis has an append-only file that is synced each second, unless it is
+// volatile.
+func open(ctx context.Context, p *peer, base job, volatile bool) (s *site, err error) {
 	folder, err := os.MkdirTemp("", "millrace-compare")
 	if err != nil {
 		return nil, err
@@ -61,7 +62,11 @@ func open(ctx context.Context, p *peer, base job) (s *site, err error) {
 		s.base.URL = s.pg.dsn()
 		return s, migrateRiver(ctx, s.base.URL)
 	}
-	if s.redis, err = redisproc.Start(ctx, redisproc.Config{AOF: true, Args: []string{"--appendfsync", "everysec"}}); err != nil {
+	cfg := redisproc.Config{AOF: true, Args: []string{"--appendfsync", "everysec"}}
+	if volatile {
+		cfg = redisproc.Config{}
+	}
+	if s.redis, err = redisproc.Start(ctx, cfg); err != nil {
 		return s, err
 	}
 	s.base.URL = s.redis.URL()

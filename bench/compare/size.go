@@ -23,19 +23,25 @@ func (s *site) size(ctx context.Context) (bytes float64, err error) {
 		err = conn.QueryRow(ctx, "SELECT pg_total_relation_size('river_job')").Scan(&n)
 		return float64(n), errors.Join(err, conn.Close(ctx))
 	}
+	values, err := s.info(ctx, "memory")
+	return values["used_memory"] - values["mem_clients_normal"] - values["mem_aof_buffer"], err
+}
+
+// info returns the numbers that Redis reports about itself in a section.
+func (s *site) info(ctx context.Context, section string) (map[string]float64, error) {
 	client, err := dial.Redis(ctx, s.base.URL)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer client.Close()
-	text, err := client.Do(ctx, client.B().Info().Section("memory").Build()).ToString()
+	text, err := client.Do(ctx, client.B().Info().Section(section).Build()).ToString()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	values := map[string]float64{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		values[name], _ = strconv.ParseFloat(value, 64) // what is no number is not used
 	}
-	return values["used_memory"] - values["mem_clients_normal"] - values["mem_aof_buffer"], nil
+	return values, nil
 }

@@ -114,7 +114,7 @@ func (s *streamSystem) work(ctx context.Context, handle func(body string)) error
 // each.
 func (s *streamSystem) read(ctx context.Context, consumer string) ([]entry, error) {
 	lot, ids := int64(streamLot), make([]string, len(s.keys))
-	if s.job.TenantQueues {
+	if s.job.TenantQueues || s.job.Concurrency == 1 { // one handler has no use for more
 		lot = 1
 	}
 	for i := range ids {

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// column is a column of a table of costs: some figures of a measurement in one cell.
+type column struct {
+	title string
+	line
+}
+
+var processColumns = []column{
+	{"redis-server's CPU a message", line{measure: "processes", figures: []string{"server_us"}, format: micros}},
+	{"the processes' CPU", line{measure: "processes", figures: []string{"workers_us"}, format: micros}},
+	{"messages a second", line{measure: "processes", figures: []string{"per_s"}, format: rate}},
+	{"redis-server's CPU with an append-only file", line{measure: "processes-aof", figures: []string{"server_us"}, format: micros}},
+	{"one process: redis-server's CPU", line{measure: "one-process", figures: []string{"server_us"}, format: micros}},
+	{"one process: its CPU", line{measure: "one-process", figures: []string{"workers_us"}, format: micros}},
+	{"one process: messages a second", line{measure: "one-process", figures: []string{"per_s"}, format: rate}},
+}
+
+var steadyColumns = []column{
+	{"redis-server's CPU a message", line{measure: "steady", figures: []string{"server_us"}, format: micros}},
+	{"the workers' CPU", line{measure: "steady", figures: []string{"workers_us"}, format: micros}},
+	{"a handler begins after: p50, p99", line{measure: "steady", figures: []string{"p50_ms", "p99_ms"}, format: times}},
+}
+
+// costTables show what a message costs the server and its clients.
+func (r *results) costTables(out *strings.Builder) {
+	fmt.Fprintf(out, "\nOn %s, without an append-only file unless a column says so: %d processes with one handler each and connections of their own share no call, "+
+		"and write a message for each that they handle, from a backlog of %d. Beside them one process with %d handlers. CPU times are steadier than rates, "+
+		"which %d processes on this machine take from each other.\n",
+		r.date("processes"), processCount, processCount*processBacklog, processCount, processCount)
+	r.costTable(out, processColumns, ofProcesses)
+	fmt.Fprintf(out, "\nOn %s, without an append-only file: a writer with %d messages a second, and two workers with 20 handlers each, which have little to do:\n",
+		r.date("steady"), steadyRate)
+	r.costTable(out, steadyColumns, ofSteady)
+}
+
+func (r *results) date(measure string) string {
+	if date := r.Dates[measure]; date != "" {
+		return date
+	}
+	return "no day yet"
+}
+
+// costTable is a table with a system in each row.
+func (r *results) costTable(out *strings.Builder, columns []column, of []*peer) {
+	out.WriteString("\n| |")
+	for _, c := range columns {
+		fmt.Fprintf(out, " %s |", c.title)
+	}
+	out.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	for _, p := range of {
+		fmt.Fprintf(out, "| %s |", p.Title)
+		for _, c := range columns {
+			fmt.Fprintf(out, " %s |", r.cell(c.line, p))
+		}
+		out.WriteString("\n")
+	}
+}
+
+func micros(values []float64) string { return thousands(values[0]) + " us" }
