@@ -76,7 +76,7 @@ func TestCostsAreMeasured(t *testing.T) {
 		}
 	}
 	page := r.tables()
-	for _, want := range []string{"| Millrace, `Write`, `Read`, `Ack` |", " us |", "a writer with 250 messages a second"} {
+	for _, want := range []string{"| Millrace, `Write`, `Read`, `Ack` |", " us |", "a writer sends 250 messages a second"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q:\n%s", want, page)
 		}

@@ -29,12 +29,12 @@ var steadyColumns = []column{
 
 // costTables show what a message costs the server and its clients.
 func (r *results) costTables(out *strings.Builder) {
-	fmt.Fprintf(out, "\nOn %s, without an append-only file unless a column says so: %d processes with one handler each and connections of their own share no call, "+
-		"and write a message for each that they handle, from a backlog of %d. Beside them one process with %d handlers. CPU times are steadier than rates, "+
-		"which %d processes on this machine take from each other.\n",
-		r.date("processes"), processCount, processCount*processBacklog, processCount, processCount)
+	fmt.Fprintf(out, "\nThe CPU time of a message that is written, handled and acknowledged, on %s. %d processes have one handler each and connections of their own, "+
+		"so that they share no call. Each handler writes a message for the one that it handled, and %d messages wait. Beside them: one process with %d handlers. "+
+		"Redis has no append-only file, unless the column says so. CPU times are steadier than rates.\n",
+		r.date("processes"), processCount, processCount*processBacklog, processCount)
 	r.costTable(out, processColumns, ofProcesses)
-	fmt.Fprintf(out, "\nOn %s, without an append-only file: a writer with %d messages a second, and two workers with 20 handlers each, which have little to do:\n",
+	fmt.Fprintf(out, "\nThe same at a low rate, on %s: a writer sends %d messages a second to two workers with 20 handlers each, without an append-only file:\n",
 		r.date("steady"), steadyRate)
 	r.costTable(out, steadyColumns, ofSteady)
 }
