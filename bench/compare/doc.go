@@ -14,6 +14,9 @@
 // process shares calls, and at a steady low rate. These servers keep nothing on disk, except for
 // processes-aof.
 //
+// The measurement instructions counts the instructions of redis-server for a message, in calls of 1, 8
+// and 100. It needs valgrind, and is skipped without it.
+//
 // -only takes a part of the name of a system or of a measurement; several are separated by
 // commas. -quick takes a tenth of the messages and one round. -json prints the figures.
 // -write keeps them in results.json, beside those that were not measured this time, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,6 +84,39 @@ func TestCostsAreMeasured(t *testing.T) {
 	}
 }
 
+// TestInstructionsAreCounted: a message costs less in a call of 100 than alone.
+func TestInstructionsAreCounted(t *testing.T) {
+	t.Parallel()
+	redistest.Binary(t)
+	if why := missingCallgrind(); why != "" {
+		t.Skip(why)
+	}
+	r := newResults()
+	o := options{only: []string{"stream", "asynq-default", "instructions"}, rounds: 1, scale: 0.01, progress: io.Discard}
+	if err := measureAll(t.Context(), o, r); err != nil {
+		t.Fatal(err)
+	}
+	stream, asynq := r.Figures["instructions"]["stream"], r.Figures["instructions"]["asynq-default"]
+	if alone, shared := stream["sum_1"], stream["sum_100"]; shared <= 0 || alone <= shared {
+		t.Errorf("a stream's message costs %v instructions alone, %v in calls of 100, want more alone", alone, shared)
+	}
+	if got, want := asynq["sum_1"], asynq["write_1"]+asynq["work_1"]; asynq["work_1"] <= 0 || math.Abs(got/want-1) > 0.01 {
+		t.Errorf("a task costs %v instructions, want the sum of %v", got, asynq)
+	}
+}
+
+// TestMissingCallgrind: without valgrind the measurement says that it is skipped, and the others go on.
+func TestMissingCallgrind(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	var progress strings.Builder
+	if err := measureAll(t.Context(), options{only: []string{"instructions"}, rounds: 1, progress: &progress}, newResults()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "instructions: skipped: there is no valgrind on PATH\n"; progress.String() != want {
+		t.Errorf("the progress is %q, want %q", progress.String(), want)
+	}
+}
+
 // TestMeter: costs are those of the messages between two moments.
 func TestMeter(t *testing.T) {
 	t.Parallel()
@@ -111,7 +145,7 @@ func TestKilledWorkerLosesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	base := job{Concurrency: 10, Tenants: 10, VisibilityMs: 1000}
-	s, err := open(ctx, millracePeer, base, false)
+	s, err := open(ctx, millracePeer, base, durable)
 	if err != nil {
 		t.Fatal(err)
 	}

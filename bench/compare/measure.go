@@ -25,8 +25,11 @@ type measure struct {
 	// once: another round would give the same figures.
 	once bool
 
-	// volatile: Redis keeps nothing on disk.
-	volatile bool
+	// server is how Redis is run.
+	server kind
+
+	// missing says why it cannot be measured here, or ""; nil for never.
+	missing func() string
 
 	// of are the systems and variants that are measured; nil for all systems.
 	of []*peer
@@ -57,10 +60,11 @@ var measures = []measure{
 	{Name: "kill", together: true, base: job{Concurrency: 10, Tenants: 100, VisibilityMs: 5000}, run: kill},
 	{Name: "restart", base: job{Concurrency: 20, Tenants: 100, VisibilityMs: 5000}, run: restart},
 	{Name: "memory", once: true, base: job{Tenants: 100}, run: memory},
-	{Name: "processes", volatile: true, of: ofProcesses, base: handlersEach(1), run: processes(processCount)},
+	{Name: "processes", server: volatile, of: ofProcesses, base: handlersEach(1), run: processes(processCount)},
 	{Name: "processes-aof", of: ofProcesses, base: handlersEach(1), run: processes(processCount)},
-	{Name: "one-process", volatile: true, of: ofProcesses, base: handlersEach(processCount), run: processes(1)},
-	{Name: "steady", volatile: true, of: ofSteady, base: job{Concurrency: 20, Tenants: 100}, run: steady},
+	{Name: "one-process", server: volatile, of: ofProcesses, base: handlersEach(processCount), run: processes(1)},
+	{Name: "steady", server: volatile, of: ofSteady, base: job{Concurrency: 20, Tenants: 100}, run: steady},
+	{Name: "instructions", once: true, server: counted, missing: missingCallgrind, of: ofInstructions, base: job{Tenants: 50}, run: instructions},
 }
 
 // scaled returns a number of messages, at least 100.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -21,7 +22,7 @@ var millracePeer = &peer{
 
 // millraceCallsPeer has no Consume: its workers read, handle and acknowledge by themselves.
 var millraceCallsPeer = &peer{
-	Name: "millrace-calls", Title: "Millrace, `Write`, `Read`, `Ack`", Version: millracePeer.Version, missing: always,
+	Name: "millrace-calls", Title: "Millrace, `Write`, `Read`, `Ack`", Version: millracePeer.Version, batches: true, missing: always,
 	connect: func(ctx context.Context, j *job) (system, error) {
 		s, err := connectMillrace(ctx, j)
 		return millraceCalls{s}, err
@@ -71,6 +72,21 @@ func (s *millraceSystem) work(ctx context.Context, handle func(body string)) err
 func (s *millraceSystem) close() { s.client.Close() }
 
 type millraceCalls struct{ *millraceSystem }
+
+func (s millraceCalls) step(ctx context.Context, n int) (acknowledge func() error, err error) {
+	messages, err := s.queue.Read(ctx, fairqueue.ReadConfig{Max: n})
+	if err == nil && len(messages) != n {
+		err = fmt.Errorf("a read returned %d messages, want %d", len(messages), n)
+	}
+	receipts := make([]string, len(messages))
+	for i, m := range messages {
+		receipts[i] = m.Receipt
+	}
+	return func() error {
+		_, err := s.queue.Ack(ctx, receipts...)
+		return err
+	}, err
+}
 
 func (s millraceCalls) work(ctx context.Context, handle func(body string)) error {
 	return loops(ctx, s.job.Concurrency, func(ctx context.Context, _ int) error {

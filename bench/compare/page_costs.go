@@ -27,6 +27,15 @@ var steadyColumns = []column{
 	{"a handler begins after: p50, p99", line{measure: "steady", figures: []string{"p50_ms", "p99_ms"}, format: times}},
 }
 
+var instructionColumns = []column{
+	{"written alone", line{measure: "instructions", figures: []string{"write_1"}, format: rate}},
+	{"read", line{measure: "instructions", figures: []string{"read_1"}, format: rate}},
+	{"acknowledged", line{measure: "instructions", figures: []string{"ack_1"}, format: rate}},
+	{"together", line{measure: "instructions", figures: []string{"sum_1"}, format: rate}},
+	{"in calls of 8", line{measure: "instructions", figures: []string{"sum_8"}, format: rate}},
+	{"in calls of 100", line{measure: "instructions", figures: []string{"sum_100"}, format: rate}},
+}
+
 // costTables show what a message costs the server and its clients.
 func (r *results) costTables(out *strings.Builder) {
 	fmt.Fprintf(out, "\nThe CPU time of a message that is written, handled and acknowledged, on %s. %d processes have one handler each and connections of their own, "+
@@ -37,6 +46,9 @@ func (r *results) costTables(out *strings.Builder) {
 	fmt.Fprintf(out, "\nThe same at a low rate, on %s: a writer sends %d messages a second to two workers with 20 handlers each, without an append-only file:\n",
 		r.date("steady"), steadyRate)
 	r.costTable(out, steadyColumns, ofSteady)
+	fmt.Fprintf(out, "\nOn %s: instructions of redis-server for a message (callgrind; without the kernel), which vary by a few per cent. "+
+		"asynq has one number for reading and acknowledging, which is part of \"together\":\n", r.date("instructions"))
+	r.costTable(out, instructionColumns, ofInstructions)
 }
 
 func (r *results) date(measure string) string {

@@ -79,6 +79,10 @@ func measureAll(ctx context.Context, o options, into *results) error {
 				rows = append(rows, row{peer: p, queues: true})
 			}
 		}
+		if m.missing != nil && m.missing() != "" {
+			fmt.Fprintf(o.progress, "%s: skipped: %s\n", m.Name, m.missing())
+			continue
+		}
 		failed = errors.Join(failed, m.measure(ctx, o, rows, into))
 		if o.keep != nil {
 			failed = errors.Join(failed, o.keep(into))
@@ -146,7 +150,7 @@ func (m *measure) round(ctx context.Context, r row, scale float64) (f figures, e
 	defer cancel()
 	base := m.base
 	base.TenantQueues = r.queues
-	s, err := open(ctx, r.peer, base, m.volatile)
+	s, err := open(ctx, r.peer, base, m.server)
 	if err != nil {
 		return nil, err
 	}

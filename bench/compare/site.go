@@ -30,6 +30,7 @@ type site struct {
 	pg      *postgres
 	base    job // what all jobs of the site have in common
 	workers []*process
+	dumps   int // files with counts that callgrind has written
 }
 
 // process is a writer or a worker.
@@ -41,9 +42,29 @@ type process struct {
 	err   error // set when ended is closed
 }
 
-// open starts a server for the peer. A Redis has an append-only file that is synced each second, unless it is
-// volatile.
-func open(ctx context.Context, p *peer, base job, volatile bool) (s *site, err error) {
+// kind is how a Redis is run.
+type kind int
+
+const (
+	durable  kind = iota // it has an append-only file that is synced each second
+	volatile             // it keeps nothing on disk
+	counted              // volatile, and callgrind counts its instructions
+)
+
+// config returns how to start a Redis of the kind. A counted one writes its counts to the folder.
+func (k kind) config(folder string) (redisproc.Config, error) {
+	switch k {
+	case durable:
+		return redisproc.Config{AOF: true, Args: []string{"--appendfsync", "everysec"}}, nil
+	case counted:
+		return underCallgrind(folder)
+	default:
+		return redisproc.Config{}, nil
+	}
+}
+
+// open starts a server for the peer.
+func open(ctx context.Context, p *peer, base job, k kind) (s *site, err error) {
 	folder, err := os.MkdirTemp("", "millrace-compare")
 	if err != nil {
 		return nil, err
@@ -62,9 +83,9 @@ func open(ctx context.Context, p *peer, base job, volatile bool) (s *site, err e
 		s.base.URL = s.pg.dsn()
 		return s, migrateRiver(ctx, s.base.URL)
 	}
-	cfg := redisproc.Config{AOF: true, Args: []string{"--appendfsync", "everysec"}}
-	if volatile {
-		cfg = redisproc.Config{}
+	cfg, err := k.config(folder)
+	if err != nil {
+		return s, err
 	}
 	if s.redis, err = redisproc.Start(ctx, cfg); err != nil {
 		return s, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -93,10 +94,14 @@ func (s *streamSystem) work(ctx context.Context, handle func(body string)) error
 			}
 		}()
 	}
+	lot := int64(streamLot)
+	if s.job.TenantQueues || s.job.Concurrency == 1 { // one handler has no use for more
+		lot = 1
+	}
 	go s.acknowledge(ctx, done)
 	go s.claim(ctx, consumer, entries)
 	for ctx.Err() == nil {
-		found, err := s.read(ctx, consumer)
+		found, err := s.read(ctx, consumer, lot)
 		if err != nil {
 			time.Sleep(streamRetry) // the server restarts
 		}
@@ -110,13 +115,22 @@ func (s *streamSystem) work(ctx context.Context, handle func(body string)) error
 	return nil
 }
 
-// read waits for messages, for a second at most. From a stream for each tenant it takes one message
-// each.
-func (s *streamSystem) read(ctx context.Context, consumer string) ([]entry, error) {
-	lot, ids := int64(streamLot), make([]string, len(s.keys))
-	if s.job.TenantQueues || s.job.Concurrency == 1 { // one handler has no use for more
-		lot = 1
+// step reads and acknowledges from the one stream.
+func (s *streamSystem) step(ctx context.Context, n int) (acknowledge func() error, err error) {
+	entries, err := s.read(ctx, "step", int64(n))
+	if err == nil && len(entries) != n {
+		err = fmt.Errorf("a read returned %d messages, want %d", len(entries), n)
 	}
+	ids := map[string][]string{}
+	for _, e := range entries {
+		ids[e.key] = append(ids[e.key], e.id)
+	}
+	return func() error { return s.remove(ctx, ids) }, err
+}
+
+// read waits for messages, for a second at most. From each stream it takes so many.
+func (s *streamSystem) read(ctx context.Context, consumer string, lot int64) ([]entry, error) {
+	ids := make([]string, len(s.keys))
 	for i := range ids {
 		ids[i] = ">"
 	}
