@@ -352,3 +352,47 @@ func TestTouchAllocatesNothing(t *testing.T) {
 	}
 	touching.Wait()
 }
+
+// TestDeletedByAnother: a process deletes a structure that another one entered and makes again.
+// It is listed, though the other one remembers that it entered it.
+func TestDeletedByAnother(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	one, other := server.Client(t), server.Client(t)
+	theirs := entry(other, "a")
+	must(t, other, "SET", Queue.keys("a")[0], "1")
+	settled(t, other, theirs)
+	for _, first := range []bool{true, false} { // one of them entered it first
+		mine := entry(one, "a")
+		if !first {
+			settled(t, one, mine)
+		}
+		must(t, one, "DEL", Queue.keys("a")[0])
+		mine.Leave(t.Context())
+		if got, err := listed(t.Context(), one, Queue); err != nil || len(got) > 0 {
+			t.Errorf("List = %q, %v, want nothing: it is deleted", got, err)
+		}
+		must(t, other, "SET", Queue.keys("a")[0], "1")
+		settled(t, other, theirs)
+		if got, err := listed(t.Context(), one, Queue); err != nil || !slices.Equal(got, []string{"a"}) {
+			t.Errorf("List = %q, %v, want the structure that was made again", got, err)
+		}
+	}
+}
+
+// TestTidyKeepsWhatIsRemembered: an entry stays for as long as the process that wrote it may
+// remember that it did.
+func TestTidyKeepsWhatIsRemembered(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	create(t, client, Queue, time.Now().Add(-entryPeriod), "remembered")
+	create(t, client, Queue, time.Now().Add(-entryPeriod-2*time.Minute), "forgotten")
+	must(t, client, "DEL", Queue.keys("remembered")[0])
+	must(t, client, "DEL", Queue.keys("forgotten")[0])
+	if _, err := TidyJob(client).Slice(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := registered(t, client); len(all) != 1 || all["queue remembered"] == "" {
+		t.Errorf("%v is entered, want what may be remembered alone", all)
+	}
+}
