@@ -89,7 +89,7 @@ func (k *Keys) Names(ctx context.Context) iter.Seq2[string, error] {
 type SetConfig struct {
 	IfNone  bool   // store only if there is no value
 	IfExist bool   // store only if there is one
-	Claim   string // store only if the key was not set, removed or claimed since [Keys.Claim] returned this
+	Claim   string // of [Keys.Claim]: store only if the key was not set, removed or claimed since
 }
 
 func (c SetConfig) word() (string, error) {
@@ -149,9 +149,9 @@ func (k *Keys) Expire(ctx context.Context, key string, ttl time.Duration) (bool,
 	return reply.Bool(), reply.Err()
 }
 
-// Remove removes values and claims, and returns how many of the values existed. It makes a call for every 100
-// keys of a shard, each of which is applied whole. With an error it returns how many are
-// known to be removed.
+// Remove removes values and claims, and returns how many of the values existed. It makes a
+// call for every 100 keys of a shard, each of which is applied whole. With an error it returns
+// how many are known to be removed.
 //
 // Errors: [millrace.ErrBadName], before Redis was asked; [millrace.ErrBroken],
 // [millrace.ErrVersion].
