@@ -29,7 +29,9 @@ local keyed = ticket == '0000000000000000idempotency'
 local period = math.floor(now / (keyed and 86400000 or 600000))
 local even, odd = keyed and 'keyed:0' or 'lanes:0', keyed and 'keyed:1' or 'lanes:1'
 local current, answered, stale = prefix .. (period % 2 == 0 and even or odd), false, false
-if lane ~= '' then
+if lane ~= '' and #ticket ~= 27 then
+  return redis.error_reply('TICKET a ticket has 27 bytes')
+elseif lane ~= '' then
   local found = redis.call('HMGET', current, '', lane)
   stale = tonumber(found[1] or 0) < period
   local last = not stale and found[2]

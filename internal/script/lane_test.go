@@ -122,6 +122,9 @@ func TestLanes(t *testing.T) {
 		{"a copy of the machine is refused", "string.sub(last, 17, 27) ~= string.sub(ticket, 17) or ", "", []step{
 			{lane: "l", ticket: ticket(1, a), want: "1"}, {lane: "l", ticket: ticket(1, b), want: "LANE"},
 		}},
+		{"a ticket of another length is refused", "lane ~= '' and #ticket ~= 27", "false", []step{
+			{lane: "l", ticket: "7", want: "TICKET"}, {lane: "l", ticket: ticket(1, a) + "1", want: "TICKET"}, {lane: "l", ticket: ticket(1, a), want: "1"},
+		}},
 		{"lanes are apart", "", "", []step{
 			{lane: "l", ticket: ticket(5, a), want: "1"}, {lane: "m", ticket: ticket(1, a), want: "2"}, {lane: "l", ticket: ticket(5, a), want: "1"},
 		}},
