@@ -5,7 +5,7 @@
 --
 -- Needs    begin_shard
 -- Touches  K, due, lanes:0, lanes:1
--- Makes    K hash version 3, due zset, lanes:0 hash, lanes:1 hash
+-- Makes    K hash version 4, due zset, lanes:0 hash, lanes:1 hash
 -- KEYS[1]  K
 -- ARGV[1]  shards: of the namespace
 -- Reply    1

@@ -8,7 +8,7 @@
 -- KEYS[1]  K
 -- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
--- ARGV     fields, at most 1,000
+-- ARGV     places of fields, at most 1,000
 -- Reply    how many existed, without expired ones
 -- Cost     O(log N) a field
 -- Repeat   harmless: the lane keeps the reply
@@ -18,6 +18,9 @@ end
 local gone, deleted, seen = {unpack(ARGV, 3)}, 0, {}
 local had = look(gone)
 for i, field in ipairs(gone) do
+  if field == '' then
+    return redis.error_reply('BROKEN a field has no place')
+  end
   if not seen[field] and (had[i] or math.huge) > now then
     deleted = deleted + 1
   end

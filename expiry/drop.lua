@@ -16,7 +16,7 @@ if answered then
 end
 local deleted = fields - redis.call('ZCOUNT', t, '-inf', now)
 redis.call('ZREM', due, name)
-if fields > 0 then
+if fields > 0 or redis.call('EXISTS', h) == 1 then
   redis.call('UNLINK', h, t)
 end
 if fields > deleted then

@@ -71,11 +71,11 @@ func ExampleHashes_Set() {
 	set(expiry.SetConfig{Deadline: time.Now().Add(-time.Second)}) // set, and gone
 	set(expiry.SetConfig{IfExist: true})
 	// Output:
-	// {Set:true Created:1} <nil>
-	// {Set:false Created:0} <nil>
-	// {Set:true Created:0} <nil>
-	// {Set:true Created:0} <nil>
-	// {Set:false Created:0} <nil>
+	// true <nil>
+	// false <nil>
+	// true <nil>
+	// true <nil>
+	// false <nil>
 }
 
 func ExampleHashes_Get() {

@@ -14,7 +14,7 @@
 --          'longer' or 'shorter' if it must move that way, or ''
 -- ARGV[4]  life: 'in' for a deadline ms from now, 'at' for one at ms, 'none' for none
 -- ARGV[5]  ms: milliseconds, or Unix milliseconds
--- ARGV     fields, at most 1,000
+-- ARGV     places of fields, at most 1,000
 -- Reply    for each field 1 if the deadline is set, 0 if the condition is not met, 2 if the
 --          field is removed, -2 if there is no such field; if values are large, only for
 --          the first fields, one at least
@@ -64,7 +64,7 @@ if done then
     if not seen[field] and had[i] > now and has[field] <= now then
       gone[#gone + 1] = field
     elseif not seen[field] and has[field] ~= had[i] then
-      list(field, has[field], had[i])
+      list(field, has[field])
       items[#items + 1] = field
       items[#items + 1] = head_of(has[field]) .. string.sub(values[i], 9)
     end

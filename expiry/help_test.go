@@ -43,7 +43,7 @@ func openOn(t *testing.T, client rueidis.Client, namespace string, cfg Config) *
 // put sets a field that is to be set.
 func put(t *testing.T, h *Hashes, hash, field, value string, ttl time.Duration) {
 	t.Helper()
-	if got, err := h.Set(t.Context(), hash, field, []byte(value), SetConfig{TTL: ttl}); err != nil || !got.Set {
+	if got, err := h.Set(t.Context(), hash, field, []byte(value), SetConfig{TTL: ttl}); err != nil || !got {
 		t.Fatalf("Set of %q = %+v, %v", field, got, err)
 	}
 }
@@ -56,7 +56,7 @@ func putMany(t *testing.T, h *Hashes, hash string, n int, ttl time.Duration) {
 		for i := from; i < min(n, from+maxFields); i++ {
 			fields["f"+strconv.Itoa(i)] = []byte(strconv.Itoa(i))
 		}
-		if got, err := h.SetMany(t.Context(), hash, fields, SetConfig{TTL: ttl}); err != nil || !got.Set {
+		if got, err := h.SetMany(t.Context(), hash, fields, SetConfig{TTL: ttl}); err != nil || !got {
 			t.Fatalf("SetMany = %+v, %v", got, err)
 		}
 	}
@@ -145,6 +145,11 @@ func valuesKey(base, name string) string { return base + ":h:" + name }
 // deadlinesKey is the sorted set that holds the deadlines of its fields.
 func deadlinesKey(base, name string) string { return base + ":t:" + name }
 
+// recordOf is the record of a hash that is looked after at a Unix millisecond, or never.
+func recordOf(at float64) string {
+	return shardstest.HeadOf(time.UnixMilli(int64(min(at, 1<<48-1)))) + "4"
+}
+
 // expire lets the deadline of fields come, if they have one; of all if none is named.
 // It is what the server's clock does, without the wait.
 func expire(t *testing.T, h *Hashes, hash string, fields ...string) {
@@ -152,23 +157,23 @@ func expire(t *testing.T, h *Hashes, hash string, fields ...string) {
 	base := baseOf(t, h, hash)
 	const script = `
 local past = redis.call('TIME')[1] * 1000 - 1000
-local name, places, expired = table.remove(ARGV, 1), {}, 0
-local function place(field) return (string.byte(field) or 0) == 0 and '\0' .. field or field end
-for i, f in ipairs(ARGV) do places[i] = place(f) end
+local name, places, expired = table.remove(ARGV, 1), ARGV, 0
 if #places == 0 then places = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(+inf') end
 local head, rest = '', past
 for _ = 1, 6 do head, rest = string.char(rest % 256) .. head, math.floor(rest / 256) end
 for _, p in ipairs(places) do
-  local f = string.byte(p) == 0 and string.sub(p, 2) or p
   if (redis.call('ZSCORE', KEYS[1], p) or 'inf') ~= 'inf' then
-    redis.call('HSET', KEYS[3], f, '\250\2' .. head .. string.sub(redis.call('HGET', KEYS[3], f), 9))
+    redis.call('HSET', KEYS[3], p, '\250\2' .. head .. string.sub(redis.call('HGET', KEYS[3], p), 9))
     redis.call('ZADD', KEYS[1], past, p)
     expired = expired + 1
   end
 end
-if expired > 0 then redis.call('ZADD', KEYS[2], 'LT', past, name) end
+if expired > 0 then
+  redis.call('ZADD', KEYS[2], 'LT', past, name)
+  redis.call('HSET', KEYS[3], '', '\250\2' .. head .. '4')
+end
 return expired`
-	args := append([]string{"EVAL", script, "3", deadlinesKey(base, hash), base + ":due", valuesKey(base, hash), hash}, fields...)
+	args := append([]string{"EVAL", script, "3", deadlinesKey(base, hash), base + ":due", valuesKey(base, hash), hash}, placesOf(fields)...)
 	must(t, h.space.Run.Client, args...)
 }
 
@@ -192,7 +197,8 @@ func listed(t *testing.T, client rueidis.Client) []string {
 func stored(t *testing.T, h *Hashes, hash string) (values, deadlines int64) {
 	t.Helper()
 	base, c := baseOf(t, h, hash), h.space.Run.Client
-	return integer(t, c, "HLEN", valuesKey(base, hash)), integer(t, c, "ZCOUNT", deadlinesKey(base, hash), "-inf", "(+inf")
+	values = integer(t, c, "HLEN", valuesKey(base, hash)) - integer(t, c, "HEXISTS", valuesKey(base, hash), "") // without the record
+	return values, integer(t, c, "ZCOUNT", deadlinesKey(base, hash), "-inf", "(+inf")
 }
 
 // indexed returns the time at which the index looks after a hash, 0 for never.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/shards/shardstest"
 )
 
 // refusedHistories are about repeated calls, and about what is refused.
@@ -33,7 +34,22 @@ var refusedHistories = []hashHistory{
 	}},
 	{"another version", func(s *hashTale) {
 		s.put(hashLong, "a")
-		s.refuses(millrace.ErrVersion, func(base string) { must(s.T, s.client, "HSET", base, "version", "1") })
+		s.refuses(millrace.ErrVersion, func(base string) {
+			must(s.T, s.client, "HSET", base, "version", "3")
+			must(s.T, s.client, "HDEL", valuesKey(base, inHash), "") // as version 3 had it
+		})
+	}},
+	{"a hash of another version", func(s *hashTale) {
+		s.put(hashLong, "a")
+		s.refuses(millrace.ErrVersion, func(base string) {
+			must(s.T, s.client, "HSET", valuesKey(base, inHash), "", shardstest.HeadOf(time.Now().Add(time.Minute))+"5")
+		})
+	}},
+	{"a field without a place", func(s *hashTale) {
+		put(s.T, s.h, "other", "a", "1", 0)
+		s.placeless()
+		s.put(hashLong, "a")
+		s.placeless()
 	}},
 	{"no version", func(s *hashTale) {
 		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "HSET", base, "color", "red") })
@@ -49,10 +65,31 @@ var refusedHistories = []hashHistory{
 		put(s.T, s.h, "other", "a", "1", 0)
 		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "SET", deadlinesKey(base, inHash), "x") })
 	}},
+	{"deadlines of a wrong type, of a hash that exists", func(s *hashTale) {
+		s.put(hashLong, "a", "n")
+		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "SET", deadlinesKey(base, inHash), "x") })
+	}},
 	{"an index of a wrong type", func(s *hashTale) {
 		s.put(0, "a", "n")
-		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "SET", base+":due", "x") })
+		s.refuses(millrace.ErrBroken, func(base string) {
+			must(s.T, s.client, "SET", base+":due", "x")
+			must(s.T, s.client, "HDEL", valuesKey(base, inHash), "") // with its record a set needs no index
+		})
 	}},
+}
+
+// placeless wants every script that writes to refuse a field without a place, and to change
+// nothing: the place is that of the hash's record.
+func (s *hashTale) placeless() {
+	before := s.dump()
+	for name, args := range map[string][]string{
+		"put": {"in", "9000000", "b", "1", "", "1"}, "set": {"", "none", "0", "b", "1", "", "1"}, "incr": {"", "1"},
+		"delete": {"a", ""}, "expire": {"", "in", "1000000", "a", ""},
+	} {
+		_, err := s.h.space.Call(s.Context(), nil, false, name, inHash, append([]string{inHash}, args...)...)
+		s.wantError(name, err, millrace.ErrBroken)
+	}
+	s.want("what is stored", s.dump(), before, nil)
 }
 
 // refuses spoils something, and wants every call that writes to fail and change
@@ -64,6 +101,7 @@ func (s *hashTale) refuses(want error, spoil func(base string)) {
 	for what, call := range map[string]func() error{
 		"Set":         func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{}); return err },
 		"Set TTL":     func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{TTL: 1}); return err },
+		"Set longer":  func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{TTL: 9 * hashLong}); return err },
 		"Set past":    func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{Deadline: time.Unix(1, 0)}); return err },
 		"Incr":        func() error { _, err := h.Incr(ctx, inHash, "n", 1); return err },
 		"Delete":      func() error { _, err := h.Remove(ctx, inHash, "a"); return err },

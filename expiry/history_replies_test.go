@@ -39,7 +39,7 @@ var replyHistories = []hashHistory{
 	}},
 	{"the same deadline is neither longer nor shorter", func(s *hashTale) {
 		deadline := time.Now().Add(hashLong).Truncate(time.Millisecond)
-		s.set(SetConfig{Deadline: deadline}, SetResult{Set: true, Created: 1}, "a")
+		s.set(SetConfig{Deadline: deadline}, true, "a")
 		for _, only := range []ExpireConfig{ifLonger, ifShorter} {
 			got, err := s.h.ExpireAt(s.Context(), inHash, deadline, only, "a")
 			s.want("ExpireAt", got, []Outcome{NotMet}, err)
@@ -164,12 +164,12 @@ var replyHistories = []hashHistory{
 	}},
 	{"set if none is there", func(s *hashTale) {
 		cfg := SetConfig{IfNone: true}
-		s.set(cfg, SetResult{Set: true, Created: 2}, "a", "b")
+		s.set(cfg, true, "a", "b")
 		s.set(cfg, notSet, "b", "c")
 		s.there("a", "b")
 		s.put(hashLong, "c")
 		s.over("c")
-		s.set(cfg, SetResult{Set: true, Created: 1}, "c")
+		s.set(cfg, true, "c")
 		s.ttl("c", NoTTL)
 	}},
 	{"set if all are there", func(s *hashTale) {
@@ -183,15 +183,38 @@ var replyHistories = []hashHistory{
 	}},
 	{"set clears a deadline", func(s *hashTale) {
 		s.put(hashLong, "a")
-		s.set(SetConfig{}, set, "a")
-		s.ttl("a", NoTTL)
+		s.put(hashLong, "b")
+		for _, cfg := range []SetConfig{{}, {IfExist: true}} {
+			s.set(SetConfig{TTL: hashLong}, set, "a")
+			s.set(cfg, set, "a")
+			s.ttl("a", NoTTL)
+			_, deadlines := stored(s.T, s.h, inHash)
+			s.want("deadlines", deadlines, int64(1), nil)
+		}
+		s.set(SetConfig{}, set, "b")
+		must(s.T, s.client, "ZADD", baseOf(s.T, s.h, inHash)+":due", "1", inHash) // the time of its old deadline
+		s.reap()
 		s.want("index", indexed(s.T, s.h, inHash), int64(0), nil)
+	}},
+	{"a deadline that is moved", func(s *hashTale) {
+		s.put(hashLong, "a")
+		before := indexed(s.T, s.h, inHash)
+		s.set(SetConfig{TTL: 2 * hashLong}, set, "a")
+		s.want("index", indexed(s.T, s.h, inHash), before, nil) // it looks after the hash at the old one
+		base := baseOf(s.T, s.h, inHash)
+		must(s.T, s.client, "ZADD", base+":due", "1", inHash)
+		must(s.T, s.client, "HSET", valuesKey(base, inHash), "", recordOf(1))
+		s.want("reap", s.reap(), reaping{0, millrace.Idle}, nil)
+		if after := indexed(s.T, s.h, inHash); after < before+hashLong.Milliseconds()/2 {
+			s.want("index after a look", after, before+hashLong.Milliseconds(), nil)
+		}
+		s.there("a")
 	}},
 	{"set keeps deadlines", func(s *hashTale) {
 		s.put(hashLong, "a")
 		s.put(hashLong, "b")
 		s.over("b")
-		s.set(SetConfig{KeepTTL: true}, SetResult{Set: true, Created: 2}, "a", "b", "c")
+		s.set(SetConfig{KeepTTL: true}, true, "a", "b", "c")
 		s.ttl("a", hashLong)
 		s.ttl("b", NoTTL) // it was none
 		s.ttl("c", NoTTL)
@@ -200,21 +223,15 @@ var replyHistories = []hashHistory{
 	}},
 	{"set with a deadline that is past", func(s *hashTale) {
 		past := SetConfig{Deadline: time.Now().Add(-hashLong)}
-		s.set(past, SetResult{Set: true, Created: 1}, "a")
+		s.set(past, true, "a")
 		s.gone()
 		s.put(hashLong, "a")
 		s.put(hashLong, "b")
 		s.over("b")
-		s.set(past, SetResult{Set: true, Created: 2}, "a", "b", "c")
+		s.set(past, true, "a", "b", "c")
 		s.gone()
-		s.set(past, SetResult{Set: true, Created: 12}, strings.Split("0123456789ab", "")...) // more than a sweep takes
+		s.set(past, true, strings.Split("0123456789ab", "")...) // more than a sweep takes
 		s.gone()
-	}},
-	{"created counts what was not there", func(s *hashTale) {
-		s.put(hashLong, "a", "b")
-		s.over("a")
-		s.set(SetConfig{TTL: hashLong}, SetResult{Set: true, Created: 2}, "a", "b", "c")
-		s.there("a", "b", "c")
 	}},
 	{"incr keeps a deadline", func(s *hashTale) {
 		for _, want := range []int64{2, 4} {

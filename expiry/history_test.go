@@ -51,7 +51,7 @@ func (s *hashTale) wantError(what string, err, want error) {
 }
 
 // set sets fields, each to its own name, and wants the result.
-func (s *hashTale) set(cfg SetConfig, want SetResult, fields ...string) {
+func (s *hashTale) set(cfg SetConfig, want bool, fields ...string) {
 	s.Helper()
 	values := map[string][]byte{}
 	for _, f := range fields {
@@ -64,7 +64,7 @@ func (s *hashTale) set(cfg SetConfig, want SetResult, fields ...string) {
 // put sets new fields.
 func (s *hashTale) put(ttl time.Duration, fields ...string) {
 	s.Helper()
-	s.set(SetConfig{TTL: ttl}, SetResult{Set: true, Created: len(fields)}, fields...)
+	s.set(SetConfig{TTL: ttl}, true, fields...)
 }
 
 func (s *hashTale) expire(ttl time.Duration, only ExpireConfig, field string, want Outcome) {
@@ -183,7 +183,7 @@ func (s *hashTale) dump() string {
 	return text
 }
 
-var set, notSet = SetResult{Set: true}, SetResult{}
+var set, notSet = true, false
 
 // hashHistories play on a server that is not full.
 var hashHistories = slices.Concat(replyHistories, indexHistories, refusedHistories)

@@ -10,7 +10,7 @@
 -- KEYS[1]  K
 -- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
--- ARGV[3]  field
+-- ARGV[3]  field: its place
 -- ARGV[4]  by: a whole number of 64 bits
 -- Reply    the new value, as text; the error NUMBER for a field that holds no number, or a
 --          sum beyond 64 bits
@@ -35,10 +35,9 @@ if old or not string.find(sum, '^%-?[1-9]%d*$') or #sum > 18 then
     return redis.error_reply('NUMBER ' .. added.err)
   end
 end
-if had <= now then
-  list(field, math.huge, had)
+if not old then
+  list(field, math.huge)
 end
 store({field, head_of(had > now and had or math.huge) .. sum}, 1)
 settle(name, {}, 0, 10, at)
-count('set', 1)
 return answer(sum)

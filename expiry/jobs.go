@@ -22,11 +22,10 @@ type Stats struct {
 	Shards int // 0 for a namespace that does not exist
 
 	Hashes        int           // hashes that have fields with a deadline
-	Overdue       int           // those of them that have expired fields
-	OldestOverdue time.Duration // the time since the first of those expired; 0 for none
+	Overdue       int           // those of them that have expired fields, or whose earliest deadline was moved and was to come by now
+	OldestOverdue time.Duration // the time since the first of those deadlines; 0 for none
 
 	// Counters since the namespace was created, over all processes.
-	Set      int64 // fields written, also by Incr
 	Deleted  int64 // fields removed before they expired, also by past deadlines
 	Reaped   int64 // expired fields removed
 	Repaired int64 // changes by other programs that the repair job undid
@@ -44,7 +43,6 @@ func (h *Hashes) Stats(ctx context.Context) (Stats, error) {
 		if oldest := r.Int(); oldest > 0 {
 			s.OldestOverdue = max(s.OldestOverdue, time.Duration(now-oldest)*time.Millisecond)
 		}
-		s.Set += r.Int()
 		s.Deleted += r.Int()
 		s.Reaped += r.Int()
 		s.Repaired += r.Int()

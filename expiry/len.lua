@@ -12,7 +12,8 @@
 -- Reply    the number; the error INDEX if the hash has lost its index
 -- Cost     O(log N)
 -- Repeat   harmless: it only reads
-local t, stored = prefix .. 't:' .. ARGV[2], redis.call('HLEN', prefix .. 'h:' .. ARGV[2])
+local h, t = prefix .. 'h:' .. ARGV[2], prefix .. 't:' .. ARGV[2]
+local stored = redis.call('HLEN', h) - redis.call('HEXISTS', h, '')
 if stored > 0 and not redis.call('ZSCORE', t, '') then
   return redis.error_reply('INDEX the deadlines of the hash are lost')
 end

@@ -48,7 +48,7 @@ func (h *Hashes) read(ctx context.Context, hash string, fields []string, found s
 		return err
 	}
 	return h.space.At(ctx, false, hash, func(base string, shards int) error {
-		return h.space.ReadMany(ctx, base, shards, base+":h:"+hash, fields, found)
+		return h.space.ReadMany(ctx, base, shards, base+":h:"+hash, placesOf(fields), found)
 	})
 }
 
@@ -154,8 +154,12 @@ func (h *Hashes) page(ctx context.Context, hash, cursor string, size int) (field
 	}
 	now, next, list := reply.Int(), reply.Text(), reply.List()
 	for list.More() {
-		name := list.Text()
-		value, ttl, ok, err := shards.Decode(list.Text(), now, name)
+		place, stored := list.Text(), list.Text()
+		if place == "" {
+			continue // the hash's record
+		}
+		name := fieldAt(place)
+		value, ttl, ok, err := shards.Decode(stored, now, name)
 		if err != nil {
 			return fields, "", err
 		}

@@ -25,7 +25,8 @@ for i = 3, #ARGV do
   local name = ARGV[i]
   local values, deadlines = redis.pcall('HLEN', prefix .. 'h:' .. name), redis.pcall('ZCARD', prefix .. 't:' .. name)
   if type(values) == 'number' and type(deadlines) == 'number' then
-    local expired, looked = settle(name, {}, 0, left, redis.call('ZSCORE', due, name))
+    local at = at_of(prefix .. 'h:' .. name)
+    local expired, looked = settle(name, {}, 0, left, at == time_of(redis.call('ZSCORE', due, name)) and at or 0)
     reaped, left = reaped + expired, left - math.max(1, looked)
   else
     redis.call('ZREM', due, name)

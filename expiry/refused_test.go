@@ -16,6 +16,10 @@ func TestScriptsRefuseWrongCalls(t *testing.T) {
 	put(t, h, inHash, "a", "1", hashLong)
 	put(t, h, inHash, "b", "2", hashLong)
 	calls := map[string][]string{
+		"put in a hash without a name":    {"put", "1", "", "none", "0", "a", "v"},
+		"put for an unknown life":         {"put", "1", inHash, "keep", "1000", "a", "v"},
+		"put without a value":             {"put", "1", inHash, "none", "0", "a", "v", "b"},
+		"put of nothing":                  {"put", "1", inHash, "none", "0"},
 		"set in a hash without a name":    {"set", "1", "", "", "none", "0", "a", "v"},
 		"set under a condition":           {"set", "1", inHash, "absent", "none", "0", "a", "v"},
 		"set for an unknown life":         {"set", "1", inHash, "", "for", "1000", "a", "v"},
@@ -37,6 +41,7 @@ func TestScriptsRefuseWrongCalls(t *testing.T) {
 	for _, ms := range []string{"", "x", "1.5", "1e3", "inf", "nan", " 1", "0x10", strconv.Itoa(1<<48 - 1), "99999999999999999999"} {
 		for _, life := range []string{"in", "at"} {
 			calls["set "+life+" "+ms] = []string{"set", "1", inHash, "", life, ms, "a", "v", "new", "v"}
+			calls["put "+life+" "+ms] = []string{"put", "1", inHash, life, ms, "a", "v", "new", "v"}
 			calls["expire "+life+" "+ms] = []string{"expire", "1", inHash, "", life, ms, "a", "b"}
 		}
 	}

@@ -17,7 +17,7 @@ func (h *Hashes) Remove(ctx context.Context, hash string, fields ...string) (int
 	}
 	removed := 0
 	for some := range slices.Chunk(fields, maxFields) {
-		n, err := h.remove(ctx, "delete", hash, some...)
+		n, err := h.remove(ctx, "delete", hash, placesOf(some)...)
 		if removed += n; err != nil {
 			return removed, err
 		}
@@ -36,8 +36,8 @@ func (h *Hashes) RemoveHash(ctx context.Context, hash string) (bool, error) {
 }
 
 // remove runs a script that replies how many fields it removed.
-func (h *Hashes) remove(ctx context.Context, name, hash string, fields ...string) (int, error) {
-	reply, err := h.space.Write(ctx, name, hash, append([]string{hash}, fields...)...)
+func (h *Hashes) remove(ctx context.Context, name, hash string, places ...string) (int, error) {
+	reply, err := h.space.Write(ctx, name, hash, append([]string{hash}, places...)...)
 	if err != nil || reply == nil {
 		return 0, err
 	}

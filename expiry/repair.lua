@@ -24,12 +24,12 @@ local mended = redis.call('PERSIST', K) + redis.call('PERSIST', due) + redis.cal
 tidy_lanes()
 if fields == 0 then
   part, mended = '', mended + redis.call('ZCARD', t) + redis.call('ZREM', due, name)
-  redis.call('UNLINK', t)
+  redis.call('UNLINK', h, t)
 elseif part == 'places' then
   local page = redis.call('ZSCAN', t, cursor, 'COUNT', 100)
   cursor = page[1]
   for i = 1, #page[2], 2 do
-    if page[2][i] ~= '' and redis.call('HEXISTS', h, field_at(page[2][i])) == 0 then
+    if page[2][i] ~= '' and redis.call('HEXISTS', h, page[2][i]) == 0 then
       mended = mended + redis.call('ZREM', t, page[2][i])
     end
   end
@@ -39,8 +39,10 @@ else
     local page = redis.call('HSCAN', h, cursor, 'COUNT', 10)
     cursor = page[1]
     for i = 1, #page[2], 2 do
-      local deadline, place = deadline_of(page[2][i + 1]) or math.huge, place_of(page[2][i])
-      if deadline == math.huge then
+      local place, deadline = page[2][i], deadline_of(page[2][i + 1]) or math.huge
+      if place == '' then
+        seen = seen - 1
+      elseif deadline == math.huge then
         mended = mended + redis.call('ZREM', t, place)
       elseif time_of(redis.call('ZSCORE', t, place)) ~= deadline then
         redis.call('ZADD', t, string.format('%.0f', deadline), place)
@@ -56,8 +58,9 @@ else
 end
 local reaped = 0
 if part == '' and fields > 0 then
-  mended = mended + (redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2] == at and 0 or 1)
-  reaped = settle(name, {}, 0, 100, at)
+  local right = at > 0 and at <= time_of(redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2])
+  mended = mended + (right and 0 or 1)
+  reaped = settle(name, {}, 0, 100, right and at or 0)
 end
 if mended > 0 then
   count('repaired', mended)

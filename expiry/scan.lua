@@ -1,4 +1,4 @@
--- expiry.scan(K) shards name cursor count -> {micros, cursor, {field, stored, ...}}
+-- expiry.scan(K) shards name cursor count -> {micros, cursor, {place, stored, ...}}
 --
 -- Returns a page of a hash, with the guarantees of HSCAN. It stops before a step would
 -- exceed a mebibyte of values.
@@ -12,8 +12,8 @@
 -- ARGV[2]  name: of the hash
 -- ARGV[3]  cursor: '0' to begin, then that of the last page
 -- ARGV[4]  count: about how many fields
--- Reply    the server's clock in microseconds; the next cursor, '0' at the end; fields and
---          what is stored of them, expired ones included
+-- Reply    the server's clock in microseconds; the next cursor, '0' at the end; places of
+--          fields and what is stored of them, expired ones and the record included
 -- Cost     O(count); a small hash comes in one page
 -- Repeat   harmless: it only reads
 local cursor, found, room = ARGV[3], {}, 1048576

@@ -14,7 +14,7 @@ var folder embed.FS
 
 // kind is what all namespaces of hashes have in common.
 var kind = shards.Kind{
-	Package: "expiry", Shard: "mr:hash:{", Record: "mr:hashes:{", Version: "3", Registry: registry.Hashes,
+	Package: "expiry", Shard: "mr:hash:{", Record: "mr:hashes:{", Version: "4", Registry: registry.Hashes,
 	Library: script.Load(folder, "K:", shards.Scripts),
 	Errors:  map[string]*millrace.Error{"NUMBER": ErrNotNumber, "INDEX": errIndex},
 	One:     "a field", Many: "expiring fields",

@@ -23,7 +23,10 @@ func TestHashesUnderASeed(t *testing.T) {
 	}{
 		{"set", "", func(ctx context.Context, h *Hashes) (any, error) {
 			return h.Set(ctx, inHash, "f", []byte("1"), SetConfig{IfNone: true})
-		}, SetResult{Set: true, Created: 1}, SetResult{}, "2"},
+		}, true, false, "2"},
+		{"set, whatever there is", "", func(ctx context.Context, h *Hashes) (any, error) {
+			return h.Set(ctx, inHash, "f", []byte("1"), SetConfig{})
+		}, true, true, "1"},
 		{"incr", "1", func(ctx context.Context, h *Hashes) (any, error) {
 			return h.Incr(ctx, inHash, "f", 5)
 		}, int64(6), int64(7), "7"},

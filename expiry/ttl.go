@@ -101,7 +101,7 @@ func (h *Hashes) outcomes(ctx context.Context, hash, only, life, ms string, fiel
 	list := make([]Outcome, 0, len(fields))
 	for len(list) < len(fields) {
 		rest := fields[len(list):min(len(list)+maxFields, len(fields))]
-		reply, err := h.space.Write(ctx, "expire", hash, append([]string{hash, only, life, ms}, rest...)...)
+		reply, err := h.space.Write(ctx, "expire", hash, append([]string{hash, only, life, ms}, placesOf(rest)...)...)
 		if err != nil {
 			return list, err
 		}

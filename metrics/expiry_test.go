@@ -48,7 +48,7 @@ func TestHashesCollector(t *testing.T) {
 	want := func(nonzero map[string]float64) {
 		t.Helper()
 		wantSamples(t, reg, "hashes_", unlabelled("hashes_", "hashes="+name, []string{
-			"with_deadlines", "overdue", "oldest_overdue_seconds", "shards", "set_total", "deleted_total", "reaped_total", "repaired_total",
+			"with_deadlines", "overdue", "oldest_overdue_seconds", "shards", "deleted_total", "reaped_total", "repaired_total",
 		}, nonzero))
 	}
 	want(nil) // it does not exist yet
@@ -73,7 +73,7 @@ func TestHashesCollector(t *testing.T) {
 	if _, err := h.Jobs()[0].Slice(ctx); err != nil {
 		t.Fatal(err)
 	}
-	want(map[string]float64{"with_deadlines": 2, "shards": 2, "set_total": 6, "deleted_total": 1, "reaped_total": 2})
+	want(map[string]float64{"with_deadlines": 2, "shards": 2, "deleted_total": 1, "reaped_total": 2})
 }
 
 func TestKeysCollector(t *testing.T) {

@@ -143,11 +143,10 @@ var channelFigures = []figure[ick.ChannelStats]{
 
 var hashesFigures = []figure[expiry.Stats]{
 	gauge("with_deadlines", "Hashes that have fields with a deadline.", func(s expiry.Stats) int { return s.Hashes }),
-	gauge("overdue", "Hashes with expired fields that were not reaped yet.", func(s expiry.Stats) int { return s.Overdue }),
-	gauge("oldest_overdue_seconds", "Time since the first deadline of the overdue hashes; 0 for none.",
+	gauge("overdue", "Hashes that a reaper is to look at: most have expired fields.", func(s expiry.Stats) int { return s.Overdue }),
+	gauge("oldest_overdue_seconds", "Time since the first of the overdue hashes was to be looked at; 0 for none.",
 		func(s expiry.Stats) time.Duration { return s.OldestOverdue }),
 	gauge("shards", shardsHelp, func(s expiry.Stats) int { return s.Shards }),
-	counter("set_total", "Fields that were written.", func(s expiry.Stats) int64 { return s.Set }),
 	counter("deleted_total", "Fields that were removed before they expired.", func(s expiry.Stats) int64 { return s.Deleted }),
 	counter("reaped_total", "Expired fields that were removed.", func(s expiry.Stats) int64 { return s.Reaped }),
 	counter("repaired_total", "Changes by other programs that the repair job undid.", func(s expiry.Stats) int64 { return s.Repaired }),

@@ -121,7 +121,6 @@ gauge millrace_hashes_with_deadlines hashes
 counter millrace_hashes_deleted_total hashes
 counter millrace_hashes_reaped_total hashes
 counter millrace_hashes_repaired_total hashes
-counter millrace_hashes_set_total hashes
 counter millrace_ick_committed_total ick
 counter millrace_ick_dropped_total ick
 counter millrace_ick_folded_total ick

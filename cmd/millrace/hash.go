@@ -75,7 +75,7 @@ type hashSet struct {
 }
 
 func (*hashSet) Help() string {
-	return `Without --ttl and --keep-ttl the field loses the time that it had. It prints whether the field existed before; an expired field counts as none.
+	return `Without --ttl and --keep-ttl the field loses the time that it had.
 
 Examples:
 
@@ -86,12 +86,8 @@ Examples:
 
 func (c *hashSet) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
-		result, err := h.Set(ctx, hash, string(c.Field), []byte(c.Value), expiry.SetConfig{TTL: c.TTL, KeepTTL: c.KeepTTL})
-		created, said := result.Created > 0, "replaced"
-		if created {
-			said = "created"
-		}
-		return map[string]bool{"created": created}, says("%s", said), err
+		set, err := h.Set(ctx, hash, string(c.Field), []byte(c.Value), expiry.SetConfig{TTL: c.TTL, KeepTTL: c.KeepTTL})
+		return map[string]bool{"set": set}, says("set"), err
 	})
 }
 

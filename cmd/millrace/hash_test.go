@@ -16,13 +16,13 @@ type gotDoc struct {
 func TestHashRound(t *testing.T) {
 	t.Parallel()
 	s, ns := sharedShell(t), redistest.Name(t)
-	s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, "user:17", "token", "3f9a", "--ttl", "1h")
-	s.want(`{"created":false}`+"\n", "--json", "hash", "set", ns, "user:17", "token", "77c0", "--keep-ttl")
+	s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, "user:17", "token", "3f9a", "--ttl", "1h")
+	s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, "user:17", "token", "77c0", "--keep-ttl")
 	got := answer[gotDoc](s, "hash", "get", ns, "user:17", "token")
 	if left := time.Duration(got.TTL) * time.Millisecond; got.Value != "77c0" || left > time.Hour || left < time.Hour-time.Minute {
 		t.Errorf("get = %+v, want the new value and the old time, an hour", got)
 	}
-	s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, "user:17", `{"base64":"/wA="}`, `{"base64":"AP8="}`)
+	s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, "user:17", `{"base64":"/wA="}`, `{"base64":"AP8="}`)
 	s.want(`{"value":{"base64":"AP8="},"ttl_ms":-1}`+"\n", "--json", "hash", "get", ns, "user:17", `{"base64":"/wA="}`)
 	s.want(`{"fields":[{"field":"token","ttl_ms":-1}]}`+"\n", "--json", "hash", "ttl", ns, "user:17", "token", "--persist")
 	s.want(`{"deleted":2}`+"\n", "--json", "hash", "delete", ns, "user:17")
@@ -35,14 +35,14 @@ func TestHashDrop(t *testing.T) {
 	t.Parallel()
 	s, ns := sharedShell(t), redistest.Name(t)
 	for _, hash := range []string{"a", "b", "c"} {
-		s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, hash, "f", "v", "--ttl", "1h")
+		s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, hash, "f", "v", "--ttl", "1h")
 	}
 	for range 2 {
 		s.want(`{"dropped":true}`+"\n", "--json", "hash", "drop", ns)
 		s.refused(1, "not_found", "hash", "get", ns, "a", "f")
 	}
 	s.want("dropped\n", "hash", "drop", ns)
-	s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, "a", "f", "v")
+	s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, "a", "f", "v")
 	s.refused(2, "bad_name", "hash", "drop", "a{b}")
 }
 
@@ -51,14 +51,14 @@ func TestHashDrop(t *testing.T) {
 func TestHashTimeIsOver(t *testing.T) {
 	t.Parallel()
 	s, ns := sharedShell(t), redistest.Name(t)
-	s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, "h", "f", "v", "--ttl", "1ms")
+	s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, "h", "f", "v", "--ttl", "1ms")
 	redistest.Eventually(t, "the field is gone", func() bool {
 		return answer[struct{ Fields []any }](s, "hash", "ls", ns, "h").Fields == nil ||
 			len(answer[struct{ Fields []any }](s, "hash", "ls", ns, "h").Fields) == 0
 	})
 	s.refused(1, "not_found", "hash", "get", ns, "h", "f")
 	s.want(`{"fields":[{"field":"f","ttl_ms":-2}]}`+"\n", "--json", "hash", "ttl", ns, "h", "f")
-	s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, "h", "f", "v")
+	s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, "h", "f", "v")
 }
 
 func TestHashRefused(t *testing.T) {

@@ -92,6 +92,9 @@ func (s *Script) Name() string { return s.name }
 // it.
 func (s *Script) File() (file string, fragments []string) { return s.file, s.fragments }
 
+// Lane reports whether a call of the script takes effect once, however often it is sent.
+func (s *Script) Lane() bool { return s.lane }
+
 // Source returns what the server compiles, fragments included.
 func (s *Script) Source() string { return s.source }
 

@@ -8,7 +8,7 @@
 -- Gives    wire: the version of what is stored, of values or of hashes
 --          refusal(): the error with which the call is refused, or nil; the first argument
 --          of the call is the number of shards
-local wire = string.sub(K, 1, 6) == 'mr:key' and '2' or '3'
+local wire = string.sub(K, 1, 6) == 'mr:key' and '2' or '4'
 
 local function refusal()
   local found = redis.call('HMGET', K, 'version', 'shards')

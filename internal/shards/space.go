@@ -191,14 +191,18 @@ func (s *Space) Write(ctx context.Context, name, member string, args ...string) 
 	return s.Call(ctx, request, false, name, member, args...)
 }
 
-// Store runs a script once that needs memory. With create it creates the shard. If the
-// server is full, it reaps the shard, and then tries once more if that removed something.
+// Store runs a script that needs memory; once, if it has a lane. With create it creates the
+// shard. If the server is full, it reaps the shard, and then tries once more if that removed
+// something.
 func (s *Space) Store(ctx context.Context, create bool, reap Reap, name, member string, args ...string) (*script.Reply, error) {
 	if err := s.policy.Check(ctx); err != nil {
 		return nil, err
 	}
-	request := s.Run.Request(ctx)
-	defer request.Done()
+	var request *reqid.Request
+	if s.Kind.Library.Script(name).Lane() {
+		request = s.Run.Request(ctx)
+		defer request.Done()
+	}
 	reply, err := s.Call(ctx, request, create, name, member, args...)
 	if !errors.Is(err, millrace.ErrFull) {
 		return reply, err

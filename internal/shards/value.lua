@@ -21,8 +21,9 @@ local function deadline_of(value)
 end
 
 local function head_of(deadline)
-  local high = math.floor(math.min(deadline, 281474976710655) / 16777216)
   local low = math.min(deadline, 281474976710655) % 16777216
-  return string.char(250, 2, math.floor(high / 65536), math.floor(high / 256) % 256, high % 256,
-    math.floor(low / 65536), math.floor(low / 256) % 256, low % 256)
+  local high = (math.min(deadline, 281474976710655) - low) / 16777216
+  local c, f = high % 256, low % 256
+  local ab, de = (high - c) / 256, (low - f) / 256
+  return string.char(250, 2, (ab - ab % 256) / 256, ab % 256, c, (de - de % 256) / 256, de % 256, f)
 end

@@ -219,11 +219,11 @@ func (p *expiryPlay) renew(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		late, early := p.judge(end, set.Set, asked)
+		late, early := p.judge(end, set, asked)
 		p.mu.Lock()
 		own := p.reports[0]
-		own.note(p.hash(i), set.Set, late, early)
-		p.reports[0], p.renewed[i] = own, set.Set
+		own.note(p.hash(i), set, late, early)
+		p.reports[0], p.renewed[i] = own, set
 		p.mu.Unlock()
 	}
 	return nil

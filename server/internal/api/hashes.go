@@ -138,8 +138,7 @@ type setRequest struct {
 }
 
 type fieldsSet struct {
-	Set     bool `json:"set" doc:"False if the condition was not met; then nothing was changed." example:"true"`
-	Created int  `json:"created" doc:"How many of them did not exist before." example:"1"`
+	Set bool `json:"set" doc:"False if the condition was not met; then nothing was changed." example:"true"`
 }
 
 func setFields(ctx context.Context, h *expiry.Hashes, in *hashedWith[setRequest]) (doc fieldsSet, err error) {
@@ -154,10 +153,10 @@ func setFields(ctx context.Context, h *expiry.Hashes, in *hashedWith[setRequest]
 		}
 		fields[string(name)] = []byte(value)
 	}
-	result, err := h.SetMany(ctx, in.Hash, fields, expiry.SetConfig{
+	doc.Set, err = h.SetMany(ctx, in.Hash, fields, expiry.SetConfig{
 		TTL: in.Body.TTL.Duration, KeepTTL: in.Body.KeepTTL, IfNone: in.Body.If == "none", IfExist: in.Body.If == "exist",
 	})
-	return fieldsSet(result), err
+	return doc, err
 }
 
 type incrRequest struct {

@@ -46,24 +46,35 @@ func (d *Dashboard) leases(a *asked) (scene, error) {
 // namespaceTable is all namespaces of hashes, or all of pinned values, whose numbers mean
 // the same.
 type namespaceTable struct {
-	Caption, Entries, Set string
-	Repairs               bool
-	Rows                  []expiry.Stats
+	Caption, Entries string
+	Repairs          bool // only of hashes
+	Rows             []namespaceRow
+}
+
+// namespaceRow is a namespace.
+type namespaceRow struct {
+	expiry.Stats
+
+	Set int64 // only of pinned values
 }
 
 func (d *Dashboard) namespaces(*asked) (scene, error) {
 	return func(v *survey.View) body {
 		l := newList[namespaceTable](v, "Namespaces", survey.Hashes, survey.Keys)
 		if len(v.Hashes) > 0 {
-			l.Rows = append(l.Rows, namespaceTable{"Hashes", "Hashes with deadlines", "Fields set", true, v.Hashes})
+			hashes := namespaceTable{"Hashes", "Hashes with deadlines", true, nil}
+			for _, h := range v.Hashes {
+				hashes.Rows = append(hashes.Rows, namespaceRow{Stats: h})
+			}
+			l.Rows = append(l.Rows, hashes)
 		}
 		if len(v.Keys) > 0 {
-			values := namespaceTable{"Pinned values", "Values", "Set", false, nil}
+			values := namespaceTable{"Pinned values", "Values", false, nil}
 			for _, k := range v.Keys {
-				values.Rows = append(values.Rows, expiry.Stats{
+				values.Rows = append(values.Rows, namespaceRow{expiry.Stats{
 					Name: k.Name, Shards: k.Shards, Hashes: k.Keys, Overdue: k.Overdue, OldestOverdue: k.OldestOverdue,
-					Set: k.Set, Deleted: k.Deleted, Reaped: k.Reaped,
-				})
+					Deleted: k.Deleted, Reaped: k.Reaped,
+				}, k.Set})
 			}
 			l.Rows = append(l.Rows, values)
 		}
