@@ -34,7 +34,9 @@
 //	 ───────────────────────── no field ────────────────────────────
 //
 // The hashes of a namespace are spread over shards, each with an index: hash -> its
-// earliest deadline, or before that. The job that reaps ([Hashes.Jobs]) goes to what is
+// earliest deadline, or before that. The hash itself has that time in a record: a [Hashes.Set]
+// that finds it in the future has nothing to sweep and nothing to enter into the index. Then it
+// is four commands in one script: TIME, HGET of the record, ZADD, HSET. The job that reaps ([Hashes.Jobs]) goes to what is
 // due, and spends its budget over as many hashes as that takes; the number of hashes does
 // not matter. One script finds what has expired and removes it, so a field that is written
 // again at that moment survives, and nothing is aborted.
@@ -44,7 +46,8 @@
 //   - A field exists until its deadline and not after it, by the server's clock, to the
 //     millisecond. Times are rounded up.
 //   - Each call may be repeated after a lost reply, and the library does so; its reply is
-//     the first one's.
+//     the first one's. A repeated Set without IfNone, IfExist and KeepTTL sets the same again,
+//     so a TTL counts from the repeat.
 //   - Garbage is bounded without any job: a write to a hash removes up to 10 of its expired
 //     fields, or as many as it sets. A job is for hashes that nothing writes to any more.
 //   - When Redis is full, Set and Incr first remove what has expired in the shard, and then
@@ -71,6 +74,10 @@
 // set or removed. A plain HDEL leaves an entry in the sorted set, and an EXPIRE deletes the
 // whole hash, and makes it evictable: the repair job of [Jobs] undoes these. Readers that
 // bypass this package see expired fields until those are removed.
+//
+// A Set that is repeated after a lost reply overwrites, or brings back, what another program
+// changed or removed in between, as with any client that repeats commands. With IfExist it does
+// not bring a removed field back.
 //
 // The guarantees are those of one server that keeps its data: a failover may lose the last
 // writes, and if the new server's clock is ahead, deadlines come earlier.

@@ -117,7 +117,7 @@ func commands(server *redistest.Server) int {
 // onManyServers returns figures for all ways in which commands find their server.
 func onManyServers(t *testing.T) []Figure {
 	t.Helper()
-	figures, err := Choose("ick_exchange", "queue_cycle", "queue_pickup_median", "lease_acquire", "hash_get", "hash_reap")
+	figures, err := Choose("ick_exchange", "queue_cycle", "queue_pickup_median", "lease_acquire", "hash_get", "hash_set", "hash_reap")
 	if err != nil {
 		t.Fatal(err)
 	}

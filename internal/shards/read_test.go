@@ -50,8 +50,8 @@ func TestReadsShareTheTime(t *testing.T) {
 func TestRepairContinues(t *testing.T) {
 	t.Parallel()
 	client, name := redistest.Shared(t).Client(t), redistest.Name(t)
-	kind := &Kind{Package: "test", Shard: "mr:hash:{", Record: "mr:hashes:{", Version: "3", Library: script.Load(Scripts, "K:")}
-	shardstest.Must(t, client, "HSET", kind.RecordKey(name), "version", "3", "shards", "2")
+	kind := &Kind{Package: "test", Shard: "mr:hash:{", Record: "mr:hashes:{", Version: "4", Library: script.Load(Scripts, "K:")}
+	shardstest.Must(t, client, "HSET", kind.RecordKey(name), "version", "4", "shards", "2")
 	const pages = 3
 	var visited []string
 	var end context.CancelFunc
