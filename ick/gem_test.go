@@ -191,6 +191,23 @@ func TestReserveOfNothingMovesNothing(t *testing.T) {
 	wantReserve(t, k, 1, "a1")
 }
 
+// TestExchangeCreatesNothing: a consumer of an Ick that was deleted, with what it had reserved, leaves
+// no key behind.
+func TestExchangeCreatesNothing(t *testing.T) {
+	t.Parallel()
+	k := open(t, Config{})
+	wantAdd(t, k, "a1", 1, 0)
+	token := wantReserve(t, k, 1, "a1")
+	if _, err := k.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantCommit(t, k, token, "a", 0, 0)
+	wantReserve(t, k, 1, "")
+	if left := keyspace(t, k); len(left) != 0 {
+		t.Errorf("keys of a deleted Ick: %q", left)
+	}
+}
+
 func TestReAddedWhileReservedSurvivesItsCommit(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})

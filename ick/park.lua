@@ -17,8 +17,6 @@
 -- Repeat   harmless: a parked member is not in the consumer set
 if not string.find(table.concat(ARGV, ' ', 2, 4), '^%d+ %d+ %d+$') or #ARGV[5] > 512 or #ARGV > 1005 then
   return redis.error_reply('ERR invalid arguments of a failure')
-elseif not exists then
-  return {0, 0}
 end
 local attempts, reason = tonumber(ARGV[2]), ARGV[5]
 local clock = redis.call('TIME')
