@@ -51,6 +51,20 @@ var refusedHistories = []hashHistory{
 		s.put(hashLong, "a")
 		s.placeless()
 	}},
+	{"a shard that exists is not begun anew", func(s *hashTale) {
+		s.put(hashLong, "a")
+		base := baseOf(s.T, s.h, inHash)
+		begin := func(shards int, want string) {
+			before := s.dump()
+			_, err := s.h.space.Ask(s.Context(), nil, "begin", base, shards)
+			s.want("code of a begin", millrace.Code(err), want, nil)
+			s.want("what is stored", s.dump(), before, nil)
+		}
+		begin(1, "")
+		begin(2, "other_shards")
+		must(s.T, s.client, "HSET", base, "version", "5")
+		begin(1, millrace.ErrVersion.Code)
+	}},
 	{"no version", func(s *hashTale) {
 		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "HSET", base, "color", "red") })
 	}},

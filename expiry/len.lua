@@ -13,7 +13,7 @@
 -- Cost     O(log N)
 -- Repeat   harmless: it only reads
 local h, t = prefix .. 'h:' .. ARGV[2], prefix .. 't:' .. ARGV[2]
-local stored = redis.call('HLEN', h) - redis.call('HEXISTS', h, '')
+local stored = redis.call('HLEN', h) - (redis.call('HGET', h, '') and 1 or 0)
 if stored > 0 and not redis.call('ZSCORE', t, '') then
   return redis.error_reply('INDEX the deadlines of the hash are lost')
 end

@@ -151,3 +151,25 @@ func TestShardsStay(t *testing.T) {
 	_, err := Open(t.Context(), client, name, Config{})
 	wantHashError(t, "Open", err, millrace.ErrVersion)
 }
+
+// TestBrokenRecords: a record without its version or its number of shards is refused, and stays as it
+// is.
+func TestBrokenRecords(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	for _, lost := range []string{"version", "shards"} {
+		h := open(t, Config{Shards: 3})
+		put(t, h, inHash, "a", "1", 0)
+		record := kind.RecordKey(h.Name())
+		must(t, client, "HDEL", record, lost)
+		left := raw(t, client, "HLEN", record)
+		_, err := Open(t.Context(), client, h.Name(), Config{})
+		wantHashError(t, "Open without the "+lost, err, millrace.ErrBroken)
+		h.space.Known.Store(0)
+		_, err = h.Set(t.Context(), inHash, "a", []byte("2"), SetConfig{})
+		wantHashError(t, "Set without the "+lost, err, millrace.ErrBroken)
+		if now := raw(t, client, "HLEN", record); now != left {
+			t.Errorf("the record has %s fields without the %s, and had %s", now, lost, left)
+		}
+	}
+}

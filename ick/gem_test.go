@@ -191,6 +191,40 @@ func TestReserveOfNothingMovesNothing(t *testing.T) {
 	wantReserve(t, k, 1, "a1")
 }
 
+// TestParkedWithoutAVersion: members that are parked in an Ick that has lost its version stay parked, or
+// the Ick would be broken.
+func TestParkedWithoutAVersion(t *testing.T) {
+	t.Parallel()
+	k := open(t, Config{})
+	if err := do(t, k.run.Client, "ZADD", key(k.name, "parked"), "1", "a").Error(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.call(t.Context(), "unpark", "due"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"parked"}, keyspace(t, k)); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}
+
+// TestRetireNeverGoesBack: an Ick that was retired under an epoch is not opened again by an earlier
+// one, though a call that retires it under a still earlier one comes late.
+func TestRetireNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	k := open(t, Config{})
+	for _, epoch := range []int64{9, 7} {
+		if done, err := k.retire(t.Context(), epoch); err != nil || !done {
+			t.Fatalf("retire under epoch %d = %v, %v, want true", epoch, done, err)
+		}
+	}
+	if err := k.reopen(t.Context(), 8); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := do(t, k.run.Client, "GET", k.name).ToString(); got != "ick.retired:9" {
+		t.Errorf("the Ick is %q, want ick.retired:9", got)
+	}
+}
+
 // TestExchangeCreatesNothing: a consumer of an Ick that was deleted, with what it had reserved, leaves
 // no key behind.
 func TestExchangeCreatesNothing(t *testing.T) {
@@ -203,6 +237,10 @@ func TestExchangeCreatesNothing(t *testing.T) {
 	}
 	wantCommit(t, k, token, "a", 0, 0)
 	wantReserve(t, k, 1, "")
+	reply, err := k.call(t.Context(), "stats", "0")
+	if err != nil || reply.Text() != "" || reply.More() {
+		t.Errorf("the script stats answers more than nil: %v", err)
+	}
 	if left := keyspace(t, k); len(left) != 0 {
 		t.Errorf("keys of a deleted Ick: %q", left)
 	}
@@ -419,6 +457,11 @@ func TestMissingVersionAndUnknownVersion(t *testing.T) {
 	wantError(t, err, millrace.ErrVersion)
 	_, err = k.Delete(t.Context())
 	wantError(t, err, millrace.ErrVersion)
+	_, err = k.retire(t.Context(), 1)
+	wantError(t, err, millrace.ErrVersion)
+	if got, _ := do(t, k.run.Client, "GET", k.name).ToString(); got != "ick.v9" {
+		t.Errorf("the version is %q after refused calls, want ick.v9", got)
+	}
 	if !strings.Contains(err.Error(), "ick.v9") {
 		t.Errorf("error = %v, want it to name the version", err)
 	}

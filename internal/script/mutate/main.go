@@ -113,19 +113,23 @@ const mutated = `package script
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 )
 
 func mutate(sources map[string]string) {
-	var file string
+	var applied, name string
 	var index int
-	if n, _ := fmt.Sscan(os.Getenv("MILLRACE_MUTATE"), &file, &index); n < 2 {
+	if n, _ := fmt.Sscan(os.Getenv("MILLRACE_MUTATE"), &applied, &name, &index); n < 3 {
 		return
 	}
-	source, early := sources[file], regexp.MustCompile(%s)
-	if found := early.FindAllStringSubmatchIndex(source, -1); index < len(found) {
-		m := found[index]
-		sources[file] = source[:m[4]] + "false" + source[m[5]:]
+	early := regexp.MustCompile(%s)
+	for file, source := range sources {
+		if found := early.FindAllStringSubmatchIndex(source, -1); filepath.Base(file) == name && index < len(found) {
+			m := found[index]
+			sources[file] = source[:m[4]] + "false" + source[m[5]:]
+			_ = os.WriteFile(applied, nil, 0o600)
+		}
 	}
 }
 `
@@ -137,8 +141,10 @@ var failure = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
 func run(tests, folder string, limit time.Duration, check string, more ...string) []string {
 	cmd := exec.Command(tests, append(more, "-test.failfast", "-test.timeout", limit.String(), "-test.skip", skipped)...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "MILLRACE_MUTATE="+check)
+	applied := tests + ".applied"
+	cmd.Env = append(os.Environ(), "MILLRACE_MUTATE="+applied+" "+check)
 	output, err := cmd.CombinedOutput()
+	must(os.Remove(applied)) // which is not there if the tests do not load the script
 	if err == nil {
 		return nil
 	}
