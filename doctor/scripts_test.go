@@ -51,8 +51,8 @@ func TestScriptsRefused(t *testing.T) {
 // TestLuaUnloaded takes Lua from a server of which it is a module, as of Valkey 9.1.
 func TestLuaUnloaded(t *testing.T) {
 	t.Parallel()
-	any := redistest.Shared(t).Client(t)
-	text, err := any.Do(t.Context(), any.B().Info().Section("scriptingengines").Build()).ToString()
+	shared := redistest.Shared(t).Client(t)
+	text, err := shared.Do(t.Context(), shared.B().Info().Section("scriptingengines").Build()).ToString()
 	if err != nil {
 		t.Fatal(err)
 	}
