@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +31,9 @@ func TestCommandsOfASet(t *testing.T) {
 		return asked
 	}
 	put(t, h, "with", "b", "1", 2*hashLong)
+	redistest.Eventually(t, "the namespace is registered, which is a command too", func() bool {
+		return slices.Contains(listed(t, h.space.Run.Client), "n")
+	})
 	for what, want := range map[string]map[string]int{
 		"with":    {"evalsha": 1, "time": 1, "hget": 1, "hset": 1, "zadd": 1},
 		"without": {"evalsha": 1, "time": 1, "hget": 1, "hset": 1},
