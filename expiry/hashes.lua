@@ -8,7 +8,8 @@
 -- field, and no script touches them after that: in a moving slot it would fail. The index due
 -- has every hash at the time of its record.
 --
--- The deadline in front of a value decides; t only says when to check it.
+-- The deadline in front of a value decides, and t says when to check it. Only the length, and a
+-- write behind a mebibyte of values, go by t alone.
 --
 -- Needs    shard, value, record
 -- Touches  due
