@@ -22,9 +22,8 @@
 --          the holder; {0, the same of the holder, its metadata} if it is held
 -- Cost     O(1)
 -- Repeat   harmless: the second run adopts what the first acquired
-local text = ARGV[3] or ''
 local wrong = not string.find(ARGV[2], '^[1-9]%d*$') or ARGV[2] + 0 > 31622400000 or ARGV[1] == '' or #ARGV[1] > 64
-if wrong or #text > 4096 or ARGV[4] and (#ARGV[4] > 64 or not string.find(ARGV[4], '^%w+$')) then
+if wrong or ARGV[3] and #ARGV[3] > 4096 or ARGV[4] and (#ARGV[4] > 64 or not string.find(ARGV[4], '^%w+$')) then
   return redis.error_reply('ERR invalid arguments of an acquire')
 elseif held then
   local outcome = owner == ARGV[1] and 1 or 0
@@ -48,6 +47,7 @@ elseif held then
   end
   return {outcome, fence, deadline - now, deadline, metadata}
 end
+local text = ARGV[3] or ''
 local lengths = (#ARGV[1] < 10 and '0' or '') .. #ARGV[1] .. ' '
   .. (text == '' and '0000' or string.format('%04d', #text)) .. ' ' .. rsize .. ' '
 if fence >= stamp then

@@ -17,12 +17,11 @@
 -- Repeat   harmless: the lane keeps the claim, so that a call that comes late does not restore
 --          one that has ended
 local name = ARGV[2]
-local refused = wrong(name, ARGV[3])
-if refused then
-  return refused
+local deadline = string.find(ARGV[3], '^[1-9]%d*$') and soon + ARGV[3] or math.huge
+if name == '' or string.byte(name) == 0 or deadline >= 281474976710655 or #ARGV ~= 4 then
+  return redis.error_reply('ERR invalid arguments of a claim')
 end
 if not answered then
-  local deadline = soon + ARGV[3]
   redis.call('ZADD', due, string.format('%.0f', deadline), '\0' .. name)
   redis.call('HSET', values, '\0' .. name, head_of(deadline) .. ARGV[4])
   answer(ARGV[4])

@@ -13,13 +13,9 @@
 if answered then
   return tonumber(answered)
 end
-if #ARGV > 101 then
-  return redis.error_reply('ERR at most 100 names')
-end
 for i = 2, #ARGV do
-  local refused = wrong(ARGV[i], '1')
-  if refused then
-    return refused
+  if ARGV[i] == '' or string.byte(ARGV[i]) == 0 or #ARGV > 101 then
+    return redis.error_reply('ERR at most 100 names, none of them empty or with a byte 0 first')
   end
 end
 local deleted = 0

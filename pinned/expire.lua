@@ -16,9 +16,9 @@ if answered then
   return 1
 end
 local name = ARGV[2]
-local refused = wrong(name, ARGV[3])
-if refused then
-  return refused
+local wanted = string.find(ARGV[3], '^[1-9]%d*$') and soon + ARGV[3] or math.huge
+if name == '' or string.byte(name) == 0 or wanted >= 281474976710655 then
+  return redis.error_reply('ERR invalid arguments of a deadline')
 end
 local value = redis.call('HGET', values, name)
 local deadline = deadline_of(value)
@@ -27,7 +27,7 @@ if not deadline then
 elseif deadline <= now then
   return 0
 end
-deadline = soon + ARGV[3]
+deadline = wanted
 redis.call('HDEL', K, '') -- a full server accepts this first write
 redis.call('ZADD', due, string.format('%.0f', deadline), name)
 redis.call('HSET', values, name, head_of(deadline) .. string.sub(value, 9))

@@ -19,12 +19,10 @@
 if answered then
   return 1
 end
-local name, condition = ARGV[2], ARGV[4]
-local claim = '\0' .. name
-local refused = wrong(name, ARGV[3])
-if refused then
-  return refused
-elseif #ARGV ~= (condition == 'claim' and 6 or 5) or condition ~= '' and condition ~= 'none' and condition ~= 'exist' and condition ~= 'claim' then
+local name, condition, claim = ARGV[2], ARGV[4], '\0' .. ARGV[2]
+local deadline = string.find(ARGV[3], '^[1-9]%d*$') and soon + ARGV[3] or math.huge
+if name == '' or string.byte(name) == 0 or deadline >= 281474976710655 or #ARGV ~= (condition == 'claim' and 6 or 5)
+  or condition ~= '' and condition ~= 'none' and condition ~= 'exist' and condition ~= 'claim' then
   return redis.error_reply('ERR invalid arguments of a write')
 end
 if condition == 'claim' then
@@ -40,7 +38,6 @@ elseif condition ~= '' then
     return 0
   end
 end
-local deadline = soon + ARGV[3]
 redis.call('ZADD', due, string.format('%.0f', deadline), name)
 redis.call('HSET', values, name, head_of(deadline) .. ARGV[5])
 if redis.call('HDEL', values, claim) == 1 then
