@@ -1,9 +1,9 @@
 -- tracker.advance(K) life passes cursor stamp next [id ...] -> {moved, passes}
 --
--- Adds the identifiers with work in the rows behind a cursor, and moves the cursor. It changes
--- nothing if another slice moved the cursor meanwhile: that one read the same rows. The stamp
--- is the time before the rows were read. It never lowers a stamp: a producer may have added
--- the identifier meanwhile.
+-- Adds the identifiers with work behind a cursor, and moves the cursor. It changes nothing if
+-- another slice moved the cursor meanwhile: that one read the same rows. The stamp is the time
+-- before the rows were read. It never lowers a stamp: a producer may have added the identifier
+-- meanwhile.
 --
 -- Needs    open, create
 -- KEYS[1]  K
@@ -11,9 +11,9 @@
 -- ARGV[2]  passes: of tracker.place
 -- ARGV[3]  cursor: of tracker.place
 -- ARGV[4]  stamp: the clock of tracker.place
--- ARGV[5]  next: the cursor of the last row read, at most 4,096 bytes, '' if it is the last of
---          the pass
--- ARGV     id: of the rows with work, each once, 1 to 512 bytes each, at most 1,000
+-- ARGV[5]  next: the cursor behind the last identifier read, at most 4,096 bytes, '' if it is
+--          the last of the pass
+-- ARGV     id: with work, each once, 1 to 512 bytes each, at most 1,000
 -- Reply    {1 if the cursor was moved, else 0, complete passes}
 -- Cost     O(log N) an identifier
 -- Repeat   harmless: the second run finds the cursor moved

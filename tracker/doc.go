@@ -30,11 +30,16 @@
 // Producers add identifiers when they queue work. The rest is repair by [Tracker.Jobs], a slice
 // at a time, in the idle moments of any process (see package steal):
 //
-//   - An add slice reads the next rows of the table behind a cursor, adds the identifiers of
-//     those with work and moves the cursor, unless another slice moved it meanwhile. After the
-//     last row the pass is complete and the cursor returns to the start.
+//   - An add slice reads the next rows of the table behind a cursor, in the order of their
+//     identifiers, adds those with work and moves the cursor, unless another slice moved it
+//     meanwhile. After the last row the pass is complete and the cursor returns to the start.
 //   - A verify slice takes the identifiers with the oldest stamps, asks the table which of them
 //     have work, stamps those, and removes the others.
+//
+// Work moves between rows: an old task is tried again while a newer one ends. A pass in the order
+// of the rows would see the first row before and the second one afterwards, and miss an identifier
+// that had work all the time. In the order of identifiers a pass looks at each one once, with all
+// of its rows at one moment.
 //
 // A page of the table ends after a fixed number of rows, with work or not: a query for the next
 // row with work may read a large table to its end. If a slice's budget ends before its page, the
@@ -55,13 +60,15 @@
 //
 //   - An added identifier that has work ever since stays tracked, whatever slices run at once,
 //     fail or are overtaken.
-//   - An identifier with work since before a full pass begins is tracked when the pass ends,
-//     even if no producer added it.
+//   - An identifier that has work at every moment from the beginning of a full pass to its end
+//     is tracked when the pass ends, even if no producer added it, and whatever rows its work
+//     is in. So for [NotQueued] there was a moment without work since the last full pass
+//     began, or the pass had gone by when its work began.
 //   - A stamp is never later than the last moment at which the identifier was added or had
 //     work.
 //   - Finished identifiers are removed in their turn, the oldest stamps first.
-//   - Each slice moves the cursor if the source can read one row within a slice's budget. If it
-//     cannot, the jobs log a warning with the cursor or the identifier: then raise the budget
+//   - Each slice moves the cursor if the source can read the rows of one identifier, up to the
+//     first with work, within a slice's budget. If it cannot, the jobs log a warning with the cursor or the identifier: then raise the budget
 //     (Budget in package steal), or call [Tracker.Fill], which only its context bounds.
 //   - After a flush, answers are [Queued] for what was seen since, and otherwise Unknown until
 //     a pass is complete.
@@ -69,8 +76,8 @@
 //   - When Redis is full, adding fails with millrace.ErrFull and changes nothing; answers and
 //     removals continue.
 //
-// A slice is at most 10,000 rows or [MaxIDs] identifiers, one statement to the database and two
-// calls to Redis. It is never retried: the next one does the same again.
+// A slice is at most 10,000 rows or [MaxIDs] identifiers, one or two statements to the database
+// and two calls to Redis. It is never retried: the next one does the same again.
 //
 // # How old an answer may be
 //

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log"
 	"slices"
-	"strconv"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
@@ -31,29 +30,17 @@ func connect() (rueidis.Client, func()) {
 	}
 }
 
-// tasks stands for a table of tasks: each is the identifier that it is for, and
-// its place is its key. One that is done is empty.
+// tasks stands for a table of tasks that are queued: each is the identifier that it is for.
 type tasks []string
 
+// Rows goes through the identifiers in the order of the alphabet.
 func (t tasks) Rows(_ context.Context, after string, limit int) (tracker.Page, error) {
-	key := 0
-	if after != "" {
-		last, err := strconv.Atoi(after)
-		if err != nil {
-			return tracker.Page{}, err
-		}
-		key = last + 1
-	}
-	var page tracker.Page
-	for ; key < len(t) && page.Looked < limit; key++ {
-		page.Looked++
-		page.Next = strconv.Itoa(key)
-		if t[key] != "" {
-			page.IDs = append(page.IDs, t[key])
-		}
-	}
-	if key == len(t) {
-		page.Next = ""
+	ids := slices.Compact(slices.Sorted(slices.Values(t)))
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id <= after })
+	page := tracker.Page{IDs: ids[:min(len(ids), limit, tracker.MaxIDs)]}
+	page.Looked = len(page.IDs)
+	if page.Looked < len(ids) {
+		page.Next = ids[page.Looked-1]
 	}
 	return page, nil
 }

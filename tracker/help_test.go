@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,20 +31,23 @@ type row struct {
 	done bool // it was work, and is none any more
 }
 
-func cursorOf(key int) string { return fmt.Sprintf("%09d", key) }
-
 func (s *table) Rows(_ context.Context, after string, limit int) (Page, error) {
 	s.mu.Lock()
-	behind := slices.DeleteFunc(slices.Clone(s.rows), func(r row) bool { return cursorOf(r.key) <= after })
+	behind := slices.DeleteFunc(slices.Clone(s.rows), func(r row) bool { return "="+r.id <= after })
 	s.mu.Unlock()
+	slices.SortStableFunc(behind, func(a, b row) int { return cmp.Compare(a.id, b.id) })
 	var page Page
+	live := map[string]bool{}
+	for _, r := range behind {
+		live[r.id] = live[r.id] || !r.done
+	}
 	for _, r := range behind {
 		if page.Looked == limit || len(page.IDs) == MaxIDs { // nobody looks whether there is more
 			break
 		}
 		page.Looked++
-		page.Next = cursorOf(r.key)
-		if !r.done {
+		page.Next = "=" + r.id
+		if live[r.id] {
 			page.IDs = append(page.IDs, r.id)
 		}
 	}
@@ -84,6 +86,22 @@ func (s *table) start(ids ...string) {
 func (s *table) startAt(key int, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.rows = append(s.rows, row{key: key, id: id})
+	slices.SortFunc(s.rows, func(a, b row) int { return cmp.Compare(a.key, b.key) })
+}
+
+// move queues work for an identifier in a row with that key, and ends that in all others at the
+// same moment. The identifier always has work.
+func (s *table) move(key int, id string, leave bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if leave {
+		for i, r := range s.rows {
+			s.rows[i].done = r.done || r.id == id
+		}
+	} else {
+		s.rows = slices.DeleteFunc(s.rows, func(r row) bool { return r.id == id })
+	}
 	s.rows = append(s.rows, row{key: key, id: id})
 	slices.SortFunc(s.rows, func(a, b row) int { return cmp.Compare(a.key, b.key) })
 }

@@ -15,7 +15,7 @@ import (
 // Jobs returns the two jobs that keep the tracker in step with its source.
 //
 // The first, tracker.add, walks the table: a slice reads the next rows behind the cursor, at
-// most [Config.AddRows], adds the identifiers of those with work, and moves the cursor. After
+// most [Config.AddRows], adds the identifiers with work, and moves the cursor. After
 // the last row the next pass begins. It reports Full until the first pass is complete;
 // afterwards the rounds never end, and one slice at a time is enough.
 //

@@ -65,6 +65,7 @@ func TestModel(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"":              m.check,
 			"start":         m.start,
+			"move":          m.move,
 			"finish":        m.finish,
 			"add":           m.add,
 			"begin walk":    m.beginWalk,
@@ -93,6 +94,16 @@ func (m *model) start(r *rapid.T) {
 	if _, has := m.live[id]; !has {
 		m.live[id] = m.step
 	}
+}
+
+// move moves the work of an identifier to another row.
+func (m *model) move(r *rapid.T) {
+	id := modelIDs.Draw(r, "id")
+	key := rapid.IntRange(1, 200).Draw(r, "key")
+	if _, has := m.live[id]; !has || m.work.taken(key) {
+		r.Skip("it has no work, or there is such a row")
+	}
+	m.work.move(key, id, rapid.Bool().Draw(r, "leave the rows"))
 }
 
 func (m *model) finish(r *rapid.T) {

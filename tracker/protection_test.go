@@ -62,11 +62,28 @@ var histories = []history{
 	{"a row that comes when the walk has gone by", func(t *testing.T, tr *Tracker, work *table) error {
 		work.start("a", "b", "c")
 		walkOne(t, tr)
-		work.startAt(0, "late")
+		work.startAt(0, "Late") // before a
 		for range 4 {
 			walkOne(t, tr)
 		}
-		return is(t, tr, "late", Queued)
+		return is(t, tr, "Late", Queued)
+	}},
+	{"work that moves behind the cursor in each pass", func(t *testing.T, tr *Tracker, work *table) error {
+		work.start("a", "b", "c", "x")
+		for pass := range 3 {
+			walkOne(t, tr)
+			walkOne(t, tr)
+			work.move(-pass, "x", pass == 1) // to the first row
+			for n := stats(t, tr).Passes; stats(t, tr).Passes == n; {
+				walkOne(t, tr)
+			}
+			if err := is(t, tr, "x", Queued); err != nil {
+				return err
+			}
+			work.move(100+pass, "x", false) // and back to the last one
+			must(t, tr.run.Client, "ZREM", idsKey(baseKey(tr.name)), "x")
+		}
+		return nil
 	}},
 	{"rows of one walk, seen one by one", func(t *testing.T, tr *Tracker, work *table) error {
 		work.start("a", "b", "c")

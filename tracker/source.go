@@ -9,32 +9,35 @@ import (
 )
 
 // Source is the table that a tracker follows. Each row may be a piece of work queued for an
-// identifier; several rows may have the same one. [SQL] makes a source of a database table.
+// identifier; several rows may have the same one, and work may move between them. [SQL] makes a
+// source of a database table.
 //
 // Both methods must see everything committed before the call. If a source lags behind, every
 // bound of this package is longer by its lag, and [Config.Grace] must be longer than the lag.
 // Several goroutines call them at once.
 type Source interface {
-	// Rows reads the next rows behind a cursor, at most limit, in the order of a key that is
-	// unique and never changes, and returns the identifiers of the rows with work queued. A
+	// Rows reads the next rows behind a cursor, at most about limit, in the order of their
+	// identifiers, which never changes, and returns the identifiers that have work queued. A
 	// page ends after limit rows, with work or not, so that no call reads more however rare
-	// work is. The empty cursor is before the first row.
+	// work is. It looks at all rows of each of its identifiers at one moment, also of the
+	// last one: the next page begins with another. So work that moves to another row is not
+	// missed. The empty cursor is before the first row.
 	Rows(ctx context.Context, after string, limit int) (Page, error)
 
-	// Pending returns those of the identifiers that have work queued, in any order. There
-	// are at most [MaxIDs].
+	// Pending returns those of the identifiers that have work queued, in any order and as
+	// they are spelled here. There are at most [MaxIDs].
 	Pending(ctx context.Context, ids []string) ([]string, error)
 }
 
 // Page has the rows that a source read.
 type Page struct {
-	// IDs are the identifiers of the rows with work queued, at most [MaxIDs]. They may
-	// repeat. A source that finds more ends its page sooner.
+	// IDs are the identifiers with work queued, at most [MaxIDs]. They may repeat. A source
+	// that finds more ends its page sooner.
 	IDs []string
 
-	// Next is the cursor of the last row read: a text of the source's own, not empty, at
-	// most 4,096 bytes, stored in Redis. It is empty when no row follows: then the pass over
-	// the table is complete.
+	// Next is the cursor behind the last identifier: a text of the source's own, not empty,
+	// at most 4,096 bytes, stored in Redis. It is empty when no row follows: then the pass
+	// over the table is complete.
 	Next string
 
 	// Looked is the number of rows read. It is for progress reports only.

@@ -21,37 +21,33 @@ const (
 	SQLite
 )
 
-// SQLConfig selects the rows of a table that have work queued. Table, Key and ID are required.
+// SQLConfig selects the rows of a table that have work queued. Table and ID are required.
 // Names are quoted: spell them as the database stores them (PostgreSQL stores unquoted names in
 // lower case).
 type SQLConfig struct {
 	// Table is the table, or "schema.table".
 	Table string
 
-	// Key is the column whose order a pass follows: unique, indexed, and never changed. Rows
-	// without a key are not seen. New rows are seen sooner where the key grows, as a serial
-	// number does.
-	Key string
-
-	// ID is the column with the identifier, indexed. Rows without one are not seen.
+	// ID is the column with the identifier. A pass follows its order, so it has an index. It
+	// holds whole numbers, or texts of at most 4,095 bytes. Rows without an identifier are not
+	// seen. Identifiers that the column takes for equal, as one that ignores case does, share
+	// their work, but each spelling is tracked by itself: ask in that of producers or rows.
 	ID string
 
 	// Where is the SQL condition for a row with work queued, without placeholders: "status IN
 	// ('queued', 'running')". It becomes part of the statements, so it must never come from a
-	// user. A pass evaluates it on every row of the table, unless Indexed. Defaults to none:
-	// each row is work queued.
+	// user. A pass evaluates it on every row of the table, or, of an identifier with many
+	// rows, up to the first with work, unless Indexed. Defaults to none: each row is work
+	// queued.
 	Where string
 
-	// Indexed declares an index on Key with Where as its condition. A pass then reads only
+	// Indexed declares an index on ID with Where as its condition. A pass then reads only
 	// the rows in the index. Without such an index one statement may read the whole table,
 	// which takes too long for any slice. Defaults to false.
 	Indexed bool
 
 	// Dialect is the database's. Defaults to [PostgreSQL].
 	Dialect Dialect
-
-	// TextKey declares Key a text column. Defaults to false: whole numbers of up to 64 bits.
-	TextKey bool
 
 	// IntegerID declares ID a column of whole numbers of up to 64 bits. Defaults to false:
 	// text.
@@ -62,13 +58,14 @@ type sqlSource struct {
 	db  *sql.DB
 	cfg SQLConfig
 
-	selectPage, selectIDs string // up to where they differ
-	key, id               string // quoted
+	selectPage, selectIDs, hasWork string // up to where they differ
+	id, from                       string // quoted
 }
 
 // SQL returns the source of a database table. It does not call the database. Each call of the
-// source is one statement, which a cancelled context ends. Identifiers that the ID column
-// cannot hold in their own spelling have no work. Errors: [millrace.ErrBadArgument].
+// source is one statement, or two for a page, which a cancelled context ends. Identifiers that
+// the ID column cannot hold in their own spelling, as 07 in one of numbers, have no work. Errors:
+// [millrace.ErrBadArgument].
 func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if cfg.Dialect != PostgreSQL && cfg.Dialect != SQLite {
 		return nil, millrace.ErrBadArgument.Errorf("there is no dialect %d", cfg.Dialect)
@@ -77,16 +74,12 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := quote("Key", cfg.Key)
-	if err != nil {
-		return nil, err
-	}
 	id, err := quote("ID", cfg.ID)
 	if err != nil {
 		return nil, err
 	}
 	// SQLite takes an unknown column in double quotes for a text, unless it is qualified.
-	key, id = "t."+key, "t."+id
+	id = "t." + id
 	from := " FROM " + table + " AS t WHERE "
 	live := id + " IS NOT NULL"
 	if cfg.Where != "" {
@@ -96,10 +89,20 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if cfg.Indexed {
 		page = "1 AS live" + from + live + " AND "
 	}
+	// The text itself: for DISTINCT two are not equal that are for the column.
+	exact := id
+	switch {
+	case cfg.IntegerID:
+	case cfg.Dialect == SQLite:
+		exact = "CAST(" + id + " AS text) COLLATE BINARY"
+	default:
+		exact = "CAST(" + id + " AS text) COLLATE \"C\""
+	}
 	return &sqlSource{
-		db: db, cfg: cfg, key: key, id: id,
-		selectPage: "SELECT " + key + " AS k, " + id + " AS id, " + page + key,
-		selectIDs:  "SELECT DISTINCT " + id + from + live,
+		db: db, cfg: cfg, id: id, from: from,
+		selectPage: "SELECT " + id + " AS k, " + exact + " AS id, " + page + id,
+		selectIDs:  "SELECT DISTINCT " + exact + " AS id" + from + live,
+		hasWork:    "SELECT 1" + from + live,
 	}, nil
 }
 
@@ -114,102 +117,124 @@ func quote(field string, parts ...string) (string, error) {
 	return strings.Join(quoted, "."), nil
 }
 
-// Rows implements [Source]. The inner statement reads limit rows in the order of the key; the
-// outer ones keep those with work, and the last one, which is the end of the page. A page with
-// MaxIDs identifiers ends at the last of those.
+// maxSpellings is how many spellings of one identifier a page has, in a column that takes several
+// texts for equal.
+const maxSpellings = 20
+
+// Rows implements [Source]. The inner statement reads limit rows in the order of the identifiers;
+// the outer ones keep those with work, and the last one, which is the end of the page. The last
+// identifier may have more rows, which the next page skips.
 func (s *sqlSource) Rows(ctx context.Context, after string, limit int) (Page, error) {
 	text, args := s.selectPage, []any{}
 	if after == "" {
 		text += " IS NOT NULL"
 	} else {
-		key, err := s.keyOf(after)
+		last, err := s.idOf(after)
 		if err != nil {
 			return Page{}, err
 		}
-		args = append(args, key)
-		text += " > " + s.placeholder(1)
+		args = append(args, last)
+		text += " > " + s.idPlaceholder(1)
 	}
 	args = append(args, limit)
-	text = "SELECT k, id, live, place, looked FROM (" +
-		"SELECT k, id, live, row_number() OVER (ORDER BY k) AS place, count(*) OVER () AS looked FROM (" +
-		text + " ORDER BY " + s.key + " LIMIT " + s.placeholder(len(args)) + ") AS page) AS counted " +
-		"WHERE live = 1 OR place = looked ORDER BY place LIMIT " + strconv.Itoa(MaxIDs)
+	text = "SELECT id, live, place, looked FROM (" +
+		"SELECT id, live, row_number() OVER (ORDER BY k) AS place, count(*) OVER () AS looked FROM (" +
+		text + " ORDER BY " + s.id + " LIMIT " + s.placeholder(len(args)) + ") AS page) AS counted " +
+		"WHERE live = 1 OR place = looked ORDER BY place LIMIT " + strconv.Itoa(MaxIDs-maxSpellings)
 
 	rows, err := s.db.QueryContext(ctx, text, args...)
 	if err != nil {
 		return Page{}, err
 	}
 	defer rows.Close()
-	page, looked := Page{}, 0
+	page, looked, last := Page{}, 0, ""
 	for rows.Next() {
-		var id sql.NullString
 		var live bool
-		if page.Next, err = s.scanRow(rows, &id, &live, &page.Looked, &looked); err != nil {
+		if err := rows.Scan(&last, &live, &page.Looked, &looked); err != nil {
 			return Page{}, err
 		}
 		if live {
-			page.IDs = append(page.IDs, id.String)
+			page.IDs = append(page.IDs, last)
 		}
 	}
-	if page.Looked == looked && looked < limit { // the table has no more
-		page.Next = ""
+	if err := rows.Err(); err != nil || page.Looked == looked && looked < limit { // the table has no more
+		return page, err
 	}
-	return page, rows.Err()
+	page.Next = s.cursor(last)
+	more, err := s.spellings(ctx, last)
+	page.IDs = append(page.IDs, more...)
+	return page, err
 }
 
-// textMark is the first byte of a cursor with a text key, which may be empty.
+// spellings returns an identifier as the rows of it with work spell it: none, or one, or several
+// in a column that takes them for equal.
+func (s *sqlSource) spellings(ctx context.Context, id string) (list []string, err error) {
+	arg, _ := s.argument(id)
+	rows, err := s.db.QueryContext(ctx, s.selectIDs+" AND "+s.id+" = "+s.idPlaceholder(1)+" LIMIT "+strconv.Itoa(maxSpellings), arg)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		list = append(list, id)
+	}
+	return list, rows.Err()
+}
+
+// textMark is the first byte of a cursor with a text, which may be empty.
 const textMark = "="
 
-// scanRow reads a row that begins with the key, and returns its cursor.
-func (s *sqlSource) scanRow(rows *sql.Rows, others ...any) (string, error) {
-	if s.cfg.TextKey {
-		var key string
-		err := rows.Scan(append([]any{&key}, others...)...)
-		return textMark + key, err
+// cursor returns the cursor behind an identifier.
+func (s *sqlSource) cursor(id string) string {
+	if s.cfg.IntegerID {
+		return id
 	}
-	var key int64
-	err := rows.Scan(append([]any{&key}, others...)...)
-	return strconv.FormatInt(key, 10), err
+	return textMark + id
 }
 
-// keyOf returns the key in a cursor.
-func (s *sqlSource) keyOf(after string) (any, error) {
+// idOf returns the identifier in a cursor, as an argument of a statement.
+func (s *sqlSource) idOf(after string) (any, error) {
 	text, isText := strings.CutPrefix(after, textMark)
-	if s.cfg.TextKey && isText {
+	if !s.cfg.IntegerID && isText {
 		return text, nil
 	}
-	key, err := strconv.ParseInt(after, 10, 64)
-	if s.cfg.TextKey || err != nil {
+	id, err := strconv.ParseInt(after, 10, 64)
+	if !s.cfg.IntegerID || err != nil {
 		return nil, ErrSource.Errorf("the cursor %q is not of this table: delete the tracker when its table changes", after)
 	}
-	return key, nil
+	return id, nil
 }
 
-// Pending implements [Source].
+// Pending implements [Source]. It answers by the places of the identifiers: the column may spell
+// them in another way. The first value gives the others the type of the column.
 func (s *sqlSource) Pending(ctx context.Context, ids []string) ([]string, error) {
 	var args []any
-	var list []string
-	for _, id := range ids {
+	values := "(-1, (SELECT " + s.id + s.from + "1 = 0))"
+	for i, id := range ids {
 		if arg, ok := s.argument(id); ok {
 			args = append(args, arg)
-			list = append(list, s.idPlaceholder(len(args)))
+			values += ", (" + strconv.Itoa(i) + ", " + s.idPlaceholder(len(args)) + ")"
 		}
 	}
 	if len(args) == 0 {
 		return nil, nil
 	}
-	rows, err := s.db.QueryContext(ctx, s.selectIDs+" AND "+s.id+" IN ("+strings.Join(list, ", ")+")", args...)
+	rows, err := s.db.QueryContext(ctx, "SELECT asked.column1 FROM (VALUES "+values+") AS asked WHERE ("+
+		s.hasWork+" AND "+s.id+" = asked.column2 LIMIT 1) IS NOT NULL", args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var pending []string
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var i int
+		if err := rows.Scan(&i); err != nil {
 			return nil, err
 		}
-		pending = append(pending, id)
+		pending = append(pending, ids[i])
 	}
 	return pending, rows.Err()
 }

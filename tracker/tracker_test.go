@@ -24,7 +24,7 @@ func TestAnswers(t *testing.T) {
 	work.start("old", "twice", "twice", "other")
 	walkOne(t, tr)
 	wantState(t, tr, "old", Queued)
-	wantState(t, tr, "other", Unknown)
+	wantState(t, tr, "twice", Unknown)
 	add(t, tr, "fresh")
 	wantState(t, tr, "fresh", Queued)
 	walkOne(t, tr)

@@ -26,10 +26,13 @@ var contract = []struct {
 	name string
 	test func(t *testing.T, db database)
 }{
-	{"walks in the order of whole numbers", testIntegerKeys},
-	{"walks in the order of texts", testTextKeys},
+	{"walks in the order of whole numbers", testNumbers},
+	{"walks in the order of texts", testTexts},
 	{"sees what the condition says", testCondition},
 	{"ends a page after so many rows", testPages},
+	{"looks at an identifier as a whole", testWhole},
+	{"does not miss work that moves", testMoves},
+	{"takes texts for equal as the column does", testSpellings},
 	{"reads what an index has", testIndexed},
 	{"knows who has work", testPending},
 	{"knows whole numbers as identifiers", testIntegerIDs},
@@ -64,10 +67,14 @@ func walk(t *testing.T, source tracker.Source, limit int) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if page.Looked > limit || len(page.IDs) > min(page.Looked, tracker.MaxIDs) {
+		if page.Looked > limit || len(page.IDs) > min(page.Looked+1, tracker.MaxIDs) {
 			t.Fatalf("page of at most %d rows = %+v", limit, page)
 		}
-		ids = append(ids, page.IDs...)
+		for _, id := range page.IDs {
+			if len(ids) == 0 || ids[len(ids)-1] != id { // they may repeat
+				ids = append(ids, id)
+			}
+		}
 		if page.Next == "" {
 			return ids
 		}
@@ -96,27 +103,40 @@ func wantPending(t *testing.T, source tracker.Source, ids []string, want ...stri
 	}
 }
 
-func testIntegerKeys(t *testing.T, db database) {
-	db.exec(t, `CREATE TABLE by_number (n bigint PRIMARY KEY, item text)`)
-	source := db.source(t, tracker.SQLConfig{Table: "by_number", Key: "n", ID: "item"})
+func testNumbers(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE by_number (n bigint PRIMARY KEY, item bigint)`)
+	source := db.source(t, tracker.SQLConfig{Table: "by_number", ID: "item", IntegerID: true})
 	if page, err := source.Rows(t.Context(), "", 10); err != nil || len(page.IDs) != 0 || page.Next != "" {
 		t.Errorf("Rows of an empty table = %v, %v, want none", page, err)
 	}
-	for _, n := range []int64{10, 9, 0, -1, math.MinInt64, math.MaxInt64, 100} {
-		db.exec(t, `INSERT INTO by_number VALUES (?, ?)`, n, fmt.Sprint("item ", n))
+	for n, item := range []int64{10, 9, 0, -1, math.MinInt64, math.MaxInt64, 100} {
+		db.exec(t, `INSERT INTO by_number VALUES (?, ?)`, n, item)
 	}
 	db.exec(t, `INSERT INTO by_number VALUES (50, NULL)`)
-	wantWalk(t, source, fmt.Sprint("item ", math.MinInt64), "item -1", "item 0", "item 9", "item 10", "item 100", fmt.Sprint("item ", math.MaxInt64))
+	wantWalk(t, source, fmt.Sprint(math.MinInt64), "-1", "0", "9", "10", "100", fmt.Sprint(math.MaxInt64))
 }
 
-func testTextKeys(t *testing.T, db database) {
-	db.exec(t, `CREATE TABLE by_text (k text, item text)`)
-	source := db.source(t, tracker.SQLConfig{Table: "by_text", Key: "k", ID: "item", TextKey: true})
-	for _, k := range []string{"b", "", "10", "9", "=", "a", "it's", "ü"} {
-		db.exec(t, `INSERT INTO by_text VALUES (?, ?)`, k, "item "+k)
+func testTexts(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE by_text (n bigint PRIMARY KEY, item text)`)
+	source := db.source(t, tracker.SQLConfig{Table: "by_text", ID: "item"})
+	for n, item := range []string{"b", "", "10", "9", "=", "a", "it's", "ü"} {
+		db.exec(t, `INSERT INTO by_text VALUES (?, ?)`, n, item)
 	}
-	db.exec(t, `INSERT INTO by_text VALUES (NULL, 'x')`)
-	wantWalk(t, source, "item ", "item 10", "item 9", "item =", "item a", "item b", "item it's", "item ü")
+	db.exec(t, `INSERT INTO by_text VALUES (50, NULL)`)
+	var want []string
+	rows, err := db.QueryContext(t.Context(), `SELECT item FROM by_text WHERE item IS NOT NULL ORDER BY item`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var item string
+		if err := rows.Scan(&item); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, item)
+	}
+	wantWalk(t, source, want...)
 }
 
 func testCondition(t *testing.T, db database) {
@@ -125,15 +145,15 @@ func testCondition(t *testing.T, db database) {
 		db.exec(t, `INSERT INTO tasks VALUES (?, ?, ?)`, i, fmt.Sprint("item ", i%3), status)
 	}
 	source := db.source(t, tracker.SQLConfig{
-		Table: "tasks", Key: "n", ID: "item", Where: "status = 'queued' OR status = 'running'",
+		Table: "tasks", ID: "item", Where: "status = 'queued' OR status = 'running'",
 	})
-	wantWalk(t, source, "item 0", "item 2", "item 0")
+	wantWalk(t, source, "item 0", "item 2")
 	wantPending(t, source, []string{"item 0", "item 1", "item 2", "item 3"}, "item 0", "item 2")
 }
 
 func testPending(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE pending (n bigint PRIMARY KEY, item text)`)
-	source := db.source(t, tracker.SQLConfig{Table: "pending", Key: "n", ID: "item"})
+	source := db.source(t, tracker.SQLConfig{Table: "pending", ID: "item"})
 	wantPending(t, source, nil)
 	var asked, want []string
 	for i := range tracker.MaxIDs { // as many as are ever asked about
@@ -154,8 +174,8 @@ func testIntegerIDs(t *testing.T, db database) {
 	for i, item := range []int{7, -7, 0} {
 		db.exec(t, `INSERT INTO numbered VALUES (?, ?)`, i, item)
 	}
-	source := db.source(t, tracker.SQLConfig{Table: "numbered", Key: "n", ID: "item", IntegerID: true})
-	wantWalk(t, source, "7", "-7", "0")
+	source := db.source(t, tracker.SQLConfig{Table: "numbered", ID: "item", IntegerID: true})
+	wantWalk(t, source, "-7", "0", "7")
 	odd := []string{"07", "+7", " 7", "7.0", "seven", "", strconv.FormatInt(math.MaxInt64, 10), "99999999999999999999"}
 	wantPending(t, source, odd)
 	wantPending(t, source, append(odd, "7", "-7", "8"), "-7", "7")
@@ -168,8 +188,12 @@ func testOddIdentifiers(t *testing.T, db database) {
 	for i, id := range fine {
 		db.exec(t, `INSERT INTO odd VALUES (?, ?)`, i, id)
 	}
-	source := db.source(t, tracker.SQLConfig{Table: "odd", Key: "n", ID: "item"})
-	wantWalk(t, source, fine...)
+	source := db.source(t, tracker.SQLConfig{Table: "odd", ID: "item"})
+	got := walk(t, source, 2)
+	slices.Sort(got)
+	if diff := cmp.Diff(fine, got); diff != "" {
+		t.Errorf("identifiers (-want +got):\n%s", diff)
+	}
 	odd := []string{"\x00", "a\x00b", "\xff", "caf\xe9", strings.Repeat("x", 512)}
 	wantPending(t, source, odd)
 	wantPending(t, source, append(odd, fine...), fine...)
@@ -178,9 +202,9 @@ func testOddIdentifiers(t *testing.T, db database) {
 func testNames(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE "Order ""1""" ("group" bigint PRIMARY KEY, "select" text)`)
 	db.exec(t, `INSERT INTO "Order ""1""" VALUES (1, 'x')`)
-	wantWalk(t, db.source(t, tracker.SQLConfig{Table: `Order "1"`, Key: "group", ID: "select"}), "x")
+	wantWalk(t, db.source(t, tracker.SQLConfig{Table: `Order "1"`, ID: "select"}), "x")
 	schema := map[tracker.Dialect]string{tracker.SQLite: "main", tracker.PostgreSQL: "public"}[db.dialect]
-	wantWalk(t, db.source(t, tracker.SQLConfig{Table: schema + `.Order "1"`, Key: "group", ID: "select"}), "x")
+	wantWalk(t, db.source(t, tracker.SQLConfig{Table: schema + `.Order "1"`, ID: "select"}), "x")
 }
 
 // testMisspelt: SQLite takes a name in double quotes that it does not know for a
@@ -189,23 +213,24 @@ func testMisspelt(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE spelled (n bigint PRIMARY KEY, item text)`)
 	db.exec(t, `INSERT INTO spelled VALUES (1, 'x')`)
 	for _, cfg := range []tracker.SQLConfig{
-		{Table: "spelled", Key: "n", ID: "itme"}, {Table: "spelled", Key: "m", ID: "item"}, {Table: "speled", Key: "n", ID: "item"},
+		{Table: "spelled", ID: "itme"}, {Table: "speled", ID: "item"},
 	} {
 		if rows, err := db.source(t, cfg).Rows(t.Context(), "", 10); err == nil {
 			t.Errorf("Rows of %+v = %v, want an error", cfg, rows)
 		}
 	}
-	if ids, err := db.source(t, tracker.SQLConfig{Table: "spelled", Key: "n", ID: "itme"}).Pending(t.Context(), []string{"itme"}); err == nil {
+	if ids, err := db.source(t, tracker.SQLConfig{Table: "spelled", ID: "itme"}).Pending(t.Context(), []string{"itme"}); err == nil {
 		t.Errorf("Pending = %q, want an error", ids)
 	}
 }
 
 func testForeignCursor(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE one (n bigint PRIMARY KEY, item text)`)
+	db.exec(t, `CREATE TABLE two (n bigint PRIMARY KEY, item bigint)`)
 	for cursor, cfg := range map[string]tracker.SQLConfig{
-		"=text": {Table: "one", Key: "n", ID: "item"},
-		"1.5":   {Table: "one", Key: "n", ID: "item"},
-		"7":     {Table: "one", Key: "item", ID: "item", TextKey: true},
+		"=text": {Table: "two", ID: "item", IntegerID: true},
+		"1.5":   {Table: "two", ID: "item", IntegerID: true},
+		"7":     {Table: "one", ID: "item"},
 	} {
 		if _, err := db.source(t, cfg).Rows(t.Context(), cursor, 10); !errors.Is(err, tracker.ErrSource) {
 			t.Errorf("Rows behind %q = %v, want %v", cursor, err, tracker.ErrSource)
@@ -215,7 +240,7 @@ func testForeignCursor(t *testing.T, db database) {
 
 func testContext(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE brief (n bigint PRIMARY KEY, item text)`)
-	source := db.source(t, tracker.SQLConfig{Table: "brief", Key: "n", ID: "item"})
+	source := db.source(t, tracker.SQLConfig{Table: "brief", ID: "item"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := source.Rows(ctx, "", 10); !errors.Is(err, context.Canceled) {
@@ -258,7 +283,7 @@ func slice(t *testing.T, job millrace.Job) {
 func testUncommitted(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE late (n bigint PRIMARY KEY, item text)`)
 	db.exec(t, `INSERT INTO late VALUES (1, 'other')`)
-	source := db.source(t, tracker.SQLConfig{Table: "late", Key: "n", ID: "item"})
+	source := db.source(t, tracker.SQLConfig{Table: "late", ID: "item"})
 	patient, hasty := open(t, source, 10*time.Second), open(t, source, time.Millisecond)
 	trackers := []*tracker.Tracker{patient, hasty}
 	for _, tr := range trackers {
@@ -298,7 +323,7 @@ func testUncommitted(t *testing.T, db database) {
 func testInStep(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE work (n bigint PRIMARY KEY, item text, status text)`)
 	db.exec(t, `CREATE INDEX work_item ON work (item)`)
-	source := db.source(t, tracker.SQLConfig{Table: "work", Key: "n", ID: "item", Where: "status <> 'done'"})
+	source := db.source(t, tracker.SQLConfig{Table: "work", ID: "item", Where: "status <> 'done'"})
 	tr := open(t, source, time.Millisecond)
 	wantState(t, tr, "item 1", tracker.Unknown)
 
@@ -368,14 +393,13 @@ func testInStep(t *testing.T, db database) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	good := tracker.SQLConfig{Table: "t", Key: "k", ID: "i"}
+	good := tracker.SQLConfig{Table: "t", ID: "i"}
 	for what, change := range map[string]func(*tracker.SQLConfig){
 		"no table":        func(c *tracker.SQLConfig) { c.Table = "" },
 		"half a schema":   func(c *tracker.SQLConfig) { c.Table = "s." },
-		"no key":          func(c *tracker.SQLConfig) { c.Key = "" },
 		"no id":           func(c *tracker.SQLConfig) { c.ID = "" },
 		"a zero byte":     func(c *tracker.SQLConfig) { c.ID = "a\x00" },
-		"no text":         func(c *tracker.SQLConfig) { c.Key = "\xff" },
+		"no text":         func(c *tracker.SQLConfig) { c.Table = "\xff" },
 		"unknown dialect": func(c *tracker.SQLConfig) { c.Dialect = 7 },
 	} {
 		cfg := good

@@ -44,7 +44,7 @@ func TestSparseMillion(t *testing.T) {
 	// A condition that takes a while: a statement that looks for the next row with work
 	// reads ten thousand.
 	source := &counted{Source: db.source(t, tracker.SQLConfig{
-		Table: "sparse", Key: "n", ID: "item", Where: "length(repeat(md5(item), 150)) > CASE WHEN status = 'queued' THEN 0 ELSE 100000 END",
+		Table: "sparse", ID: "item", Where: "length(repeat(md5(item), 150)) > CASE WHEN status = 'queued' THEN 0 ELSE 100000 END",
 	})}
 	tr, err := tracker.New(redistest.Shared(t).Client(t), redistest.Name(t), tracker.Config{Source: source})
 	if err != nil {
