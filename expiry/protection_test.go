@@ -87,7 +87,7 @@ var hashProtections = []struct {
 
 	{"the version is checked", "if found[1] and found[1] ~= wire then", "if false then", []string{"another version"}},
 	{"a record without a version is none", "elseif not found[1] and redis.call('EXISTS', K) == 1 then", "elseif false then", []string{"no version"}},
-	{"a shard that exists stays", "if not (refused and string.find(refused.err, 'NOSHARD', 1, true)) then", "if false then", []string{"a shard that exists is not begun anew"}},
+	{"a shard that exists stays", "if not (refused and string.match(refused.err, '%u+') == 'NOSHARD') then", "if false then", []string{"a shard that exists is not begun anew"}},
 	{"the number of shards is checked", "elseif found[2] ~= ARGV[1] then", "elseif false then", []string{"the namespace began anew"}},
 	{"the index is looked at first", "if time_of(redis.call('ZSCORE', due, name)) ~= at then", "if false then", []string{"an index of a wrong type", "an index that is wrong"}},
 	{"the values are looked at first", "local fields, at = fields_of(h), at_of(h)", "local fields, at = 0, 0", []string{"values of a wrong type"}},
