@@ -12,7 +12,7 @@ var (
 	ErrBadArgument = sentinel("bad_argument", "invalid argument", "")
 
 	// ErrBadName means that a name is invalid. No command was sent.
-	ErrBadName = sentinel("bad_name", "invalid name", "Use 1 to 512 bytes without braces and control characters.")
+	ErrBadName = sentinel("bad_name", "invalid name", "Use 1 to 512 bytes without braces and control characters, and without mr: in front.")
 
 	// ErrNotFound means that the structure, or the item in it, does not exist.
 	ErrNotFound = sentinel("not_found", "there is nothing of that name", "")

@@ -32,10 +32,14 @@
 //
 // That suffices for one consumer that strictly alternates. A second reserve before the commit, a
 // second consumer or a repeated call would fold the new mark into the consumer set, where the
-// commit would remove it. So each reservation has a number, its token, and the Ick records for
-// each reserved member which reservation last folded it. A commit removes only members that were
-// not folded again since its token, and counts the others as kept. If it can remove none, the
-// error is [millrace.ErrStale].
+// commit would remove it. So each reservation has a number, and the Ick records for each reserved
+// member which reservation last folded it. A commit names its reservation by a token, and removes
+// only members that were not folded again since; it counts the others as kept. If it can remove
+// none, the error is [millrace.ErrStale].
+//
+// A failover may take the newest reservations back, and their numbers then come again. So a token
+// has random letters behind its number, and the Ick knows its newest tokens. A commit under
+// another one removes nothing.
 //
 // Goroutines that add to one Ick value at the same time share script calls, and each gets its
 // own result. So use one Ick value for each list in a process.
@@ -69,10 +73,13 @@
 //
 //   - A mark is removed only by a commit of a reservation made after it, by [Ick.Drop] or by
 //     [Ick.Delete]. Crashes, second consumers, late consumers, repeated calls and lost replies
-//     lose no mark.
+//     lose no mark; nor does a failover or an old snapshot, of those that the new master has,
+//     whatever its clock says.
 //   - A member is marked once, however often it is added, with its oldest score.
 //   - Reserve returns the oldest marks first, and the same ones again until they are committed.
-//   - With two active consumers, commits still make progress.
+//   - With two active consumers, commits still make progress. An Ick knows its newest 15 tokens
+//     at least, so a consumer whose work takes longer than so many reservations of others gets
+//     ErrStale, and its members are reserved again.
 //   - When Redis is full, adds fail and change nothing; everything else works.
 //   - One script call handles at most 1,000 members.
 //   - All of it holds for a channel while consumers start, crash and stop and its size changes.

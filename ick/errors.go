@@ -3,7 +3,7 @@ package ick
 import "github.com/millrace/millrace"
 
 var (
-	errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters; braces only as one {tag}.")
+	errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters, and without mr: in front; braces only as one {tag}.")
 
 	errNotFound = millrace.ErrNotFound.Errorf("there is no such Ick").
 			WithHint("The first add creates an Ick. A channel's Icks are NAME/0, NAME/1 and so on. List all with: millrace ick ls")

@@ -14,7 +14,7 @@ import (
 
 // Reservation is a batch of members for a consumer.
 type Reservation struct {
-	// Token names the reservation to Commit and Exchange. It is empty if there was none yet.
+	// Token names the reservation to Commit and Exchange. It is empty if there never was one.
 	Token string
 
 	// Entries are the oldest marks, oldest first. Each reserve returns them again until they
@@ -49,7 +49,7 @@ func (r Reservation) Members() []string {
 // Committed is the result of a commit. Members that are not reserved are in neither count.
 type Committed struct {
 	Committed int // members that are done
-	Kept      int // members that were folded again since the reservation, and are reserved again
+	Kept      int // members that are still reserved: folded again since, or the token is too old
 }
 
 // Reserve takes the n oldest marks as a batch; fewer if there are fewer. Members of earlier

@@ -76,7 +76,8 @@ type Entry struct {
 // New returns the Ick of that name. It does no I/O: the first add creates the Ick.
 //
 // The name is the Ick's version key, as in the gem, and may contain a {tag} that selects its
-// cluster slot. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument].
+// cluster slot. If another value has that key, such as a counter of package scatter, calls return
+// [millrace.ErrBroken]. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument].
 func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 	if err := checkName(name); err != nil {
 		return nil, err

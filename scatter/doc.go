@@ -53,8 +53,9 @@
 // Values have the names that callers give them, and are plain Redis values: a string for
 // INCRBY, a list, a set, a sorted set. An entry of a list is "MILLISECONDS BODY", the server's
 // clock and the body, which may be compressed with gzip and then begins with 1f 8b. Programs in
-// other languages may write such values, and read them from all servers. All other keys begin
-// with mr:scatter:{GROUP}.
+// other languages may write such values, and read them from all servers. So a value and an Ick
+// cannot have one name on one server: the second one is refused. All other keys begin with
+// mr:scatter:{GROUP}.
 //
 // A [Bucket] puts values into intervals of time, which expire. A [Tally] adds up counters in
 // memory and writes the sums every 100 ms.

@@ -26,7 +26,7 @@ var (
 )
 
 var (
-	errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters, and for a group without braces.")
+	errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters, and without mr: in front; for a group without braces.")
 
 	errTooMany = millrace.ErrTooLarge.WithHint("Raise Config.MaxMembers, or count by time buckets.")
 

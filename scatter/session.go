@@ -16,7 +16,8 @@ const (
 // server in one call. It is for one goroutine at a time.
 //
 // An invalid operation makes Flush fail before anything is sent. Names of values are 1 to 500
-// bytes without control characters, and do not begin with mr:.
+// bytes without control characters, and not those of keys that a structure owns: they do not begin
+// with mr:, and have no /ick/{ in them.
 type Session struct {
 	*draft
 

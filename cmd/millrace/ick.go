@@ -169,7 +169,7 @@ func (*ickCommit) Help() string {
 
 Examples:
 
-    millrace ick commit search 1795226400123456 doc:17 doc:18`
+    millrace ick commit search 1-DV6JPA2Y doc:17 doc:18`
 }
 
 func (c *ickCommit) Run(ctx context.Context, a *app) error {
@@ -192,7 +192,7 @@ func (*ickExchange) Help() string {
 
 Examples:
 
-    millrace ick exchange search 100 --token 1795226400123456 --commit doc:17 --commit doc:18`
+    millrace ick exchange search 100 --token 1-DV6JPA2Y --commit doc:17 --commit doc:18`
 }
 
 func (c *ickExchange) Run(ctx context.Context, a *app) error {

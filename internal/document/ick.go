@@ -28,7 +28,7 @@ type Entry struct {
 
 // Reserved is a batch to work on.
 type Reserved struct {
-	Token   string  `json:"token" doc:"Identifies the reservation for commit and exchange; empty if there is no such list." example:"1795226400200000"`
+	Token   string  `json:"token" doc:"Identifies the reservation for commit and exchange; empty if there is no such list." example:"1-DV6JPA2Y"`
 	Entries []Entry `json:"entries" doc:"The oldest marks, oldest first. Every reserve returns them again until they are committed."`
 }
 

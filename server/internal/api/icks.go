@@ -119,14 +119,14 @@ type ReserveRequest struct {
 func (r ReserveRequest) use(name string) ickUse { return ickUse{name, r.Settle.Duration, r.Backwash} }
 
 type commitRequest struct {
-	Token   string          `json:"token" doc:"The token of the reservation." example:"1795226400200000"`
+	Token   string          `json:"token" doc:"The token of the reservation." example:"1-DV6JPA2Y"`
 	Members []document.Text `json:"members" minItems:"1" maxItems:"1000" doc:"Members that are done." example:"[\"doc:17\"]"`
 }
 
 type exchangeRequest struct {
 	ReserveRequest
 
-	Token   string          `json:"token,omitempty" doc:"The token of the reservation." example:"1795226400200000"`
+	Token   string          `json:"token,omitempty" doc:"The token of the reservation." example:"1-DV6JPA2Y"`
 	Members []document.Text `json:"members,omitempty" maxItems:"1000" doc:"Members that are done. Defaults to none." example:"[\"doc:17\"]"`
 }
 
