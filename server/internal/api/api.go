@@ -179,7 +179,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), boundsKey{}, &bounds{time.Now().Add(a.cfg.Timeout), answerTTL, r, body}))
+	r = r.WithContext(context.WithValue(r.Context(), boundsKey{}, &bounds{time.Now().Add(a.cfg.Timeout), lasting, r, body}))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if keys := r.Header.Values(keyHeader); len(keys) > 0 && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		a.once(w, r, keys, body)
@@ -191,7 +191,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // bounds are the times of a request. The operation may change them.
 type bounds struct {
 	deadline time.Time     // of all calls to Redis; a request that waits moves it
-	keep     time.Duration // for how long its answer is true, at most answerTTL
+	keep     time.Duration // for how long its answer is true
 
 	request *http.Request // for the audit log
 	body    []byte

@@ -31,6 +31,9 @@ const (
 	// the structures know for as long what they did: package reqid.
 	answerTTL = 24 * time.Hour
 
+	// lasting is for how long most answers are true: longer than they are kept.
+	lasting = 2 * answerTTL
+
 	// briefest is how long an answer must be true to be kept.
 	briefest = time.Second
 
@@ -202,10 +205,7 @@ func (a *API) forget(ctx context.Context, m mark) {
 // that time is left for the way to Redis, since an answer may not outlive what it says. The
 // request runs again after that, and the structure has what it did.
 func (a *API) store(ctx context.Context, m mark, own answer, made time.Time, keep time.Duration) {
-	ttl := time.Until(made.Add(keep - keep/5))
-	if keep == answerTTL {
-		ttl = keep
-	}
+	ttl := min(answerTTL, time.Until(made.Add(keep-keep/5)))
 	a.settle(ctx, time.Now().Add(min(a.cfg.Timeout, keep/5)), "store", func(ctx context.Context) error {
 		_, err := a.answers.Set(ctx, m.name, own.encode(), max(ttl, time.Millisecond), pinned.SetConfig{})
 		return err
