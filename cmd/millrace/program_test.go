@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -215,13 +216,13 @@ func TestZombiesAreGone(t *testing.T) {
 
 // stubborn is a group that survives what it is sent.
 type stubborn struct {
-	got  strings.Builder
-	left bool
+	got  locked
+	gone atomic.Bool
 }
 
-func (s *stubborn) terminate()  { s.got.WriteString("T") }
-func (s *stubborn) kill()       { s.got.WriteString("K") }
-func (s *stubborn) alive() bool { return s.left }
+func (s *stubborn) terminate()  { fmt.Fprint(&s.got, "T") }
+func (s *stubborn) kill()       { fmt.Fprint(&s.got, "K") }
+func (s *stubborn) alive() bool { return !s.gone.Load() }
 
 // TestStubbornGroup: while a process survives SIGKILL, as one does that waits for a device, run does not
 // return, and the log says so.
@@ -230,12 +231,13 @@ func TestStubbornGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log locked
 		p := program{args: []string{"backup"}, grace: time.Minute, log: slog.New(slog.NewTextHandler(&log, nil))}
-		g := &stubborn{left: true}
+		g := &stubborn{}
 		ended, done := make(chan struct{}), make(chan bool)
 		close(ended)
 		began := time.Now()
 		go func() { done <- p.await(g, ended, t.Context(), t.Context()) }()
 		time.Sleep(linger + p.grace + killLimit + 2*killLimit + time.Second)
+		synctest.Wait()
 		if got, want := g.got.String(), "TKKK"; got != want {
 			t.Errorf("it got %s, want %s", got, want)
 		}
@@ -247,7 +249,7 @@ func TestStubbornGroup(t *testing.T) {
 			t.Fatalf("await has returned after %s, and a process is left", time.Since(began))
 		default:
 		}
-		g.left = false
+		g.gone.Store(true)
 		if stopped := <-done; stopped {
 			t.Error("a program that ended before any signal counts as stopped")
 		}
