@@ -190,6 +190,11 @@ func TestErrors(t *testing.T) {
 		{nowhere, 2, "bad_score", "ick add K nan a"},
 		{nowhere, 2, "bad_score", "ick add K 0x1p4 a"},
 		{nowhere, 2, "bad_name", "ick add a{ 1 a"},
+		{nowhere, 2, "bad_name", "ick add mr:audit 1 a"},
+		{nowhere, 2, "bad_name", "queue read mr:q"},
+		{nowhere, 2, "bad_name", "lease acquire mr:l --ttl 1s"},
+		{nowhere, 2, "bad_name", "hash set mr:n h f v"},
+		{nowhere, 2, "bad_name", "counter add mr:audit 1"},
 		{nowhere, 2, "bad_name", "ick stats " + strings.Repeat("x", 513)},
 		{nowhere, 2, "bad_argument", "ick reserve K 1 --settle -1s"},
 		{nowhere, 2, "bad_usage", "ick exchange K 1 --commit a"},
@@ -202,7 +207,7 @@ func TestErrors(t *testing.T) {
 		{sharedShell(t), 1, "not_found", "ick stats no-such-ick"},
 		{sharedShell(t), 1, "not_found", "ick parked no-such-ick"},
 		{sharedShell(t), 1, "not_found", "ick parked drop no-such-ick --all"},
-		{sharedShell(t), 1, "stale", "ick commit no-such-ick 5 a"},
+		{sharedShell(t), 1, "stale", "ick commit no-such-ick 5-ABCDEFGH a"},
 	}
 	for _, test := range tests {
 		f := test.shell.refused(test.exit, test.code, strings.Fields(test.args)...)

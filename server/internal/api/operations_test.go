@@ -522,6 +522,9 @@ func counters(s service, name string) {
 	s.ask("GET", "/v1/counters/nobody-"+name, nil).want(200, `{"value":0,"servers":1,"answered":1}`)
 	s.ask("GET", "/v1/counters/a%01", nil).refused(400, "bad_name")
 	s.ask("POST", "/v1/counters/mr:x/add", object{"n": 1}).refused(400, "bad_name")
+	s.ask("POST", "/v1/icks/mr:audit/reserve", object{"max": 1}).refused(400, "bad_name")
+	s.ask("POST", "/v1/queues/mr:q/messages", object{"tenant": "a"}).refused(400, "bad_name")
+	s.ask("POST", "/v1/leases/mr:l/acquire", object{"ttl": "1s"}).refused(400, "bad_name")
 	s.ask("POST", c+"/add", object{"n": 9223372036854775807}).refused(409, "overflow")
 }
 
