@@ -94,6 +94,12 @@ esac`, "--max-attempts", "1", "--concurrency", "3")
 	}
 }
 
+// awaitFile waits until a program has written a file.
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	redistest.Eventually(t, "the program runs", func() bool { _, err := os.Stat(path); return err == nil })
+}
+
 // awaitEnd waits until the process with the number in a file has ended.
 func awaitEnd(t *testing.T, path string) {
 	t.Helper()

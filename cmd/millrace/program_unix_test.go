@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -9,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -26,10 +29,15 @@ import (
 // file that $0 names.
 const deafChild = `(trap "" TERM; while :; do sleep 0.05; done) & echo $! > "$0.new"; mv "$0.new" "$0"; `
 
-// awaitFile waits until a program has written a file.
-func awaitFile(t *testing.T, path string) {
+// endsWithTest kills the process with the number in a file at the end of the test, if it is there.
+func endsWithTest(t *testing.T, path string) {
 	t.Helper()
-	redistest.Eventually(t, "the program runs", func() bool { _, err := os.Stat(path); return err == nil })
+	t.Cleanup(func() {
+		text, _ := os.ReadFile(path)
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && lives(t, path) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it has just ended, else
+		}
+	})
 }
 
 // lives reports whether the process with the number in a file runs.
@@ -62,11 +70,12 @@ func TestLeaseRunLeavesNothing(t *testing.T) {
 		{"ended", deafChild + "exit 5", "", false, 5},
 		{"killed", deafChild + "kill -9 $$", "", false, exitSignal + 9},
 		{"timeout", deafChild + `trap "exit 3" TERM; wait`, "--timeout 2s", false, exitStopped},
-		{"lost", deafChild + "wait", "--ttl 200ms", true, exitStopped},
+		{"lost", deafChild + "wait", "--ttl 3s", true, exitStopped},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s, name, path := sharedShell(t), redistest.Name(t), filepath.Join(t.TempDir(), "pid")
+			endsWithTest(t, path)
 			args := append(append([]string{"lease", "run", name, "--grace", "300ms"}, strings.Fields(c.flags)...), "--", "/bin/sh", "-c", c.script, path)
 			nothing, err := os.Open(os.DevNull) // is no terminal
 			if err != nil {
@@ -78,7 +87,8 @@ func TestLeaseRunLeavesNothing(t *testing.T) {
 			awaitFile(t, path)
 			if c.lost {
 				loseLease(t, name)
-			} else if got := s.run("lease", "run", name, "--wait", "1h", "--", "/bin/sh", "-c", `cat "/proc/$(cat "$0")/stat" 2>&1`, path); !strings.Contains(got.stdout, "No such file") && !strings.Contains(got.stdout, ") Z ") {
+			} else if got := s.run("lease", "run", name, "--wait", "1h", "--", "/bin/sh", "-c", `cat "/proc/$(cat "$0")/stat" 2>&1`, path); !strings.Contains(got.stdout, "No such file") &&
+				!strings.Contains(got.stdout, ") Z ") {
 				t.Errorf("the next holder finds a process of the holder before: %+v", got)
 			}
 			if code := <-ended; code != c.code {
@@ -91,27 +101,12 @@ func TestLeaseRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// loseLease takes a lease away from its holder.
-func loseLease(t *testing.T, name string) {
-	t.Helper()
-	l, err := lease.New(redistest.Shared(t).Client(t), lease.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := l.Show(t.Context(), name)
-	if err == nil {
-		err = l.Release(t.Context(), name, info.Token)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 // TestQueueWorkLeavesNothing: a message is settled when nothing is left that its command started.
 func TestQueueWorkLeavesNothing(t *testing.T) {
 	t.Parallel()
 	onLinux(t)
 	s, name, path := sharedShell(t), redistest.Name(t), filepath.Join(t.TempDir(), "pid")
+	endsWithTest(t, path)
 	s.run("queue", "write", name, "--tenant", "a", "--body", "x")
 	_, _, stop := s.work(name, strings.ReplaceAll(deafChild, "$0", path)+"exit 0", "--grace", "300ms")
 	defer stop()
@@ -130,6 +125,7 @@ func TestKilledCommandLeavesNothing(t *testing.T) {
 		t.Run(noun, func(t *testing.T) {
 			t.Parallel()
 			s, name, path := sharedShell(t), redistest.Name(t), filepath.Join(t.TempDir(), "pid")
+			endsWithTest(t, path)
 			args := []string{"lease", "run", name, "--", "/bin/sh", "-c", deafChild + "wait", path}
 			if noun == "queue" {
 				s.run("queue", "write", name, "--tenant", "a", "--body", "x")
