@@ -208,8 +208,10 @@ func TestRandomStart(t *testing.T) {
 			mine.add(name)
 			return false, nil
 		})
-		if _, err := visitor.Slice(t.Context()); err != nil {
-			t.Fatal(err)
+		for len(mine.in) == 0 { // a busy machine may have no time left for a visit
+			if _, err := visitor.Slice(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		first = append(first, mine.in[0])
 		for _, e := range visitor.todo { // what would be visited next

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/schedule"
 )
@@ -57,6 +58,10 @@ func TestSchedulePages(t *testing.T) {
 		t.Errorf("%d ticks, want %d", len(ticks), shownTicks)
 	}
 	const path = "/queues/re%20ports/schedules/~ZGFpbHkvPGI-"
+	redistest.Eventually(t, "the queue is listed", func() bool { // which happens in the background
+		h.look()
+		return len(h.get("/schedules").want(http.StatusOK).all("data-schedule", "*")) > 0
+	})
 	h.get("/schedules").want(http.StatusOK).one("data-schedule", "daily/<b>")
 	h.get("/schedules?queue=re+ports").want(http.StatusOK).one("data-schedule", "daily/<b>")
 	if rows := h.get("/schedules?queue=others").want(http.StatusOK).all("data-schedule", "*"); len(rows) != 0 {
