@@ -2,16 +2,18 @@
 --
 -- Moves parked members back to the producer set with their attempts, or drops them.
 --
--- Needs    open, tidy
+-- Needs    open, lane, tidy
 -- KEYS[1]  K
 -- ARGV[1]  how: 'retry' or 'drop' for the named members; 'due' to retry up to 100 whose
 --          delay is over, and to remove the results of old lanes
 -- ARGV     members, at most 1,000
 -- Reply    how many of them were parked
 -- Cost     O(log N) a member
--- Repeat   harmless: it skips members that are not parked
+-- Repeat   harmless: the lane keeps the reply, and a repeat drops nothing that was parked since
 if ARGV[1] ~= 'retry' and ARGV[1] ~= 'drop' and ARGV[1] ~= 'due' or #ARGV > 1001 then
   return redis.error_reply('ERR invalid arguments')
+elseif answered then
+  return tonumber(answered)
 elseif not exists then
   return 0
 end
@@ -40,5 +42,6 @@ if count > 0 then
   if how ~= 'drop' and redis.call('EXISTS', wake) == 0 then
     redis.pcall('LPUSH', wake, '1')
   end
+  answer(tostring(count))
 end
 return count

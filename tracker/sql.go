@@ -29,8 +29,8 @@ type SQLConfig struct {
 	Table string
 
 	// ID is the column with the identifier. A pass follows its order, so it has an index. It
-	// holds whole numbers, or texts of at most 4,095 bytes. Rows without an identifier are not
-	// seen. Identifiers that the column takes for equal, as one that ignores case does, share
+	// holds whole numbers or texts. Rows without an identifier are not seen, nor those with more
+	// than 4,095 bytes. Identifiers that the column takes for equal, as one that ignores case does, share
 	// their work, but each spelling is tracked by itself: ask in that of producers or rows.
 	ID string
 
@@ -59,7 +59,7 @@ type sqlSource struct {
 	cfg SQLConfig
 
 	selectPage, selectIDs, hasWork string // up to where they differ
-	id, from                       string // quoted
+	id, from, short                string // parts of them
 }
 
 // SQL returns the source of a database table. It does not call the database. Each call of the
@@ -89,17 +89,20 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if cfg.Indexed {
 		page = "1 AS live" + from + live + " AND "
 	}
-	// The text itself: for DISTINCT two are not equal that are for the column.
-	exact := id
+	// The text itself: for DISTINCT two are not equal that are for the column. One that no cursor
+	// holds is left out: a page must not end there.
+	exact, short := id, ""
 	switch {
 	case cfg.IntegerID:
 	case cfg.Dialect == SQLite:
 		exact = "CAST(" + id + " AS text) COLLATE BINARY"
+		short = " AND length(CAST(" + id + " AS blob)) < " + strconv.Itoa(maxCursor)
 	default:
 		exact = "CAST(" + id + " AS text) COLLATE \"C\""
+		short = " AND octet_length(CAST(" + id + " AS text)) < " + strconv.Itoa(maxCursor)
 	}
 	return &sqlSource{
-		db: db, cfg: cfg, id: id, from: from,
+		db: db, cfg: cfg, id: id, from: from, short: short,
 		selectPage: "SELECT " + id + " AS k, " + exact + " AS id, " + page + id,
 		selectIDs:  "SELECT DISTINCT " + exact + " AS id" + from + live,
 		hasWork:    "SELECT 1" + from + live,
@@ -139,7 +142,7 @@ func (s *sqlSource) Rows(ctx context.Context, after string, limit int) (Page, er
 	args = append(args, limit)
 	text = "SELECT id, live, place, looked FROM (" +
 		"SELECT id, live, row_number() OVER (ORDER BY k) AS place, count(*) OVER () AS looked FROM (" +
-		text + " ORDER BY " + s.id + " LIMIT " + s.placeholder(len(args)) + ") AS page) AS counted " +
+		text + s.short + " ORDER BY " + s.id + " LIMIT " + s.placeholder(len(args)) + ") AS page) AS counted " +
 		"WHERE live = 1 OR place = looked ORDER BY place LIMIT " + strconv.Itoa(MaxIDs-maxSpellings)
 
 	rows, err := s.db.QueryContext(ctx, text, args...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -37,6 +38,7 @@ var contract = []struct {
 	{"knows who has work", testPending},
 	{"knows whole numbers as identifiers", testIntegerIDs},
 	{"answers about identifiers that no column holds", testOddIdentifiers},
+	{"gets past identifiers that no cursor holds", testLongIdentifiers},
 	{"quotes names", testNames},
 	{"refuses columns that are not there", testMisspelt},
 	{"refuses a cursor of another table", testForeignCursor},
@@ -197,6 +199,28 @@ func testOddIdentifiers(t *testing.T, db database) {
 	odd := []string{"\x00", "a\x00b", "\xff", "caf\xe9", strings.Repeat("x", 512)}
 	wantPending(t, source, odd)
 	wantPending(t, source, append(odd, fine...), fine...)
+}
+
+func testLongIdentifiers(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE long (item text)`)
+	longest := strings.Repeat("x", 4095)
+	for _, id := range []string{"a", longest, longest + "x", strings.Repeat("y", 100_000), "z"} {
+		db.exec(t, `INSERT INTO long VALUES (?)`, id)
+	}
+	source := db.source(t, tracker.SQLConfig{Table: "long", ID: "item"})
+	wantWalk(t, source, "a", longest, "z")
+	tr, err := tracker.New(redistest.Shared(t).Client(t), redistest.Name(t), tracker.Config{
+		Source: source, AddRows: 1, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		slice(t, tr.Jobs()[0])
+	}
+	wantState(t, tr, "a", tracker.Queued)
+	wantState(t, tr, "b", tracker.NotQueued)
+	wantState(t, tr, "z", tracker.Queued)
 }
 
 func testNames(t *testing.T, db database) {
