@@ -101,6 +101,7 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 		},
 		Size:     func(r writeRequest) (int, int) { return r.cost, r.bytes },
 		Together: writeTogether,
+		Changes:  func(writeRequest) bool { return true },
 		MaxItems: callBudget,
 	})
 	d.works = batch.New(batch.Config[workRequest, workAnswer]{
@@ -111,6 +112,7 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 		Together:  workTogether,
 		MaxItems:  callBudget,
 		FullItems: callBudget,
+		Changes:   func(r workRequest) bool { return len(r.settle) > 0 },
 		Abandoned: func(ctx context.Context, r workRequest, a workAnswer) { r.q.handBack(ctx, a.messages) },
 	})
 	return d

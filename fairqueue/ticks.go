@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/schedule"
 )
 
@@ -177,7 +178,7 @@ func (q *Queue) tickWrites(ctx context.Context, s Schedule, e scheduleEntry, p p
 
 // code is the code of an error, for people.
 func code(err error) string {
-	if e, ok := errors.AsType[*millrace.Error](err); ok {
+	if e, ok := errors.AsType[*millrace.Error](retry.Bare(err)); ok {
 		return e.Code
 	}
 	return "error"

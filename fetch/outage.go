@@ -103,5 +103,5 @@ func unanswered(err error) bool {
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return retry.Transient(reply)
 	}
-	return millrace.Code(err) == ""
+	return retry.NoAnswer(err)
 }

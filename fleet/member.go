@@ -131,9 +131,3 @@ func (m *member) close() {
 	}
 	m.waiting().Close()
 }
-
-// unsent reports whether there was no connection, so that nothing was sent.
-func unsent(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}

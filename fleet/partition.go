@@ -184,7 +184,7 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 	p.f.refreshSoon()
 	// The cause is kept as text: it may wrap the end of a context that is not the
 	// caller's.
-	if unsent(err) {
+	if retry.Unsent(err) {
 		return ErrUnavailable.Errorf("partition %d: %s cannot be reached", p.id, m.addr).Wrap(errors.New(err.Error()))
 	}
 	return millrace.ErrUncertain.Errorf("partition %d: %s did not answer", p.id, m.addr).Wrap(errors.New(err.Error()))

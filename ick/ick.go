@@ -93,7 +93,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 		run:    script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Errors: codes},
 		shared: script.Runner{Client: client, Scripts: library, Hooks: repeatHooks(cfg.Hooks), Errors: codes},
 	}
-	k.adds = batch.New(batch.Config[[]mark, string]{Call: k.addTogether, Size: sizeOf})
+	k.adds = batch.New(batch.Config[[]mark, string]{Call: k.addTogether, Size: sizeOf, Changes: func([]mark) bool { return true }})
 	k.entry.Enter(client, registry.Ick, name, cfg.Logger)
 	return k, nil
 }

@@ -28,6 +28,7 @@ func (o *outcomes) of(err error) string {
 	if err == nil {
 		return "ok"
 	}
+	err = retry.Bare(err)
 	if code := millrace.Code(err); code != "" {
 		return o.bounded(code)
 	}

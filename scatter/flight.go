@@ -3,7 +3,6 @@ package scatter
 import (
 	"context"
 	"errors"
-	"net"
 	"strconv"
 	"time"
 
@@ -50,8 +49,9 @@ func (f *flight) send(ctx context.Context, sc *Scatter) (done bool, err error) {
 			f.to.heard(reply.Int())
 		}
 		done = true
-	case late && f.open, errors.Is(err, millrace.ErrUncertain):
-		err = millrace.ErrUncertain.Errorf("the session may or may not have been written").Wrap(err)
+	case late && f.open, retry.Code(err, "LANE"):
+		forgotten := millrace.ErrStale.Errorf("the server no longer knows the flush").Wrap(err)
+		err = millrace.ErrUncertain.Errorf("the session may or may not have been written").Wrap(forgotten)
 		done = true
 	case late: // the server's clock has jumped
 		f.to.clock.Store(nil)
@@ -79,8 +79,7 @@ func (flightHook) OnCall(ctx context.Context, _ millrace.Call) (context.Context,
 		return ctx, nil
 	}
 	return ctx, func(err error) {
-		dial, ok := errors.AsType[*net.OpError](err)
-		if err != nil && retry.Word(err) == "" && (!ok || dial.Op != "dial") {
+		if err != nil && retry.Word(err) == "" && !retry.Unsent(err) {
 			f.open = true
 		}
 	}

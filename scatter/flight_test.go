@@ -2,6 +2,7 @@ package scatter
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func TestRepeatThatIsTooLate(t *testing.T) {
 				if err == nil {
 					t.Fatal("a flush with an unknown outcome succeeds")
 				}
-				return millrace.Code(err) == millrace.ErrUncertain.Code
+				return errors.Is(err, millrace.ErrUncertain) && errors.Is(err, millrace.ErrStale)
 			})
 			arrive(t, s)
 			if got := text(t, c, "GET", "n"); got != "111" {

@@ -107,14 +107,16 @@ func (s *Session) Score(key, member string, score float64, merge Merge) {
 // next call. No other server replaces one that does not answer, because it may have applied the
 // call. A caller that prefers to lose the session, or to count it twice, begins another one.
 //
-// The server remembers a flush for nine minutes. A later repeat fails with
-// [millrace.ErrUncertain] and empties the session: all of it was written, or nothing. If no try
-// can have reached the server, because it refuses connections, a repeat may come at any time.
+// A flush without an answer, which may have been applied, fails with [millrace.ErrUncertain]; a
+// repeat finds out. The server remembers a flush for nine minutes. A later repeat empties the
+// session, and its error is [millrace.ErrStale], too: all of it was written, or nothing, and
+// nothing will tell. If no try can have reached the server, because it refuses connections, a
+// repeat may come at any time.
 //
 // Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and [millrace.ErrTooLarge], before
 // anything is sent; [ErrType], [ErrOverflow], [millrace.ErrEvictable], [millrace.ErrFull],
 // [millrace.ErrVersion] and [millrace.ErrBroken], with nothing written;
-// [millrace.ErrUncertain]; those of a server that cannot be reached within Config.Timeout.
+// [millrace.ErrUncertain]; those of a server that could not be reached within Config.Timeout.
 func (s *Session) Flush(ctx context.Context) error {
 	if s.sent != nil {
 		if err := s.send(ctx); err != nil {

@@ -191,7 +191,7 @@ func (c *collector) deliver(ctx context.Context, s *Session) (left []*Session, e
 	switch {
 	case err == nil:
 		return nil, nil
-	case errors.Is(err, millrace.ErrUncertain), refused(err) && len(ops) == 1:
+	case errors.Is(err, millrace.ErrStale), refused(err) && len(ops) == 1:
 		for _, o := range ops {
 			c.sc.cfg.Logger.ErrorContext(ctx, "an addition to a counter is dropped",
 				"key", o.key, "kind", o.verb, "add", o.sum, "float", o.float, "error", err)

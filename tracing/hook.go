@@ -162,6 +162,7 @@ func note(span trace.Span, err error) {
 
 // kind returns the error.type of an error.
 func kind(err error) string {
+	err = retry.Bare(err)
 	if code := millrace.Code(err); code != "" {
 		return code
 	}

@@ -9,7 +9,7 @@
 --          between: worked, idle, error, timeout, panic, busy, breaker, rounds, and
 --          when it last worked in Unix milliseconds, 0 for never
 -- Cost     O(jobs), of which there are at most 100, and O(log N) of N processes
--- Repeat   harmless: it reads
+-- Repeat   harmless: it only reads
 local running = redis.call('ZCOUNT', processes, '(' .. string.format('%.0f', now), '+inf')
 local reply = {redis.call('ZSCORE', processes, '') and running - 1 or running}
 local stored = version and redis.call('HGETALL', K) or {}

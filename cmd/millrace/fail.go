@@ -65,7 +65,8 @@ func (a *app) fail(err error, command string) int {
 
 // describe finds code and hint for an error.
 func describe(err error) failure {
-	f := failure{Error: err.Error(), Code: millrace.Code(err), Hint: millrace.Hint(err)}
+	bare := retry.Bare(err) // why there is no answer; the text says the rest
+	f := failure{Error: err.Error(), Code: millrace.Code(bare), Hint: millrace.Hint(bare)}
 	_, isReply := errors.AsType[*rueidis.RedisError](err)
 	_, isNet := errors.AsType[*net.OpError](err)
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -110,7 +111,7 @@ func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 		if err == nil {
 			return nil, nil, nil
 		}
-		if millrace.Code(err) == "" { // it may be held all the same, and its token was not printed
+		if retry.NoAnswer(err) { // it may be held all the same, and its token was not printed
 			_ = l.Release(ctx, name, token) // it expires, if it must
 		}
 		if ctx.Err() != nil {

@@ -72,9 +72,6 @@ const untilReleased = 100 * 366 * 24 * time.Hour
 // releaseWithin is for how long a release is repeated while there is no answer.
 const releaseWithin = 10 * time.Second
 
-// noAnswer reports whether an error is no answer of the structure.
-func noAnswer(err error) bool { return err != nil && millrace.Code(err) == "" }
-
 // hold runs the program under the lease.
 func (c *leaseRun) hold(ctx context.Context, a *app, l *lease.Locker, name string) error {
 	host, _ := os.Hostname() // else there is no note
@@ -96,13 +93,13 @@ func (c *leaseRun) hold(ctx context.Context, a *app, l *lease.Locker, name strin
 // that Redis could not be told to release ends by itself, and the program had it.
 func (c *leaseRun) release(ctx context.Context, a *app, held *lease.Lease) error {
 	err := held.Release(ctx)
-	if !noAnswer(err) {
+	if !retry.NoAnswer(err) {
 		return err
 	}
-	for until := time.Now().Add(min(c.TTL, releaseWithin)); noAnswer(err) && time.Now().Before(until) && retry.Sleep(ctx, time.Second); {
+	for until := time.Now().Add(min(c.TTL, releaseWithin)); retry.NoAnswer(err) && time.Now().Before(until) && retry.Sleep(ctx, time.Second); {
 		err = held.Release(ctx)
 	}
-	if noAnswer(err) {
+	if retry.NoAnswer(err) {
 		a.logger().WarnContext(ctx, "the lease was not released: it ends by itself", "lease", held.Name, "within", c.TTL.String(), "error", err)
 	}
 	return nil // an answer is that it is released, or that it was meanwhile
@@ -126,8 +123,8 @@ func (c *leaseRun) once(ctx context.Context, a *app, l *lease.Locker, name strin
 	switch {
 	case err == nil && !ran:
 		a.logger().InfoContext(ctx, "not run: it is done in this period", "lease", name)
-	case succeeded && noAnswer(err):
-		err = millrace.ErrUncertain.Errorf("the program succeeded, and no answer tells whether that is recorded: %s", err).
+	case succeeded && retry.NoAnswer(err):
+		err = millrace.ErrUncertain.Errorf("the program succeeded, and no answer tells whether that is recorded: %s", retry.Bare(err)).
 			WithHint("If it is not, the next call runs the program again.")
 	}
 	return err

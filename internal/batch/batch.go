@@ -24,6 +24,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/retry"
 )
 
 const (
@@ -52,6 +54,11 @@ type Config[In, Out any] struct {
 	// least one. Defaults to always.
 	Together func(others []In, request In) bool
 
+	// Changes reports whether a call for the request may change something. The error of a
+	// caller that leaves such a call is millrace.ErrUncertain, from when a script is on its
+	// way. Defaults to never.
+	Changes func(request In) bool
+
 	// Abandoned gets answers whose callers have gone. Defaults to none.
 	Abandoned func(ctx context.Context, request In, answer Out)
 }
@@ -73,7 +80,8 @@ type Batcher[In, Out any] struct {
 type request[In, Out any] struct {
 	ctx  context.Context //nolint:containedctx // its values travel with the call
 	in   In
-	gone bool // the caller has left; guarded by the batcher's mu
+	gone bool          // the caller has left; guarded by the batcher's mu
+	call *retry.Effect // of the call that has it, nil before; guarded by the batcher's mu
 	done chan struct{}
 
 	// Written before done is closed.
@@ -97,6 +105,9 @@ func New[In, Out any](cfg Config[In, Out]) *Batcher[In, Out] {
 	}
 	if cfg.Together == nil {
 		cfg.Together = func([]In, In) bool { return true }
+	}
+	if cfg.Changes == nil {
+		cfg.Changes = func(In) bool { return false }
 	}
 	if cfg.Abandoned == nil {
 		cfg.Abandoned = func(context.Context, In, Out) {}
@@ -133,6 +144,9 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	default:
 	}
 	r.gone = true
+	if r.call.Possible() && b.cfg.Changes(in) {
+		return out, retry.Uncertain(context.Cause(ctx))
+	}
 	return out, context.Cause(ctx)
 }
 
@@ -187,12 +201,14 @@ func (b *Batcher[In, Out]) next() []*request[In, Out] {
 	var shared, rest []*request[In, Out]
 	var others []In
 	items, bytes, left := 0, 0, 0
+	effect := new(retry.Effect)
 	for _, r := range b.waiting {
 		if r.gone {
 			continue
 		}
 		n, size := b.cfg.Size(r.in)
 		if shared == nil || items+n <= b.cfg.MaxItems && bytes+size <= b.cfg.MaxBytes && b.cfg.Together(others, r.in) {
+			r.call = effect
 			shared, others = append(shared, r), append(others, r.in)
 			items, bytes = items+n, bytes+size
 		} else {
@@ -209,7 +225,7 @@ func (b *Batcher[In, Out]) call(shared []*request[In, Out]) {
 	for i, r := range shared {
 		all[i] = r.in
 	}
-	ctx := context.WithoutCancel(shared[0].ctx)
+	ctx := retry.WithEffect(context.WithoutCancel(shared[0].ctx), shared[0].call)
 	start := time.Now()
 	out, err := b.cfg.Call(ctx, all)
 	var left []int

@@ -15,6 +15,7 @@
 //	-- Beside   wake              a key that it tries to touch, and that is not declared
 //	-- Without  v:ARGV[1]            the key without which there is nothing to do
 //	-- Replica  may answer           it writes nothing, and its answer may be a little old
+//	-- Repeat   harmless: it only reads
 //
 // Every script finds two locals: K, the base key that it was called with, and
 // prefix, with which the structure's other keys begin: K and a colon, unless the
@@ -31,6 +32,10 @@
 // (package retry); a script with the fragment lane takes effect once all the same (package
 // reqid). A call returns at once when its context is cancelled. A [Reply] reads the answer,
 // and one table maps the errors of servers and scripts to those of [millrace].
+//
+// A call that ends without an answer, after a try that may have taken effect, fails with
+// [millrace.ErrUncertain], which wraps the error of the connection or of the context. A script
+// that only reads fails with that error alone.
 //
 // A script that a replica may answer is sent as EVALSHA_RO, from Redis 7.0 on and not on a
 // Cluster. So a client that sends reads to replicas sends it there. A script whose answer

@@ -82,6 +82,7 @@ type Script struct {
 	makes     []placeholder
 	without   *template // the key without which there is nothing to do; nil for none
 	lane      bool      // it runs once, however often it is sent
+	reads     bool      // it writes nothing
 	replica   bool      // a replica may answer
 }
 
@@ -94,6 +95,9 @@ func (s *Script) File() (file string, fragments []string) { return s.file, s.fra
 
 // Lane reports whether a call of the script takes effect once, however often it is sent.
 func (s *Script) Lane() bool { return s.lane }
+
+// Reads reports whether the script writes nothing.
+func (s *Script) Reads() bool { return s.reads }
 
 // Source returns what the server compiles, fragments included.
 func (s *Script) Source() string { return s.source }
@@ -127,7 +131,7 @@ func assemble(prefix string, sources map[string]string) *Library {
 		if h.fragment != "" {
 			continue
 		}
-		s := &Script{name: h.script, file: file, replica: h.replica}
+		s := &Script{name: h.script, file: file, reads: h.reads, replica: h.replica}
 		var text strings.Builder
 		text.WriteString(l.Prelude())
 		var add func(file string)
@@ -180,6 +184,7 @@ type header struct {
 	beside           []template
 	makes            []placeholder
 	without          *template
+	reads            bool
 	replica          bool
 }
 
@@ -239,6 +244,7 @@ func readHeader(file, source string) header {
 	for _, item := range list("Makes") {
 		h.makes = append(h.makes, readPlaceholder(file, item))
 	}
+	h.reads = strings.HasPrefix(entries["Repeat"], " harmless: it only reads")
 	for _, item := range list("Replica") {
 		if h.replica = item == "may answer"; !h.replica {
 			panic(fmt.Sprintf("script: %s says of replicas %q, not that one may answer", file, item))

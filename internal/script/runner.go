@@ -72,12 +72,28 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 		c.keys = []string{key}
 	}
 	var reply *Reply
+	open := false // a try may have taken effect
+	effect := retry.EffectOf(ctx)
+	before := effect.Possible() // by an earlier call
+	try := func(number int) (rueidis.RedisMessage, error) {
+		began := ctx.Err() == nil
+		effect.Note(before || !s.reads)
+		m, err := c.try(ctx, number)
+		switch {
+		case err == nil, retry.Word(err) != "" && !retry.Transient(err):
+			open = false
+		case began && !s.reads && retry.Open(ctx, err):
+			open = true
+		}
+		effect.Note(before || open || err == nil && !s.reads)
+		return m, err
+	}
 	err := r.Retry.Do(ctx, func(number int) error {
 		asked := time.Now()
-		m, err := c.try(ctx, number)
+		m, err := try(number)
 		if number == 1 && c.unsent && retry.Code(err, "LANE") && request.Renew() {
 			c.number(args, request)
-			m, err = c.try(ctx, number)
+			m, err = try(number)
 		}
 		switch {
 		case err == nil:
@@ -93,10 +109,13 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 		}
 		return err
 	})
-	if err != nil {
-		return nil, r.Name(err)
+	switch {
+	case err == nil:
+		return reply, nil
+	case open:
+		return nil, retry.Uncertain(err)
 	}
-	return reply, nil
+	return nil, r.Name(err)
 }
 
 // declares reports whether a client's calls declare their keys: on a Cluster they do. A

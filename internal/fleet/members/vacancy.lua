@@ -12,7 +12,7 @@
 -- Reply    {'room', ''}; {'full', number of tags}; {'stranger', identity} if this
 --          is another server than expected
 -- Cost     O(1)
--- Repeat   harmless: nothing is written
+-- Repeat   harmless: it only reads
 if full(ARGV[3], ARGV[4]) then
   return {'full', redis.call('GET', K .. ':tags') or '0'}
 end

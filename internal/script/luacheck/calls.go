@@ -158,6 +158,9 @@ func (l *linter) checkCall(e *ast.FuncCallExpr) {
 		l.report(e.Line(), "INCRBYFLOAT in a script ruins the memory of a Redis 6.2 that was built without jemalloc; HINCRBYFLOAT does not")
 		return
 	}
+	if cmd.Is("write") && l.script.Reads() {
+		l.report(e.Line(), "%s writes, and the header says that the script only reads", name)
+	}
 	if !slices.Contains(l.keys, "*") { // else the callers name them
 		l.checkKeys(e, name, cmd, words)
 	}

@@ -153,6 +153,8 @@ func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
+	cause := err
+	err = retry.Bare(err)
 	known, ok := errors.AsType[*millrace.Error](err)
 	detail := err.Error()
 	if !ok {
@@ -162,7 +164,7 @@ func problemOf(err error) *problem {
 	status := statusOf(known.Code)
 	p := &problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: brief(detail),
-		Code: known.Code, Hint: cmp.Or(hintOf(err), known.Hint), cause: err,
+		Code: known.Code, Hint: cmp.Or(hintOf(err), known.Hint), cause: cause,
 	}
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {
 		remaining, metadata := held.Remaining.Milliseconds(), document.Text(held.Metadata)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -65,7 +66,7 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // problem describes an error for the reader of a page.
 func (d *Dashboard) problem(err error) problem {
 	p := problem{Status: http.StatusInternalServerError, Message: sentence(err.Error()), Hint: millrace.Hint(err)}
-	code := millrace.Code(err)
+	code := millrace.Code(retry.Bare(err))
 	switch {
 	case errors.Is(err, errNoPage):
 		p.Status, p.Message, p.Hint = http.StatusNotFound, "This page does not exist.", "The navigation lists all sections."
