@@ -36,7 +36,8 @@ var (
 	ErrTooLarge = sentinel("too_large", "the item is larger than one call carries",
 		"Store large content elsewhere, and its location here.")
 
-	// ErrUncertain means that the call may have taken effect or not.
+	// ErrUncertain means that the call may have taken effect or not: it was sent, and no answer
+	// came. The error of the connection or of the caller's context is its cause.
 	ErrUncertain = sentinel("uncertain", "the call may or may not have taken effect",
 		"Look at what is there, and repeat the call if it is harmless.")
 

@@ -78,6 +78,10 @@ func TestHeader(t *testing.T) {
 				"1: the header has no line for Repeat",
 			},
 		},
+		{
+			"a write in what only reads", strings.Replace(goodHeader, "harmless\n", "harmless: it only reads\n", 1) + "redis.call('GET', K)\nreturn redis.call('DEL', K)\n",
+			[]string{"12: DEL writes, and the header says that the script only reads"},
+		},
 		{"no KEYS", with("-- KEYS[1]  K\n", ""), []string{"1: the header has no line for KEYS"}},
 		{"no Repeat", with("-- Repeat   harmless\n", ""), []string{"1: the header has no line for Repeat"}},
 		{"a label without text", with("-- Cost     O(1)", "-- Cost"), []string{"8: Cost says nothing"}},

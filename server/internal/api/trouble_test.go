@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server/internal/api"
@@ -73,6 +74,8 @@ func TestProblems(t *testing.T) {
 		{fleet.ErrUnavailable.Wrap(dial), 503, "unavailable"},
 		{fleet.ErrReadOnly, 503, "read_only"},
 		{millrace.ErrUncertain, 503, "uncertain"},
+		{retry.Uncertain(context.DeadlineExceeded), 503, "timeout"},
+		{retry.Uncertain(io.EOF), 503, "unavailable"},
 		{fleet.ErrUnknownServer, 503, "stranger"},
 		{fleet.ErrClosed, 503, "closed"},
 		{millrace.ErrPartial.Wrap(io.EOF), 503, "partial"},
