@@ -78,7 +78,7 @@ func own(ctx context.Context, err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return ErrSilent
 	default:
-		return err
+		return retry.Bare(err)
 	}
 }
 

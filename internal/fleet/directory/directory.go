@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 // Directory keeps the map of one fleet, and lets its agents coordinate. [Redis] is the
@@ -149,7 +148,6 @@ var (
 // Unreachable returns the error for a directory that did not answer. Errors with a
 // code, and those of a context that has ended, stay as they are.
 func Unreachable(ctx context.Context, err error) error {
-	err = retry.Bare(err)
 	if err == nil || millrace.Code(err) != "" || ctx.Err() != nil {
 		return err
 	}
