@@ -3,6 +3,7 @@ package tracker
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -30,8 +31,8 @@ type SQLConfig struct {
 
 	// ID is the column with the identifier. A pass follows its order, so it has an index. It
 	// holds whole numbers or texts. Rows without an identifier are not seen, nor those with more
-	// than 4,095 bytes. Identifiers that the column takes for equal, as one that ignores case does, share
-	// their work, but each spelling is tracked by itself: ask in that of producers or rows.
+	// than 4,095 bytes. A column that ignores case takes several spellings for one identifier:
+	// producers keep theirs, and a pass adds that of a row with work. Ask in one of these.
 	ID string
 
 	// Where is the SQL condition for a row with work queued, without placeholders: "status IN
@@ -58,8 +59,8 @@ type sqlSource struct {
 	db  *sql.DB
 	cfg SQLConfig
 
-	selectPage, selectIDs, hasWork string // up to where they differ
-	id, from, short                string // parts of them
+	selectPage, selectWork string // up to where they differ
+	id, exact, from, short string // parts of them
 }
 
 // SQL returns the source of a database table. It does not call the database. Each call of the
@@ -89,23 +90,17 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if cfg.Indexed {
 		page = "1 AS live" + from + live + " AND "
 	}
-	// The text itself: for DISTINCT two are not equal that are for the column. One that no cursor
-	// holds is left out: a page must not end there.
+	// A text that no cursor holds is left out: a page must not end there.
 	exact, short := id, ""
-	switch {
-	case cfg.IntegerID:
-	case cfg.Dialect == SQLite:
-		exact = "CAST(" + id + " AS text) COLLATE BINARY"
-		short = " AND length(CAST(" + id + " AS blob)) < " + strconv.Itoa(maxCursor)
-	default:
-		exact = "CAST(" + id + " AS text) COLLATE \"C\""
-		short = " AND octet_length(CAST(" + id + " AS text)) < " + strconv.Itoa(maxCursor)
+	if !cfg.IntegerID {
+		exact = "CAST(" + id + " AS text)" // without the padding of a column of fixed width
+		length := map[Dialect]string{PostgreSQL: "octet_length(" + exact + ")", SQLite: "length(CAST(" + id + " AS blob))"}
+		short = " AND " + length[cfg.Dialect] + " < " + strconv.Itoa(maxCursor)
 	}
 	return &sqlSource{
-		db: db, cfg: cfg, id: id, from: from, short: short,
+		db: db, cfg: cfg, id: id, exact: exact, from: from, short: short,
 		selectPage: "SELECT " + id + " AS k, " + exact + " AS id, " + page + id,
-		selectIDs:  "SELECT DISTINCT " + exact + " AS id" + from + live,
-		hasWork:    "SELECT 1" + from + live,
+		selectWork: from + live + " AND " + id + " = ",
 	}, nil
 }
 
@@ -120,13 +115,10 @@ func quote(field string, parts ...string) (string, error) {
 	return strings.Join(quoted, "."), nil
 }
 
-// maxSpellings is how many spellings of one identifier a page has, in a column that takes several
-// texts for equal.
-const maxSpellings = 20
-
 // Rows implements [Source]. The inner statement reads limit rows in the order of the identifiers;
 // the outer ones keep those with work, and the last one, which is the end of the page. The last
-// identifier may have more rows, which the next page skips.
+// identifier may have more rows, which the next page skips: a second statement asks about all of
+// them.
 func (s *sqlSource) Rows(ctx context.Context, after string, limit int) (Page, error) {
 	text, args := s.selectPage, []any{}
 	if after == "" {
@@ -143,7 +135,7 @@ func (s *sqlSource) Rows(ctx context.Context, after string, limit int) (Page, er
 	text = "SELECT id, live, place, looked FROM (" +
 		"SELECT id, live, row_number() OVER (ORDER BY k) AS place, count(*) OVER () AS looked FROM (" +
 		text + s.short + " ORDER BY " + s.id + " LIMIT " + s.placeholder(len(args)) + ") AS page) AS counted " +
-		"WHERE live = 1 OR place = looked ORDER BY place LIMIT " + strconv.Itoa(MaxIDs-maxSpellings)
+		"WHERE live = 1 OR place = looked ORDER BY place LIMIT " + strconv.Itoa(MaxIDs-1)
 
 	rows, err := s.db.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -164,27 +156,14 @@ func (s *sqlSource) Rows(ctx context.Context, after string, limit int) (Page, er
 		return page, err
 	}
 	page.Next = s.cursor(last)
-	more, err := s.spellings(ctx, last)
-	page.IDs = append(page.IDs, more...)
+	arg, _ := s.argument(last)
+	err = s.db.QueryRowContext(ctx, "SELECT "+s.exact+s.selectWork+s.idPlaceholder(1)+" LIMIT 1", arg).Scan(&last)
+	if err == nil {
+		page.IDs = append(page.IDs, last)
+	} else if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
 	return page, err
-}
-
-// spellings returns an identifier as the rows of it with work spell it: none, or one, or several
-// in a column that takes them for equal.
-func (s *sqlSource) spellings(ctx context.Context, id string) (list []string, err error) {
-	arg, _ := s.argument(id)
-	rows, err := s.db.QueryContext(ctx, s.selectIDs+" AND "+s.id+" = "+s.idPlaceholder(1)+" LIMIT "+strconv.Itoa(maxSpellings), arg)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		list = append(list, id)
-	}
-	return list, rows.Err()
 }
 
 // textMark is the first byte of a cursor with a text, which may be empty.
@@ -225,8 +204,8 @@ func (s *sqlSource) Pending(ctx context.Context, ids []string) ([]string, error)
 	if len(args) == 0 {
 		return nil, nil
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT asked.column1 FROM (VALUES "+values+") AS asked WHERE ("+
-		s.hasWork+" AND "+s.id+" = asked.column2 LIMIT 1) IS NOT NULL", args...)
+	rows, err := s.db.QueryContext(ctx, "SELECT asked.column1 FROM (VALUES "+values+") AS asked WHERE (SELECT 1"+
+		s.selectWork+"asked.column2 LIMIT 1) IS NOT NULL", args...)
 	if err != nil {
 		return nil, err
 	}
