@@ -54,9 +54,8 @@ type book struct {
 
 	mu      sync.Mutex
 	shards  []page
-	entered map[string]bool  // in this period, or about to be
-	first   map[string]int64 // of those, what no process had entered, with its value; nil if nothing leaves
-	turning bool             // a timer will end the period
+	entered map[string]bool // in this period, or about to be
+	turning bool            // a timer will end the period
 }
 
 // page is what one shard has to send.
@@ -90,7 +89,6 @@ func (b *book) enter(member string, value int64) {
 	}
 	if len(b.entered) >= maxEntered {
 		clear(b.entered)
-		clear(b.first)
 	}
 	b.entered[member] = true
 	if p.waiting == nil {
@@ -111,7 +109,6 @@ func (b *book) turn() {
 	b.generation.Add(1)
 	b.turning = false
 	b.entered = map[string]bool{}
-	clear(b.first)
 }
 
 // withdraw removes a queued member, and reports whether it was still queued.
@@ -127,15 +124,11 @@ func (b *book) withdraw(member string) bool {
 	return waits
 }
 
-// forget lets a member be entered again in this period. It returns the value of one that this
-// process was the first to enter.
-func (b *book) forget(member string) (value int64, first bool) {
+// forget lets a member be entered again in this period.
+func (b *book) forget(member string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	value, first = b.first[member]
-	delete(b.first, member)
 	delete(b.entered, member)
-	return value, first
 }
 
 // sendIn sends what waits in a shard after a pause. mu is held.
@@ -179,8 +172,8 @@ func (b *book) begin(shard int) {
 func (b *book) send(shard int, members map[string]int64) {
 	ctx, cancel := script.Within(context.Background(), sendTimeout)
 	defer cancel()
-	added, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
-		return b.client.Do(ctx, b.command(b.client, shard, members)).AsInt64()
+	_, err := script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, b.client.Do(ctx, b.command(b.client, shard, members)).Error()
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,9 +184,6 @@ func (b *book) send(shard int, members map[string]int64) {
 	switch {
 	case err == nil:
 		p.failures = 0
-		if b.first != nil && added == int64(len(members)) {
-			maps.Copy(b.first, members)
-		}
 	case final(err):
 		p.waiting, p.failures = nil, 0 // all would fail alike, until the next period
 		b.logRefusal(err)

@@ -35,12 +35,8 @@
 //
 //   - Entering fails no call and delays none: not on a full server, not with a silent node,
 //     not without permission. Missing permission is logged once.
-//   - An entry is removed only when its structure was deleted by the only process that
-//     entered it, or when a server answers that the structure's key is missing, never by age
-//     alone. The abandoned queue is the one that operators must see.
-//   - A process that remembers that it entered a structure is right: upkeep removes no entry
-//     that is younger than a period and a minute. So a structure that is deleted by one
-//     process and made again by another is listed.
+//   - An entry is removed only when a server answers that the structure's key is missing,
+//     never by age. The abandoned queue is the one that operators must see.
 //   - With a node that does not answer, a list yields what the others have, and then an
 //     error with the number of missing shards.
 //   - A structure that does not answer or takes long delays no visits to the others.
@@ -53,7 +49,8 @@
 // --scan` finds structures that are not used any more.
 //
 // A structure may be created at the moment in which upkeep finds it missing. So an entry
-// is removed only if it was not entered again since it was read. If the clocks of two
-// machines differ by more than a minute, a structure that is created again may be missing
-// until the next period of the process that did it, at most five minutes later.
+// stays for its first minute, and is removed only if it was not entered again since it was
+// read. One case remains: a structure that is deleted, and created again by a process that
+// entered it shortly before, is missing until that process's next period, at most five
+// minutes later.
 package registry

@@ -59,14 +59,12 @@ func Of(client rueidis.Client) *Registrar {
 }
 
 func newRegistrar(client rueidis.Client) *Registrar {
-	r := &Registrar{
+	return &Registrar{
 		structures: newBook(client, parts, entryPeriod,
 			"structures cannot be entered in the registry, so that lists and upkeep may not find them: allow HSET of mr:registry:*", hset),
 		leases: newBook(client, DueShards, duePeriod,
 			"leases cannot be entered in their index, so that lists and upkeep may not find them: allow ZADD to mr:leases:*", zadd),
 	}
-	r.structures.first = map[string]int64{}
-	return r
 }
 
 func millis(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) }
@@ -126,10 +124,8 @@ func (e *Entry) Touch() {
 // leaveTimeout is how long a deletion waits for the entry to be removed.
 const leaveTimeout = time.Second
 
-// Leave removes the entry of a deleted structure, best effort, if no other process has entered
-// it. Else it stays: another process may make the structure again, and remembers that it is
-// entered. Lists leave out structures that do not exist, and upkeep removes the entry when no
-// process can remember it.
+// Leave removes the entry of a deleted structure, best effort: upkeep removes entries that
+// remain.
 func (e *Entry) Leave(ctx context.Context) {
 	b := e.book
 	if b == nil {
@@ -141,12 +137,11 @@ func (e *Entry) Leave(ctx context.Context) {
 	b.withdraw(e.member)
 	b.settle(ctx, shard)
 	b.withdraw(e.member) // if it was being sent, and that failed
-	value, alone := b.forget(e.member)
+	_, _ = script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, b.client.Do(ctx, b.client.B().Hdel().Key(key(shard)).Field(e.member).Build()).Error()
+	})
+	b.forget(e.member)
 	e.touched.Store(0) // a new structure of that name is entered again
-	if alone {
-		run := script.Runner{Client: b.client, Scripts: library}
-		_, _ = run.Run(ctx, "leave", key(shard), e.member, strconv.FormatInt(value, 10))
-	}
 }
 
 // DueShards is the number of sorted sets of an index by time.

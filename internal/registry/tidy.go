@@ -24,10 +24,8 @@ const (
 	// tidyRest is the pause between two rounds of the job, in each process.
 	tidyRest = time.Minute
 
-	// young is how long an entry stays in any case. The process that wrote it does not write it
-	// again in its period, also if the structure is deleted and made again meanwhile. The clocks
-	// of machines may differ by the rest.
-	young = entryPeriod + time.Minute
+	// young is how long an entry stays in any case: its structure may be about to be created.
+	young = time.Minute
 )
 
 // TidyJob returns the job that removes the entries of structures that are gone, up to 50 in
