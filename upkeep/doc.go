@@ -27,7 +27,7 @@
 //
 // # How jobs find structures
 //
-// A program registers each structure at its first use, and again every few minutes. Jobs
+// A program registers each structure at its first use, and again every ten seconds. Jobs
 // visit the registry from a random place on, and leases by an index of deadlines. So a round
 // takes time in proportion to the structures, not to the keys. A structure or node that does
 // not answer is skipped for a while and delays no other. Only the repairs of hashes and

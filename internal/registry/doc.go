@@ -16,7 +16,7 @@
 //
 // The structure has an [Entry], and touches it after each call that shows that the
 // structure exists. That costs a nanosecond or two, except for the first time and then
-// every few minutes, when the field is written in the background:
+// every ten seconds, when the field is written in the background:
 //
 //	Touch ─ entered in this period? ── yes ─▶ nothing
 //	            │ no
@@ -45,12 +45,12 @@
 // # The wrinkle
 //
 // All of it is best effort. A registry that was lost, by FLUSHALL or by a failover, is
-// complete again when each structure was used again, a few minutes later; `millrace doctor
+// complete again when each structure was used again, ten seconds later; `millrace doctor
 // --scan` finds structures that are not used any more.
 //
 // A structure may be created at the moment in which upkeep finds it missing. So an entry
 // stays for its first minute, and is removed only if it was not entered again since it was
 // read. One case remains: a structure that is deleted, and created again by a process that
-// entered it shortly before, is missing until that process's next period, at most five
-// minutes later.
+// entered it shortly before, is missing until that process's next period, at most ten
+// seconds later.
 package registry

@@ -14,8 +14,10 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// entryPeriod is how often a process enters a structure that it uses, less up to an eighth.
-const entryPeriod = 5 * time.Minute
+// entryPeriod is how often a process enters a structure that it uses, less up to an eighth. It
+// bounds how long a structure is unlisted that another process deleted and this one made again.
+// It is shorter than young, so upkeep removes no entry that a process remembers.
+const entryPeriod = 10 * time.Second
 
 // Registrar registers the structures that one client uses. It is safe for concurrent use.
 type Registrar struct {

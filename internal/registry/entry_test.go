@@ -352,3 +352,28 @@ func TestTouchAllocatesNothing(t *testing.T) {
 	}
 	touching.Wait()
 }
+
+// TestDeletedByAnother: a process deletes a structure that another one entered and makes again.
+// It is listed as soon as the other one's period ends, which is soon.
+func TestDeletedByAnother(t *testing.T) {
+	t.Parallel()
+	if entryPeriod > 10*time.Second || entryPeriod > young/2 {
+		t.Errorf("a period takes %v, want ten seconds at most, and half of what upkeep leaves alone, %v", entryPeriod, young)
+	}
+	server := own(t)
+	one, other := server.Client(t), server.Client(t)
+	mine, theirs := entry(one, "a"), entry(other, "a")
+	must(t, other, "SET", Queue.keys("a")[0], "1")
+	settled(t, other, theirs)
+	must(t, one, "DEL", Queue.keys("a")[0])
+	mine.Leave(t.Context())
+	if got, err := listed(t.Context(), one, Queue); err != nil || len(got) > 0 {
+		t.Errorf("List = %q, %v, want nothing: it is deleted", got, err)
+	}
+	must(t, other, "SET", Queue.keys("a")[0], "1")
+	redistest.Eventually(t, "the structure that was made again is listed", func() bool {
+		settled(t, other, theirs)
+		got, err := listed(t.Context(), one, Queue)
+		return err == nil && slices.Equal(got, []string{"a"})
+	})
+}
