@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/ring"
 )
 
@@ -73,8 +74,7 @@ func life(t *testing.T, d directory.Directory) {
 		wantMap(t, "Confirm by a client without a map", m, err, first)
 		m, err = d.Confirm(ctx, 1)
 		wantMap(t, "Confirm of the present map", m, err, nil)
-		m, err = d.Load(ctx)
-		wantMap(t, "Load", m, err, first)
+		wantLoad(t, "Load", d, nil, first)
 	}
 	change(t, d, 1, second)
 	for range 2 {
@@ -84,8 +84,7 @@ func life(t *testing.T, d directory.Directory) {
 		wantMap(t, "Confirm of the present map", m, err, nil)
 		m, err = d.Confirm(ctx, 6)
 		wantMap(t, "Confirm of a map that the directory has lost", m, err, second)
-		m, err = d.Load(ctx)
-		wantMap(t, "Load after the change", m, err, second)
+		wantLoad(t, "Load after the change", d, first, second)
 	}
 }
 
@@ -109,8 +108,7 @@ func conflict(t *testing.T, d directory.Directory) {
 	unknown := Sample(t, 4)
 	unknown.Version++
 	wantError(t, "Change to an unknown version", d.Change(t.Context(), 3, unknown), directory.ErrVersion)
-	m, err := d.Load(t.Context())
-	wantMap(t, "Load after the conflicts", m, err, present)
+	wantLoad(t, "Load after the conflicts", d, nil, present)
 }
 
 // repeat: a change whose reply was lost is repeated, and counts as made until the map is
@@ -206,6 +204,23 @@ func wantMap(t *testing.T, what string, got *directory.Map, err error, want *dir
 	} else if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
+}
+
+// wantLoad waits until Load returns a map. Until then it may return an old one, or none if that
+// is nil: a member that is behind may answer.
+func wantLoad(t *testing.T, what string, d directory.Directory, old, want *directory.Map) {
+	t.Helper()
+	redistest.Eventually(t, what, func() bool {
+		m, err := d.Load(t.Context())
+		switch {
+		case old == nil && errors.Is(err, directory.ErrNoFleet):
+			return false
+		case err == nil && old != nil && cmp.Equal(old, m):
+			return false
+		}
+		wantMap(t, what, m, err, want)
+		return true
+	})
 }
 
 func wantError(t *testing.T, what string, err, want error) {
