@@ -17,7 +17,8 @@ func steady(ctx context.Context, s *site, scale float64) (figures, error) {
 	every := func(first, n int) load {
 		return load{First: first, Count: n, Tenants: s.base.Tenants, Batch: 1, Writers: 1, OverMs: n * 1000 / steadyRate}
 	}
-	warm, n := scaled(steadyRate, scale), scaled(8*steadyRate, scale)
+	// Two seconds at least: a worker that looks each second takes all of one second at once.
+	warm, n := scaled(steadyRate, scale), max(2*steadyRate, scaled(8*steadyRate, scale))
 	for range 2 {
 		if _, err := s.work(ctx); err != nil {
 			return nil, err
