@@ -12,15 +12,15 @@ packages = $(or $(shell go list ./... | grep $(1) '$(PROGRAMS)'),$(error go list
 # so twice as many packages are tested at a time as there are CPUs.
 CPUS := $(shell getconf _NPROCESSORS_ONLN)
 TESTFLAGS ?= -vet=off -shuffle=on -count=1 -timeout=20m -p=$(shell expr 2 '*' $(CPUS))
-# Tests run without a debugger: without its tables they are compiled in four fifths of the time. Tests that build get
-# the same flag, so that nothing is compiled in both ways. Without the paths of this machine in it, compiled code is
-# found again from another clone, and from one with a module cache of its own.
-test test/% servers more soak: export GOFLAGS := $(shell go env GOFLAGS) -trimpath -gcflags=all=-dwarf=false
+# Tests run without a debugger: without its tables they are compiled in four fifths of the time, and linked in two
+# thirds. Tests that build get the same flags, so that nothing is compiled in both ways. Without the paths of this
+# machine in it, compiled code is found again from another clone, and from one with a module cache of its own.
+test test/% compile servers more soak: export GOFLAGS := $(shell go env GOFLAGS) -trimpath -gcflags=all=-dwarf=false -ldflags=-s
 # A program with the race detector waits at its end for a second, children that tests start included, without this.
 test test/% servers more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
+.PHONY: help deps compile test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,13 @@ deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, 
 	@scripts/test-deps
 
 # Two at a time: each compiles for a while what the other does not need, on one CPU, and tests leave CPUs idle.
-test: deps ## Run all tests, with real Redis servers
+test: ## Run all tests, with real Redis servers
+	@$(MAKE) --no-print-directory --jobs=2 deps compile
 	@$(MAKE) --no-print-directory --jobs=2 test/library test/programs $(NESTED:%=test/%)
+
+# A new machine waits for packages and modules from afar; meanwhile it compiles. The tests show what does not compile.
+compile:
+	@go build -race $(call packages,-vE) 2>/dev/null || true
 
 test/library:
 	go test -race $(TESTFLAGS) $(call packages,-vE)
