@@ -1,8 +1,9 @@
 # Every target with a ## comment is listed by `make help`.
 
 # Nested modules hold what only examples, benchmarks and tests with drivers need.
-NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod bench/compare/go.mod examples/*/go.mod tracker/sqltest/go.mod server/browsertest/go.mod))
-MODULES := . $(NESTED)
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod tracker/sqltest/go.mod server/browsertest/go.mod))
+# The other queues of the comparison take long to compile, and no other package needs them: `make more` tests it.
+MODULES := . $(NESTED) bench/compare
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
 # third of the time without it: `make more` tests them with it, too.
