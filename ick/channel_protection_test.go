@@ -195,6 +195,22 @@ var channelHistories = []struct {
 		}
 		return s.finish()
 	}},
+	{"a failover that lost a growth, and a resize before a consumer reports", func(s *steerer) error {
+		s.attend(s.epoch())
+		before := s.c.known()
+		grown := s.resize(8)
+		s.add(7, "new")
+		if err := do(s.t, s.c.run.Client, "HSET", channelKey(s.c.name), "size", "4", "span", "4",
+			"epoch", strconv.FormatInt(before.epoch, 10)).Error(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.resize(2)
+		args := []string{"me", "60000", "8", "8", strconv.FormatInt(grown, 10), "0"}
+		if _, err := s.c.call(s.t.Context(), "attend", args...); err != nil {
+			s.t.Fatal(err)
+		}
+		return s.finish()
+	}},
 }
 
 // channelProtections are what keeps these histories from stranding a mark.
@@ -205,7 +221,8 @@ var channelProtections = []struct{ name, old, replacement, history string }{
 	{"retiring again takes the later epoch", "elseif before and before >= tonumber(ARGV[1]) then", "elseif before then", "a producer that learned of a growth and slept through the shrink"},
 	{"what was retired under an earlier epoch does not count", "elseif known == epoch and index >= size then", "elseif index >= size then", "a consumer that reports what it retired before the channel grew and shrank"},
 	{"a resize takes back what was retired", "if who == '' then\n      redis.call('HDEL', owners, index)", "if false then\n      redis.call('HDEL', owners, index)", "a retirement that was reported before the channel grew and shrank"},
-	{"who knows better teaches the channel", "size > 0 and its_epoch <= epoch", "size > 0", "a failover that lost a growth"},
+	{"who knows better teaches the channel", "size == 0 or its_epoch > epoch", "size == 0", "a failover that lost a growth"},
+	{"a later resize keeps serving what a lost one served", "0 < its_epoch and its_epoch < epoch and", "false and", "a failover that lost a growth, and a resize before a consumer reports"},
 }
 
 func steer(t *testing.T, history, old, replacement string) error {
@@ -265,6 +282,27 @@ func TestEveryProtectionOfAChannelIsNeeded(t *testing.T) {
 				t.Errorf("history %q holds without the protection", p.history)
 			}
 		})
+	}
+}
+
+// TestSpanGrowsForLostResizesOnly: a caller that knows the present epoch, or none, has missed that Icks were retired, or
+// has never read the channel. It does not have them served again.
+func TestSpanGrowsForLostResizesOnly(t *testing.T) {
+	t.Parallel()
+	s := &steerer{t: t, c: openChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), ChannelConfig{})}
+	s.attend(s.epoch())
+	epoch := s.resize(2)
+	s.attend(epoch)
+	s.retire(epoch, 2, 3)
+	s.attend(epoch, 2, 3)
+	for _, known := range []layout{{2, 4, epoch}, {8, 8, 0}} {
+		r, err := s.c.call(t.Context(), "channel", known.args()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := readLayout(r), (layout{2, 2, epoch}); got != want {
+			t.Errorf("after a caller that knows %+v the channel is %+v, want %+v", known, got, want)
+		}
 	}
 }
 

@@ -64,13 +64,20 @@ local function invalid(first)
   return its_size > its_span or its_span > 1024 or tonumber(ARGV[first + 2]) >= 2 ^ 53
 end
 
--- Stores the caller's layout if it is later, or if there is no channel. So a failover that
--- lost the last resize leaves no marks in Icks without a consumer.
+-- Stores the caller's layout if it is later, or if there is no channel. Of an earlier one it
+-- stores a larger span: a failover may have lost that resize, and another one came after. So
+-- a lost resize leaves no marks in Icks without a consumer. A larger span under the same epoch
+-- is one from before Icks were retired.
 local function teach(its_size, its_span, its_epoch)
-  if its_size == 0 or size > 0 and its_epoch <= epoch then
+  local later = size == 0 or its_epoch > epoch
+  local wider = 0 < its_epoch and its_epoch < epoch and its_span > span
+  if its_size == 0 or not later and not wider then
     return
   end
-  size, span = its_size, math.max(span, its_span)
-  epoch, peak = its_epoch > 0 and its_epoch or now_us, math.max(peak, span)
+  if later then
+    size, epoch = its_size, its_epoch > 0 and its_epoch or now_us
+  end
+  span = math.max(span, its_span)
+  peak = math.max(peak, span)
   keep()
 end
