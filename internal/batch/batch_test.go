@@ -138,7 +138,8 @@ func TestLongCalls(t *testing.T) {
 	})
 }
 
-// TestBounds of a call in count and in bytes; one request may be larger.
+// TestBounds of a call in count and in bytes; one request may be larger. One call at a time is under way, so that calls
+// are in the order of their requests: no case has as many items waiting as start a second call.
 func TestBounds(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -146,7 +147,7 @@ func TestBounds(t *testing.T) {
 		want string
 	}{
 		{"count", Config[int, int]{MaxItems: 2}, "[[1] [2 3] [4 30] [31]]"},
-		{"items", Config[int, int]{MaxItems: 5, Size: func(r int) (int, int) { return r, 0 }}, "[[1] [2 3] [4] [30] [31]]"},
+		{"items", Config[int, int]{MaxItems: 5, FullItems: 100, Size: func(r int) (int, int) { return r, 0 }}, "[[1] [2 3] [4] [30] [31]]"},
 		{"bytes", Config[int, int]{MaxBytes: 33, Size: func(r int) (int, int) { return 1, r }}, "[[1] [2 3 4] [30] [31]]"},
 		{"together", Config[int, int]{Together: func(others []int, r int) bool { return others[0]%2 == r%2 }}, "[[1] [2 4 30] [3 31]]"},
 	} {
