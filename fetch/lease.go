@@ -76,7 +76,7 @@ func (c *Cache) store(ctx context.Context, key, claim string, e entry, lifetime 
 	return !stored
 }
 
-// revoke releases the lease of a key, whoever holds it, so that the next caller need not wait for
+// revoke releases the lease of a key for any holder, so that the next caller need not wait for
 // the holder. It is best effort.
 func (c *Cache) revoke(ctx context.Context, key string) {
 	revoking, cancel := context.WithTimeout(ctx, c.timeout)

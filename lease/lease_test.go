@@ -340,8 +340,8 @@ func TestWatchdog(t *testing.T) {
 	lost.renews.Wait()
 }
 
-// TestContextOfAcquireIsNotTheLease: the context bounds the acquiring. Whoever
-// wants it to end the holding as well uses Do.
+// TestContextOfAcquireIsNotTheLease: the context bounds the acquiring. A
+// caller that wants it to end the holding as well uses Do.
 func TestContextOfAcquireIsNotTheLease(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})
