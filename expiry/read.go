@@ -91,9 +91,9 @@ func (h *Hashes) Len(ctx context.Context, hash string) (int, error) {
 	return int(reply.Int()), reply.Err()
 }
 
-// GetAll returns all fields of a hash: of one moment, if no more than a mebibyte of values
-// is stored, expired ones included; larger hashes take several calls. A hash that does not
-// exist has no fields.
+// GetAll returns all fields of a hash: of one moment, if as many as are stored, expired ones
+// included, would fit into a mebibyte if all were as large as the largest; larger hashes take
+// several calls. A hash that does not exist has no fields.
 //
 // The server is busy for some milliseconds with a hash of 10,000 fields. A hash with more
 // is refused with [millrace.ErrTooLarge]; expired fields do not count.

@@ -16,7 +16,8 @@
 --          how many fields were reaped
 -- Cost     O(log N) an entry or field: about 100, or a mebibyte of values
 -- Repeat   harmless: what is repaired is not found again
-local part, cursor, seen, room = ARGV[3], ARGV[4], 0, 1048576
+local part, cursor, seen = ARGV[3], ARGV[4], 0
+local room, step, largest = 1048576, 1, 1
 if part ~= 'places' and part ~= 'fields' or not string.find(cursor, '^%d+$') then
   return redis.error_reply('ERR not a place in a hash')
 end
@@ -36,7 +37,7 @@ elseif part == 'places' then
   part = cursor == '0' and 'fields' or part
 else
   repeat
-    local page = redis.call('HSCAN', h, cursor, 'COUNT', 10)
+    local page = redis.call('HSCAN', h, cursor, 'COUNT', step)
     cursor = page[1]
     for i = 1, #page[2], 2 do
       local place, deadline = page[2][i], deadline_of(page[2][i + 1]) or math.huge
@@ -48,9 +49,10 @@ else
         redis.call('ZADD', t, string.format('%.0f', deadline), place)
         mended = mended + 1
       end
-      seen, room = seen + 1, room - #page[2][i + 1]
+      seen, room, largest = seen + 1, room - #page[2][i + 1], math.max(largest, #page[2][i + 1])
     end
-  until cursor == '0' or seen >= 100 or room <= 0
+    step = math.max(1, math.min(10, seen)) -- see scan.lua
+  until cursor == '0' or seen >= 100 or room / largest < 8
   if cursor == '0' then
     part = ''
     mended = mended + redis.call('ZADD', t, 'NX', '+inf', '')
