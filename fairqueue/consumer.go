@@ -62,6 +62,10 @@ type consumer struct {
 	resting  bool          // after a failed call
 	failed   error         // why Consume ends, if not by its context
 	ending   bool
+
+	settleWithin time.Duration // for which it tries to settle a message
+	unsettled    int           // messages that it gave up since the queue last answered, or at the end
+	unanswered   error         // why
 }
 
 // fetched is a message that no handler has yet.
@@ -91,7 +95,7 @@ func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
 		reader:  reader{id: rand.Text()[:16], name: cfg.Name, host: host, handlers: cfg.Concurrency},
 		kicks:   make(chan struct{}, 1),
 		beats:   make(chan struct{}, 1),
-		running: map[receipt]*running{}, mean: -1,
+		running: map[receipt]*running{}, mean: -1, settleWithin: settleTimeout,
 	}
 	c.changed = sync.NewCond(&c.mu)
 	c.slots = cfg.Pool.join(c.kick)
@@ -131,7 +135,21 @@ func (c *consumer) run(ctx context.Context) error {
 	defer cancel()
 	c.reader.handlers = 0
 	_, _ = c.q.beat(leaving, c.cfg.Visibility, c.reader, nil) // else it is removed after readerTimeout
-	return context.Cause(reading)
+	return c.result(context.Cause(reading))
+}
+
+// result returns what Consume returns when it ends for that cause and settles nothing more.
+func (c *consumer) result(cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unsettled == 0 || errors.Is(cause, c.failed) {
+		return cause
+	}
+	text := "%d messages were not settled before the end, and come again after their visibility"
+	if c.unsettled == 1 {
+		text = "%d message was not settled before the end, and comes again after its visibility"
+	}
+	return ErrUnsettled.Errorf(text, c.unsettled).Wrap(fmt.Errorf("%w (the consumer ended: %w)", c.unanswered, cause))
 }
 
 // inHand returns the messages of handlers that were not given up. Call it with mu held.

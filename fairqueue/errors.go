@@ -60,6 +60,14 @@ var (
 		Hint:    "Write again when some were handled, or change MaxWaiting of its limits.",
 	}
 
+	// ErrUnsettled means that the queue did not answer when Consume ended, so that messages
+	// were not settled. Each is delivered again after its visibility.
+	ErrUnsettled = &millrace.Error{
+		Code:    "unsettled",
+		Message: "messages were not settled before the end",
+		Hint:    "Expect those that were handled a second time, unless only the answer was lost: the work must do no harm when it is repeated.",
+	}
+
 	// ErrUnhealthy ends Consume when all its handlers hang.
 	ErrUnhealthy = &millrace.Error{
 		Code:    "unhealthy",

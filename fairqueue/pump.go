@@ -156,6 +156,9 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 		return
 	}
 	c.failures = 0
+	if !c.ending { // what was given up before comes again while the consumer goes on
+		c.unsettled = 0
+	}
 	if want > 0 {
 		c.dry = len(a.messages) < want && !a.again
 		c.pause = a.pause
@@ -205,14 +208,21 @@ func (c *consumer) tidy() {
 func (c *consumer) trouble(ctx context.Context, some []finished, err error) {
 	lost := 0
 	for _, f := range some {
-		if time.Since(f.at) < settleTimeout {
+		if time.Since(f.at) < c.settleWithin {
 			c.finished = append(c.finished, f)
 		} else {
 			lost++
 		}
 	}
-	if permanent(err) {
+	useless := permanent(err)
+	if useless {
+		lost += len(c.finished)
 		c.failed, c.finished = err, nil
+	}
+	if lost > 0 {
+		c.unsettled, c.unanswered = c.unsettled+lost, err
+	}
+	if useless {
 		return
 	}
 	c.log.WarnContext(ctx, "a call to the queue failed", "error", err, "not_settled", lost)

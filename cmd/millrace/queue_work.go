@@ -70,9 +70,10 @@ func (c *queueWork) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// unlessInterrupted returns why Consume ended, or nil if that was a signal: it is how queue work ends.
+// unlessInterrupted returns why Consume ended, or nil if that was a signal, with which queue work ends, and
+// everything was settled.
 func unlessInterrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) && !errors.Is(err, fairqueue.ErrUnsettled) {
 		return nil
 	}
 	return err

@@ -223,3 +223,29 @@ func TestBrokenQueueIsToldAfterAnInterrupt(t *testing.T) {
 		t.Errorf("a signal: %v, want no error", err)
 	}
 }
+
+// TestQueueWorkDoesNotSettle: a command whose last message is not settled says so, and does not exit as if it were.
+func TestQueueWorkDoesNotSettle(t *testing.T) {
+	t.Parallel()
+	s, name, dir := sharedShell(t), redistest.Name(t), t.TempDir()
+	s.run("queue", "write", name, "--tenant", "a", "--body", "x")
+	started, goes, client := filepath.Join(dir, "started"), filepath.Join(dir, "go"), redistest.Shared(t).Client(t)
+	command, stderr := `: > '`+started+`'; while [ ! -e '`+goes+`' ]; do sleep 0.05; done`, &locked{}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"queue", "work", name, "--exec", command}, s.env, strings.NewReader(""), &locked{}, stderr)
+	}()
+	awaitFile(t, started)
+	interrupt()
+	if err := client.Do(t.Context(), client.B().Hdel().Key("mr:queue:{"+name+"}").Field("version").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(goes, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := <-code, "1 message was not settled before the end, and comes again after its visibility"; code != 1 || !strings.Contains(stderr.String(), text) {
+		t.Errorf("exit code %d, %q, want 1 and %q", code, stderr, text)
+	}
+}

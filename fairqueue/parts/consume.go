@@ -24,8 +24,8 @@ const defaultConcurrency = 10
 // A part whose server is down, or that is broken, ends nothing: its trouble is logged, the
 // handlers work for the others, and it is read again when it is back.
 //
-// Errors: those of [fairqueue.Queue.Consume] for the configuration, a closed client, and
-// [fairqueue.ErrUnhealthy].
+// Errors: those of [fairqueue.Queue.Consume] for the configuration, a closed client,
+// [fairqueue.ErrUnhealthy], and [fairqueue.ErrUnsettled] for parts that do not answer at the end.
 func (q *Queue) Consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler fairqueue.Handler) error {
 	if cfg.Pool == nil {
 		pool, err := fairqueue.NewPool(cmp.Or(cfg.Concurrency, defaultConcurrency))
@@ -37,15 +37,20 @@ func (q *Queue) Consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handle
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var readers sync.WaitGroup
-	for _, p := range q.parts {
+	unsettled := make([]error, len(q.parts)) // each has the cause of the end in it
+	for i, p := range q.parts {
 		readers.Go(func() {
-			if err := p.consume(reading, cfg, handler); reading.Err() == nil {
+			err := p.consume(reading, cfg, handler)
+			if reading.Err() == nil {
 				stop(err)
+			}
+			if errors.Is(err, fairqueue.ErrUnsettled) {
+				unsettled[i] = err
 			}
 		})
 	}
 	readers.Wait()
-	return context.Cause(reading)
+	return cmp.Or(errors.Join(unsettled...), context.Cause(reading))
 }
 
 // consume handles messages of the part until ctx ends or no repeat would help.

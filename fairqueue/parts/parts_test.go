@@ -398,6 +398,47 @@ func survive(t *testing.T, q *Queue, o outage) {
 	t.Logf("%d writes were uncertain", uncertain)
 }
 
+// TestUnsettledAtTheEnd: Consume returns which parts did not settle their messages at its end, and the cause of its end.
+func TestUnsettledAtTheEnd(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	q := onShared(t, 3)
+	running, goOn := make(chan struct{}), make(chan struct{})
+	ctx, stop := context.WithCancelCause(t.Context())
+	done := make(chan error, 1)
+	for i := range 3 {
+		if _, err := q.parts[i].queue.Write(t.Context(), fairqueue.Draft{Tenant: "a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() {
+		done <- q.Consume(ctx, fairqueue.ConsumeConfig{Concurrency: 3}, func(context.Context, fairqueue.Message) error {
+			running <- struct{}{}
+			<-goOn
+			return nil
+		})
+	}()
+	for range 3 {
+		<-running
+	}
+	cause := errors.New("the test is over")
+	stop(cause)
+	for i := range 2 {
+		key := "mr:queue:{" + q.parts[i].queue.Name() + "}"
+		if err := client.Do(t.Context(), client.B().Hdel().Key(key).Field("version").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(goOn)
+	err := <-done
+	if !errors.Is(err, fairqueue.ErrUnsettled) || !errors.Is(err, cause) {
+		t.Errorf("Consume = %v, want %v and %v", err, fairqueue.ErrUnsettled, cause)
+	}
+	if n := strings.Count(err.Error(), "1 message was not settled"); n != 2 {
+		t.Errorf("Consume = %q, want a message of each of two parts", err)
+	}
+}
+
 // TestHandlersAreShared: never more handlers run than there are, and a flooded part leaves some to
 // the others.
 func TestHandlersAreShared(t *testing.T) {
