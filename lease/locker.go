@@ -253,7 +253,8 @@ func uncertain(err error) bool {
 }
 
 // giveBack releases a lease that no caller will use, if it was acquired. The request for it may
-// still be on its way, on another connection. So a release that finds no lease is repeated.
+// still be on its way, on another connection. So a release that finds no lease is repeated. It ends
+// within little more than two seconds.
 func (l *Locker) giveBack(ctx context.Context, r request) {
 	if errors.Is(l.Release(ctx, r.name, r.token), ErrLost) && retry.Sleep(context.WithoutCancel(ctx), releaseTimeout/10) {
 		_ = l.Release(ctx, r.name, r.token) // otherwise it expires

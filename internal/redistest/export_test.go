@@ -1,0 +1,4 @@
+package redistest
+
+// AwaitRepeats is for tests of another package.
+var AwaitRepeats = awaitRepeats
