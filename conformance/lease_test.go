@@ -288,7 +288,7 @@ func leaseDo(t *testing.T, on running) {
 }
 
 // setLeaseBack sets a lease's deadline back, as docs/WIRE.md has it, and returns 1.
-const setLeaseBack = `local v, n = string.gsub(redis.call('GET', KEYS[1]), '^(2 %d+ )%d+', '%10000000000001')
+const setLeaseBack = `local v, n = string.gsub(redis.call('GET', KEYS[1]), '^(3 %d+ )%d+', '%10000000000001')
 	redis.call('SET', KEYS[1], v, 'KEEPTTL')
 	return n`
 

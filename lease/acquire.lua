@@ -27,6 +27,10 @@ if wrong or ARGV[3] and #ARGV[3] > 4096 or ARGV[4] and (#ARGV[4] > 64 or not str
   return redis.error_reply('ERR invalid arguments of an acquire')
 elseif held then
   local outcome = owner == ARGV[1] and 1 or 0
+  if moved then
+    redis.call('PERSIST', K) -- a full server accepts this first write
+    redis.call('SET', K, value)
+  end
   if outcome == 0 and ARGV[4] then
     local list, known = {}, false
     for id, at in string.gmatch(waiters, '(%w+) (%d+);') do
@@ -54,5 +58,5 @@ if fence >= stamp then
   stamp = string.format('%.0f', fence + 1)
 end
 deadline = string.format('%.0f', now + ARGV[2])
-redis.call('SET', K, '2 ' .. stamp .. ' ' .. deadline .. ' ' .. lengths .. ARGV[1] .. text .. released .. waiters)
+redis.call('SET', K, '3 ' .. stamp .. ' ' .. deadline .. ' ' .. now .. ' ' .. lengths .. ARGV[1] .. text .. released .. waiters)
 return {1, stamp, ARGV[2], deadline}

@@ -104,7 +104,7 @@ func exists(t *testing.T, l *Locker, name string) bool {
 }
 
 // fields are the words of a lease that numbers stand in, see docs/WIRE.md.
-var fields = map[string]string{"fence": "^(2 )%d+( .*)", "deadline_ms": "^(2 %d+ )%d+( .*)"}
+var fields = map[string]string{"fence": "^(3 )%d+( .*)", "deadline_ms": "^(3 %d+ )%d+( .*)"}
 
 // set changes a number of a lease behind everybody's back.
 func set(t *testing.T, l *Locker, name, field string, value int64) {

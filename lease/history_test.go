@@ -147,7 +147,7 @@ type claim struct{ id, token string }
 
 // deadline lets the deadline of a lease have come long ago.
 const deadline = `local v = redis.call('GET', KEYS[1])
-	if v then redis.call('SET', KEYS[1], (string.gsub(v, '^(2 %d+ )%d+', '%10000000000001', 1)), 'KEEPTTL') end
+	if v then redis.call('SET', KEYS[1], (string.gsub(v, '^(3 %d+ )%d+', '%10000000000001', 1)), 'KEEPTTL') end
 	return 1`
 
 // caller is one client. It calls one after the other.

@@ -109,11 +109,8 @@ func (l *Lease) Refresh(ctx context.Context, ttl time.Duration) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if info.Deadline.After(l.until) {
-		l.until = info.Deadline
-	}
 	if deadline := (grant{asked: asked, remaining: info.Remaining}).deadline(); deadline.After(l.deadline) {
-		l.deadline = deadline
+		l.deadline, l.until = deadline, info.Deadline
 		l.timer.Reset(time.Until(deadline))
 	}
 	if !time.Now().Before(l.deadline) {

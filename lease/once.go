@@ -106,7 +106,7 @@ func (l *Locker) Once(
 		return true, err
 	}
 	succeeded = true
-	return true, lease.done(ctx, end)
+	return true, lease.done(ctx, end, period.length(end))
 }
 
 // end returns the end of the period that contains now, or an error if there is none.
@@ -119,10 +119,19 @@ func (p Period) end(now time.Time) (time.Time, error) {
 	return end, nil
 }
 
-// done turns the lease into a record until that time. It tries for as long as the lease lasts, and
+// length returns that of the period after the one that ends then, or the longest if there is none.
+func (p Period) length(end time.Time) time.Duration {
+	next, err := p.end(end)
+	if err != nil {
+		return names.MaxLeaseTTL
+	}
+	return max(next.Sub(end), time.Millisecond)
+}
+
+// done turns the lease into a record until that time, of periods of that length. It tries for as long as the lease lasts, and
 // at most for a second after ctx has ended. It does not release the lease after an error: the record
 // may have been stored.
-func (l *Lease) done(ctx context.Context, until time.Time) error {
+func (l *Lease) done(ctx context.Context, until time.Time, length time.Duration) error {
 	l.stop()
 	within, cancel := script.Within(context.WithoutCancel(ctx), max(time.Until(l.Deadline()), releaseTimeout))
 	defer cancel()
@@ -131,7 +140,7 @@ func (l *Lease) done(ctx context.Context, until time.Time) error {
 		context.AfterFunc(within, func() { timer.Stop() })
 	})()
 	reply, err := l.locker.run.Run(within, "done", baseKey(l.Name), l.Token,
-		strconv.FormatInt(until.UnixMilli(), 10), donePrefix+l.acquired.UTC().Format(time.RFC3339))
+		strconv.FormatInt(until.UnixMilli(), 10), donePrefix+l.acquired.UTC().Format(time.RFC3339), millis(length))
 	if err != nil {
 		return fmt.Errorf("fn succeeded, and the success could not be stored: %w", err)
 	}

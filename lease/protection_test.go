@@ -291,7 +291,7 @@ var histories = []history{
 func wantDone(t *testing.T, l *Locker, name, token string, left time.Duration, want int64) error {
 	t.Helper()
 	until := strconv.FormatInt(time.Now().Add(left).UnixMilli(), 10)
-	reply, err := l.run.Run(t.Context(), "done", baseKey(name), token, until, donePrefix)
+	reply, err := l.run.Run(t.Context(), "done", baseKey(name), token, until, donePrefix, millis(long))
 	if err != nil {
 		return err
 	}

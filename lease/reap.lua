@@ -19,6 +19,10 @@ local left = redis.call('PTTL', K)
 if left >= 0 then -- it was released, and expires
   return {0, left + 1}
 end
+if moved then
+  redis.call('PERSIST', K) -- a full server accepts this first write
+  redis.call('SET', K, value)
+end
 local again = math.max(deadline + keep - now, math.ceil((fence + 1 - stamp) / 1000)) + 1
 if again > 1 then
   return {0, again}

@@ -18,5 +18,5 @@ elseif not held or owner ~= ARGV[1] then
 end
 deadline = string.format('%.0f', math.max(deadline, now + ARGV[2]))
 redis.call('PERSIST', K) -- a full server accepts this first write
-redis.call('SET', K, string.sub(value, 1, 19) .. deadline .. string.sub(value, 33))
+redis.call('SET', K, string.sub(value, 1, 19) .. deadline .. ' ' .. now .. string.sub(value, 47))
 return {1, owner, fence, deadline - now, deadline, metadata}

@@ -21,10 +21,13 @@ func TestScriptsRefuseWrongCalls(t *testing.T) {
 		"acquire with a long metadata": {"acquire", "other", "1000", strings.Repeat("m", 4097)},
 		"acquire with an odd waiter":   {"acquire", "other", "1000", "", "a b;"},
 		"acquire with a long waiter":   {"acquire", "other", "1000", "", strings.Repeat("w", 65)},
-		"done without an end":          {"done", "mine", "", "done"},
-		"done at x":                    {"done", "mine", "xxxxxxxxxxxxx", "done"},
-		"done in 14 digits":            {"done", "mine", "99999999999999", "done"},
-		"done with a long text":        {"done", "mine", "9999999999999", strings.Repeat("m", 4097)},
+		"done without an end":          {"done", "mine", "", "done", "1"},
+		"done at x":                    {"done", "mine", "xxxxxxxxxxxxx", "done", "1"},
+		"done in 14 digits":            {"done", "mine", "99999999999999", "done", "1"},
+		"done with a long text":        {"done", "mine", "9999999999999", strings.Repeat("m", 4097), "1"},
+		"done in no period":            {"done", "mine", "9999999999999", "done"},
+		"done in a period of 0":        {"done", "mine", "9999999999999", "done", "0"},
+		"done in a long period":        {"done", "mine", "9999999999999", "done", "31622400001"},
 	}
 	for _, ttl := range []string{"", "x", "0", "-1", "1.5", "1e3", "inf", "nan", " 1", "0x10", "31622400001", "99999999999999999999"} {
 		calls["acquire for "+ttl] = []string{"acquire", "other", ttl}

@@ -353,10 +353,10 @@ func TestForeignKeys(t *testing.T) {
 		want    error
 	}{
 		{[]string{"SET", "", "text"}, millrace.ErrBroken},
-		{[]string{"SET", "", "2 text"}, millrace.ErrBroken},
+		{[]string{"SET", "", "3 text"}, millrace.ErrBroken},
 		{[]string{"HSET", "", "color", "red"}, millrace.ErrBroken},
 		{[]string{"HSET", "", "version", "1"}, millrace.ErrVersion},
-		{[]string{"SET", "", "3 4 5"}, millrace.ErrVersion},
+		{[]string{"SET", "", "4 4 5"}, millrace.ErrVersion},
 	} {
 		name := fmt.Sprint(redistest.Name(t), i)
 		c.command[1] = baseKey(name)
