@@ -164,6 +164,39 @@ func TestServerDeadlineAfterASetBack(t *testing.T) {
 	}
 }
 
+// TestReapAfterASetBack: an abandoned lease is removed a minute after its time, though a clock that was ahead wrote its
+// deadline.
+func TestReapAfterASetBack(t *testing.T) {
+	t.Parallel()
+	server, l := onMiniredis(t)
+	const ttl = 2 * time.Hour
+	server.SetTime(noon)
+	if _, held, err := l.ask(t.Context(), request{name: "name", token: "a", ttl: ttl}); held != nil || err != nil {
+		t.Fatal(held, err)
+	}
+	server.SetTime(noon.Add(time.Hour))
+	if _, err := l.Refresh(t.Context(), "name", "a", ttl); err != nil {
+		t.Fatal(err)
+	}
+	server.SetTime(noon)
+	reap := func() (removed bool, again time.Duration) {
+		t.Helper()
+		reply, err := l.run.Run(t.Context(), "reap", baseKey("name"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.Bool(), reply.Millis()
+	}
+	removed, again := reap()
+	if most := ttl + time.Minute + time.Second; removed || again > most {
+		t.Errorf("removed %v, to be visited again in %s, want that it stays, for at most %s", removed, again, most)
+	}
+	server.SetTime(noon.Add(again))
+	if removed, again := reap(); !removed {
+		t.Errorf("it stays for another %s", again)
+	}
+}
+
 // TestOnceWhenTheClockGoesBack: a small step back does not end the record of a success before its period, and a record
 // of a clock that was far ahead keeps work from being done for two periods at most.
 func TestOnceWhenTheClockGoesBack(t *testing.T) {

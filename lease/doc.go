@@ -77,6 +77,9 @@
 //     with millrace.ErrEvictable. The policy comes from INFO, refreshed in the background; if the
 //     server does not report it, a warning is logged.
 //   - A lease that expired even once is lost: no refresh restores it.
+//   - When the server's clock is set back, a holder keeps its lease, and a lease whose deadline
+//     the clock wrote while it was ahead ends after its TTL: a lease has the time of its last
+//     write in it, and the first caller that finds that in the future moves the deadline.
 //   - A fence is larger than all before it of that name, also if the clock was set back, as long as
 //     the server has the last one. Afterwards the next fence is the clock alone: it is larger than
 //     those that were given before the moment that the clock shows.
