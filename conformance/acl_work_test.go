@@ -318,10 +318,10 @@ func walkLease(w *walker) {
 		})
 		text, err := w.client.Do(w, w.client.B().Get().Key("mr:lease:{"+w.name+"}").Build()).ToString()
 		w.must("GET", err)
-		words := strings.SplitN(text, " ", 7) // docs/WIRE.md
-		holder, err := strconv.Atoi(words[3])
+		words := strings.SplitN(text, " ", 8) // docs/WIRE.md
+		holder, err := strconv.Atoi(words[4])
 		w.must("a lease", err)
-		waiter, _, _ := strings.Cut(words[6][holder:], " ")
+		waiter, _, _ := strings.Cut(words[7][holder:], " ")
 		w.did("LPUSH", fmt.Sprintf("mr:wake:{%d}:%s", crc32.ChecksumIEEE([]byte(waiter))%64, waiter), "another's")
 		w.must("Release", held.Release(w))
 		w.until("it was taken and released", func() (bool, error) {
