@@ -156,7 +156,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 		return
 	}
 	c.failures = 0
-	if !c.ending { // what was given up before comes again while the consumer goes on
+	if !c.ending { // messages given up before come again while the consumer goes on
 		c.unsettled = 0
 	}
 	if want > 0 {

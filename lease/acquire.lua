@@ -4,6 +4,8 @@
 -- larger. A token that holds the lease already adopts it, so that a repeat is the
 -- same acquisition.
 --
+-- If the lease is held and the clock was set back, it stores the deadline by the present clock.
+--
 -- A full server refuses the first write for a free lease. SET also removes the TTL of a
 -- released one.
 --

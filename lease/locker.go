@@ -369,8 +369,8 @@ func readInfo(name string, reply *script.Reply) (Info, error) {
 }
 
 // baseKey is the key of a lease: a string with version, fence, deadline, the time of the last
-// write, token, metadata and waiters. The key has a TTL once the lease is released. The braces keep all keys of a
-// lease in one slot of a Redis Cluster.
+// write, token, metadata and waiters. The key has a TTL once the lease is released. The braces
+// keep all keys of a lease in one slot of a Redis Cluster.
 func baseKey(name string) string { return "mr:lease:{" + name + "}" }
 
 func newToken() string {

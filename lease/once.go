@@ -119,18 +119,18 @@ func (p Period) end(now time.Time) (time.Time, error) {
 	return end, nil
 }
 
-// length returns that of the period after the one that ends then, or the longest if there is none.
-func (p Period) length(end time.Time) time.Duration {
-	next, err := p.end(end)
+// length returns the length of the period that begins then, or the longest if there is none.
+func (p Period) length(begin time.Time) time.Duration {
+	end, err := p.end(begin)
 	if err != nil {
 		return names.MaxLeaseTTL
 	}
-	return max(next.Sub(end), time.Millisecond)
+	return max(end.Sub(begin), time.Millisecond)
 }
 
-// done turns the lease into a record until that time, of periods of that length. It tries for as long as the lease lasts, and
-// at most for a second after ctx has ended. It does not release the lease after an error: the record
-// may have been stored.
+// done turns the lease into a record until that time, of periods of that length. It tries for as long
+// as the lease lasts, and at most for a second after ctx has ended. It does not release the lease after
+// an error: the record may have been stored.
 func (l *Lease) done(ctx context.Context, until time.Time, length time.Duration) error {
 	l.stop()
 	within, cancel := script.Within(context.WithoutCancel(ctx), max(time.Until(l.Deadline()), releaseTimeout))

@@ -2,7 +2,7 @@
 --
 -- Removes an abandoned lease: a minute after its deadline, if no other holder took it. A lease
 -- whose fence is ahead of the clock stays until the clock has passed it, because the next
--- fence must be larger.
+-- fence must be larger. If the clock was set back, it stores the deadline by the present clock.
 --
 -- Needs    open
 -- Touches  K
