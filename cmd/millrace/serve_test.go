@@ -68,6 +68,18 @@ func TestServe(t *testing.T) {
 // plainClient keeps no connections, whose goroutines would look like a leak.
 var plainClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
+// stopAtOnce is the output of a service that is to serve nothing: its first text ends the context.
+type stopAtOnce struct {
+	strings.Builder
+
+	stop context.CancelFunc
+}
+
+func (s *stopAtOnce) Write(p []byte) (int, error) {
+	s.stop()
+	return s.Builder.Write(p)
+}
+
 // TestServeRefusesToBeOpen has no command line serve strangers who need no
 // credentials, nor tell a secret.
 func TestServeRefusesToBeOpen(t *testing.T) {
@@ -80,32 +92,37 @@ func TestServeRefusesToBeOpen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string
 		auth string
+		says string
 		hint string
 	}{
-		"everywhere":          {args: []string{"--listen", "0.0.0.0:0"}, hint: "MILLRACE_AUTH"},
-		"no host":             {args: []string{"--listen", ":0"}, hint: "MILLRACE_AUTH"},
-		"IPv6 everywhere":     {args: []string{"--listen", "[::]:0"}, hint: "MILLRACE_AUTH"},
-		"another address":     {args: []string{"--listen", "192.0.2.1:0"}, hint: "MILLRACE_AUTH"},
-		"another name":        {args: []string{"--listen", "example.com:0"}, hint: "MILLRACE_AUTH"},
-		"a short token":       {args: []string{"--listen", ":0"}, auth: "bearer short", hint: "openssl rand"},
-		"no scheme":           {auth: secret, hint: "bearer TOKEN"},
-		"a bad file":          {args: []string{"--auth-file", auth}, hint: "bearer TOKEN"},
-		"a file that is none": {args: []string{"--auth-file", auth + "-none"}, hint: "serve --help"},
-		"no port":             {args: []string{"--listen", "127.0.0.1"}, hint: "serve --help"},
-		"half a certificate":  {args: []string{"--tls-cert", "cert.pem"}, hint: "serve --help"},
-		"no certificate":      {args: []string{"--tls-cert", auth, "--tls-key", auth}, hint: "serve --help"},
-		"a prefix":            {args: []string{"--prefix", "mill/"}, hint: "serve --help"},
+		"everywhere":          {args: []string{"--listen", "0.0.0.0:0"}, says: "could read and change everything", hint: "MILLRACE_AUTH"},
+		"no host":             {args: []string{"--listen", ":0"}, says: "could read and change everything", hint: "MILLRACE_AUTH"},
+		"IPv6 everywhere":     {args: []string{"--listen", "[::]:0"}, says: "could read and change everything", hint: "MILLRACE_AUTH"},
+		"another address":     {args: []string{"--listen", "192.0.2.1:0"}, says: "could read and change everything", hint: "MILLRACE_AUTH"},
+		"another name":        {args: []string{"--listen", "example.com:0"}, says: "could read and change everything", hint: "MILLRACE_AUTH"},
+		"a short token":       {args: []string{"--listen", ":0"}, auth: "bearer short", says: "line 1 has no token", hint: "openssl rand"},
+		"no client":           {args: []string{"--listen", ":0"}, auth: "# bearer " + secret, says: "no client", hint: "bearer TOKEN"},
+		"no scheme":           {auth: secret, says: "line 1 begins neither", hint: "bearer TOKEN"},
+		"a bad file":          {args: []string{"--auth-file", auth}, says: "line 2 has no user", hint: "bearer TOKEN"},
+		"a file that is none": {args: []string{"--auth-file", auth + "-none"}, says: "--auth-file", hint: "serve --help"},
+		"no port":             {args: []string{"--listen", "127.0.0.1"}, says: "not HOST:PORT", hint: "serve --help"},
+		"half a certificate":  {args: []string{"--tls-cert", "cert.pem"}, says: "belong together", hint: "serve --help"},
+		"no certificate":      {args: []string{"--tls-cert", auth, "--tls-key", auth}, says: "--tls-cert", hint: "serve --help"},
+		"a prefix":            {args: []string{"--prefix", "mill/"}, says: "not one like /millrace", hint: "serve --help"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var stdout, stderr strings.Builder
+			var stderr strings.Builder
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stdout := &stopAtOnce{stop: cancel}
 			env := func(variable string) string {
 				return map[string]string{"MILLRACE_AUTH": tt.auth, "MILLRACE_REDIS_URL": redistest.Shared(t).URL()}[variable]
 			}
 			args := append([]string{"serve", "--json", "--listen", "127.0.0.1:0"}, tt.args...)
-			code := run(t.Context(), args, env, strings.NewReader(""), &stdout, &stderr)
-			if code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), tt.hint) {
-				t.Errorf("%v ends with %d, says %q and %q, want 2 and a hint with %q", tt.args, code, &stdout, &stderr, tt.hint)
+			code := run(ctx, args, env, strings.NewReader(""), stdout, &stderr)
+			if code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), tt.says) || !strings.Contains(stderr.String(), tt.hint) {
+				t.Errorf("%v ends with %d, says %q and %q, want 2, %q and a hint with %q", tt.args, code, stdout, &stderr, tt.says, tt.hint)
 			}
 			if strings.Contains(stderr.String(), secret) {
 				t.Errorf("%v tells a secret: %s", tt.args, &stderr)
