@@ -26,6 +26,7 @@ func TestScriptsRefuseWrongCalls(t *testing.T) {
 		"repair of an unknown part":     {"repair", "1", "all", "0"},
 		"repair from x":                 {"repair", "1", "due", "x"},
 		"a shard of another number":     {"set", "2", "k", "1000", "", "v"},
+		"begin a shard that has begun":  {"begin", "2"},
 		"a delete of more than allowed": append([]string{"delete", "1"}, strings.Split(strings.Repeat("k ", 101), " ")[:101]...),
 	}
 	for _, ttl := range []string{"", "x", "0", "-1", "1.5", "1e3", "inf", "nan", " 1", "0x10", strconv.Itoa(1 << 48), "99999999999999999999"} {

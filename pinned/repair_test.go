@@ -145,6 +145,36 @@ func TestForeignKeyShards(t *testing.T) {
 	}
 }
 
+// TestForeignKeyRecords: a namespace's record of another version, or that is not whole, is refused and
+// stays as it is.
+func TestForeignKeyRecords(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		command []string
+		want    error
+	}{
+		{[]string{"HSET", "", "version", "1"}, millrace.ErrVersion},
+		{[]string{"HDEL", "", "version"}, millrace.ErrBroken},
+		{[]string{"HDEL", "", "shards"}, millrace.ErrBroken},
+	} {
+		t.Run(fmt.Sprint(c.command), func(t *testing.T) {
+			t.Parallel()
+			k := open(t, Config{Shards: 3})
+			client := k.space.Run.Client
+			setKey(t, k, "a", "x", keyLong)
+			c.command[1] = kind.RecordKey(k.space.Name)
+			keyRaw(t, client, c.command...)
+			before := keyRaw(t, client, "DUMP", c.command[1])
+			k.space.Known.Store(0) // as in a program that has just started
+			_, err := k.Set(t.Context(), "a", nil, keyLong, SetConfig{})
+			wantKeyError(t, "Set", err, c.want)
+			if after := keyRaw(t, client, "DUMP", c.command[1]); after != before {
+				t.Errorf("the record was changed after %q", c.command)
+			}
+		})
+	}
+}
+
 // TestKeyIndexOfAWrongType: a shard that has begun is refused, too, and nothing changed.
 func TestKeyIndexOfAWrongType(t *testing.T) {
 	t.Parallel()
