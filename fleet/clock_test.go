@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -34,4 +35,10 @@ func TestASuspendedMachineWritesNothing(t *testing.T) {
 	redistest.Eventually(t, "the clock is watched", func() bool { return asked.Load() > 0 })
 	slept.Store(int64(10 * time.Minute))
 	redistest.Eventually(t, "the map is not taken for confirmed", func() bool { return !f.view.Load().fresh(f.now()) })
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond) // it waits for the directory
+	defer cancel()
+	wantError(t, set(ctx, f.Client(), "{a}", "after"), context.DeadlineExceeded)
+	if got, err := get(t.Context(), tf.masters[0].Client(t), "{a}"); err != nil || got != "by the map of before" {
+		t.Errorf("the master has %q, %v, want what was written before", got, err)
+	}
 }

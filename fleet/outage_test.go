@@ -66,6 +66,8 @@ func TestAMemberWithoutItsData(t *testing.T) {
 	if _, err := get(ctx, other.Client(), "{a}"); !errors.Is(err, ErrUnknownServer) {
 		t.Errorf("GET = %v, want ErrUnknownServer", err)
 	}
+	_, err := other.view.Load().partitions[0].place(ctx, "b", positionOf("b")) // as if it had answered the look-up before
+	wantError(t, err, ErrUnknownServer)
 	status, err := other.Status(ctx)
 	must(t, err)
 	if status.State != Out || status.Partitions[0].Master.State != Unknown {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,4 +104,37 @@ func TestLateConfirmationsAreUncertain(t *testing.T) {
 			t.Errorf("a write that was confirmed %s = %v, want it uncertain: %v", name, err, late)
 		}
 	}
+}
+
+// halfSilent is a directory whose master does not answer at times; other servers of it do.
+type halfSilent struct {
+	directory.Directory
+
+	silent atomic.Bool
+}
+
+func (d *halfSilent) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
+	if d.silent.Load() {
+		return nil, errors.New("the master is silent")
+	}
+	return d.Directory.Confirm(ctx, epoch)
+}
+
+// TestAMapOfAReplicaIsNotConfirmed: a map that no master of the directory has confirmed is good for
+// reads, however new it is.
+func TestAMapOfAReplicaIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleet(t, 1, 0, calm), t.Context()
+	dir := &halfSilent{Directory: tf.dir}
+	f := tf.openBy(dir, Config{})
+	must(t, put(ctx, f.Client(), "{a}", "before"))
+	dir.silent.Store(true)
+	m := tf.change(func(*directory.Map) {})
+	redistest.Eventually(t, "the client has the map", func() bool { return f.view.Load().m.Epoch == m.Epoch })
+	wantError(t, set(ctx, f.Client(), "{a}", "after"), ErrReadOnly)
+	if got, err := get(ctx, f.Client(), "{a}"); err != nil || got != "before" {
+		t.Errorf("a read = %q, %v, want before", got, err)
+	}
+	dir.silent.Store(false)
+	must(t, put(ctx, f.Client(), "{a}", "again"))
 }

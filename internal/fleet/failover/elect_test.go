@@ -100,6 +100,30 @@ func TestElectByAMapOfBeforeAJoin(t *testing.T) {
 	}
 }
 
+// TestElectWhileAReplicaLeaves: a writer with an older map may have relied on that replica alone.
+func TestElectWhileAReplicaLeaves(t *testing.T) {
+	t.Parallel()
+	at := func(offset int64) members.Report {
+		return members.Report{Identity: "f/0", History: "h", Offset: offset, Run: "once"}
+	}
+	p := directory.Partition{
+		History: "h", Master: directory.Member{Addr: "m", Run: "once"}, Replicas: []directory.Member{{Addr: "r", Run: "once"}},
+		Leaving: &directory.Member{Addr: "l", Run: "once"},
+	}
+	for _, tc := range []struct {
+		reports map[string]members.Report
+		want    string
+	}{
+		{map[string]members.Report{"r": at(4)}, ""},
+		{map[string]members.Report{"r": at(4), "l": at(5)}, "l"},
+		{map[string]members.Report{"m": at(5), "r": at(4)}, "m"},
+	} {
+		if got, err := elect("f", p, tc.reports, 1); got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
+			t.Errorf("elect of %v = %q, %v, want %q", tc.reports, got.Addr, err, tc.want)
+		}
+	}
+}
+
 // TestElectByAStaleMap: the directory has lost maps, so the master that it names may be a
 // former one. It counts like a replica, and not at all if it was restarted.
 func TestElectByAStaleMap(t *testing.T) {

@@ -225,10 +225,11 @@ func TestServersThatDoNotFit(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"with data":                   {directory.Member{Addr: used.Addr(), Node: "x"}, grow.ErrUnfit, "1 key"},
-		"with no one":                 {directory.Member{Addr: strings.Replace(gone.Addr, "127.0.0.1", "127.0.0.2", 1), Node: "x"}, nil, ""},
-		"without a fence":             {directory.Member{Addr: unfenced.Addr(), Node: "x"}, grow.ErrUnfit, "not back"},
-		"a member under another name": {directory.Member{Addr: strings.Replace(m.Partitions[1].Master.Addr, "127.0.0.1", "localhost", 1), Node: "x"}, grow.ErrUnfit, ""},
+		"with data":                            {directory.Member{Addr: used.Addr(), Node: "x"}, grow.ErrUnfit, "1 key"},
+		"with no one":                          {directory.Member{Addr: strings.Replace(gone.Addr, "127.0.0.1", "127.0.0.2", 1), Node: "x"}, nil, ""},
+		"without a fence":                      {directory.Member{Addr: unfenced.Addr(), Node: "x"}, grow.ErrUnfit, "not back"},
+		"of the partition, under another name": {directory.Member{Addr: strings.Replace(m.Partitions[0].Replicas[0].Addr, "127.0.0.1", "localhost", 1), Node: "x"}, grow.ErrUnfit, "is the same as that at"},
+		"of another partition":                 {directory.Member{Addr: strings.Replace(m.Partitions[1].Master.Addr, "127.0.0.1", "localhost", 1), Node: "x"}, grow.ErrUnfit, "a member of a fleet already"},
 	} {
 		r := AddReplica{0, tc.member}
 		p, err := Make(m, r)

@@ -46,6 +46,21 @@ func TestRemove(t *testing.T) {
 	must(t, rebalance.Close(ctx, tf.dir, 1))
 	refused(1, ErrNeeded, "tags")
 	tf.retire(mover, 1)
+	for _, tc := range []struct {
+		says   string
+		change func(m *directory.Map)
+	}{
+		{"partitions are being added", func(m *directory.Map) { m.Floor = m.Epoch + 1 }},
+		{"members of partition 1 are being changed", func(m *directory.Map) { m.Partitions[1].Task = &directory.Task{} }},
+		{"members of partition 1 are being changed", func(m *directory.Map) { m.Partitions[1].Leaving = &directory.Member{} }},
+	} {
+		m := tf.present().Clone()
+		must(t, Check(ctx, f, m, 1))
+		tc.change(m)
+		if err := Check(ctx, f, m, 1); !errors.Is(err, ErrNeeded) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("Check = %v, want ErrNeeded that says %q", err, tc.says)
+		}
+	}
 	c := f.Partitions()[1]
 	must(t, c.Do(ctx, c.B().Set().Key("counter").Value("1").Build()).Error())
 	refused(1, ErrNeeded, `"counter"`)

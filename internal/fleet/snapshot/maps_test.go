@@ -60,7 +60,7 @@ func TestArchivedMaps(t *testing.T) {
 	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*abandoned)); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []*directory.Map{mapOf(t, "f/1", 99), mapOf(t, "f/1", 101), mapOf(t, "g", 13)} {
+	for _, m := range []*directory.Map{mapOf(t, "f/1", 101), mapOf(t, "f/1", 99), mapOf(t, "g", 13)} {
 		if err := archiveMap(dir, m); err != nil {
 			t.Fatal(err)
 		}
