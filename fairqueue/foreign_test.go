@@ -38,7 +38,7 @@ func TestForeignRecords(t *testing.T) {
 }
 
 // TestLostKeysStayLost: with one of its keys gone, a queue does not make it anew when it settles
-// deliveries, cancels, redrives or purges. It would hide the loss.
+// deliveries, cancels, redrives, purges, or changes limits. It would hide the loss.
 func TestLostKeysStayLost(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -48,7 +48,7 @@ func TestLostKeysStayLost(t *testing.T) {
 			t.Fatalf("there was no key %s: the test shows nothing (%v)", part, err)
 		}
 		before, calls := dump(t, q), everyCall(t.Context(), q, flying, deadID)
-		for _, call := range []string{"Nack", "Cancel", "Redrive", "Purge", "Tend"} {
+		for _, call := range []string{"Nack", "Cancel", "Redrive", "Purge", "Tend", "Weight", "PauseTenant", "PurgeTenant", "Throttle"} {
 			if err := calls[call](); millrace.Code(err) != millrace.ErrBroken.Code {
 				t.Errorf("%s without %s = %v, want ErrBroken", call, part, err)
 			}
