@@ -357,6 +357,7 @@ func TestForeignKeys(t *testing.T) {
 		{[]string{"HSET", "", "color", "red"}, millrace.ErrBroken},
 		{[]string{"HSET", "", "version", "1"}, millrace.ErrVersion},
 		{[]string{"SET", "", "4 4 5"}, millrace.ErrVersion},
+		{[]string{"SET", "", "4 1795709159481836 1795709159481 1795709159481 01 0000 00 t"}, millrace.ErrVersion}, // a lease but for the version
 	} {
 		name := fmt.Sprint(redistest.Name(t), i)
 		c.command[1] = baseKey(name)

@@ -211,16 +211,18 @@ var keyHistories = []keyHistory{
 	}},
 	{"something else is read", func(t *testing.T, k *Keys) error {
 		setKey(t, k, "a", "x", keyLong)
-		keyRaw(t, k.space.Run.Client, "HSET", shardValues(keyBase(t, k, "a")), "a", "theirs, and long enough")
-		for what, call := range map[string]func() error{
-			"Get":      func() error { _, _, err := k.Get(t.Context(), "a"); return err },
-			"GetMany":  func() error { _, err := k.GetMany(t.Context(), "a"); return err },
-			"TTL":      func() error { _, err := ttlOf(t.Context(), k, "a"); return err },
-			"Expire":   func() error { _, err := k.Expire(t.Context(), "a", keyLong); return err },
-			"Set none": func() error { _, err := k.Set(t.Context(), "a", nil, keyLong, SetConfig{IfNone: true}); return err },
-		} {
-			if err := call(); !errors.Is(err, millrace.ErrBroken) {
-				return fmt.Errorf("%s = %w, want ErrBroken", what, err)
+		for _, theirs := range []string{"theirs, and long enough", "\xfb\x02another mark", "\xfa\x03another version", "\xfa\x02short"} {
+			keyRaw(t, k.space.Run.Client, "HSET", shardValues(keyBase(t, k, "a")), "a", theirs)
+			for what, call := range map[string]func() error{
+				"Get":      func() error { _, _, err := k.Get(t.Context(), "a"); return err },
+				"GetMany":  func() error { _, err := k.GetMany(t.Context(), "a"); return err },
+				"TTL":      func() error { _, err := ttlOf(t.Context(), k, "a"); return err },
+				"Expire":   func() error { _, err := k.Expire(t.Context(), "a", keyLong); return err },
+				"Set none": func() error { _, err := k.Set(t.Context(), "a", nil, keyLong, SetConfig{IfNone: true}); return err },
+			} {
+				if err := call(); !errors.Is(err, millrace.ErrBroken) {
+					return fmt.Errorf("%s of %q = %w, want ErrBroken", what, theirs, err)
+				}
 			}
 		}
 		return nil

@@ -35,14 +35,20 @@ func TestScriptsRefuseWrongCalls(t *testing.T) {
 	}
 	scripttest.RefusesWhole(t, &k.space.Run, "mr:key:{n/0}", "mr:key*", calls)
 	scripttest.RefusesWhole(t, &k.space.Run, "mr:key:{m/0}", "mr:key*", map[string][]string{
-		"a new shard of x": {"begin", "x"}, "a new shard of 0": {"begin", "0"}, "a new shard of 1.5": {"begin", "1.5"}, "a new shard of 1e9": {"begin", "1e9"},
+		"a new shard of x": {"begin", "x"}, "a new shard of 0": {"begin", "0"}, "a new shard of 1.5": {"begin", "1.5"}, "a new shard of 1e9": {"begin", "1e9"}, "a new shard of 257": {"begin", "257"},
 	})
 	scripttest.RefusesWhole(t, &k.space.Run, "mr:keys:{m}", "mr:key*", map[string][]string{
-		"a namespace of x": {"claim", "x"}, "a namespace of -1": {"claim", "-1"}, "a namespace of 1.5": {"claim", "1.5"},
+		"a namespace of x": {"claim", "x"}, "a namespace of -1": {"claim", "-1"}, "a namespace of 1.5": {"claim", "1.5"}, "a namespace of 257": {"claim", "257"},
 	})
 	scripttest.RefusesWhole(t, &k.space.Run, "mr:keys:{n}", "mr:key*", map[string][]string{
 		"rest for x": {"rest", "x"}, "rest for a day": {"rest", "86400000"}, "rest for -1": {"rest", "-1"},
 	})
+	if _, err := k.space.Run.Run(t.Context(), "rest", "mr:keys:{m}", "1"); err != nil {
+		t.Error(err)
+	}
+	if n := keyRaw(t, k.space.Run.Client, "EXISTS", "mr:keys:{m}"); n != "0" {
+		t.Error("a rest has made the record of a namespace that does not exist")
+	}
 	if got := getKey(t, k, "k"); got != "value" {
 		t.Errorf("the value = %q, want %q", got, "value")
 	}

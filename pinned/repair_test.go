@@ -107,6 +107,8 @@ func TestForeignKeyShards(t *testing.T) {
 		{func(base string) string { return base }, []string{"HSET", "", "version", "1"}, millrace.ErrVersion},
 		{dueKey, []string{"SET", "", "text"}, millrace.ErrBroken},
 		{shardValues, []string{"SET", "", "text"}, millrace.ErrBroken},
+		{func(base string) string { return base + ":lanes:0" }, []string{"SET", "", "text"}, millrace.ErrBroken},
+		{func(base string) string { return base + ":lanes:1" }, []string{"SET", "", "text"}, millrace.ErrBroken},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

@@ -295,6 +295,7 @@ func TestForeignFlushes(t *testing.T) {
 		job("1", "0", "0", "0", "0", "0", "0", "1", "-5"),
 		job(strings.Repeat("9", 200), "0", "0", "0", "0", "0", "0", "1", ""),
 		append([]string{"p", "1000", strings.Repeat("j", 513)}, strings.Fields("1 0 0 0 0 0 0 1 5")...),
+		append([]string{"p", "1000"}, strings.Fields(strings.Repeat("job 1 0 0 0 0 0 0 1 5 ", 101))...),
 	} {
 		if _, err := p.run.Run(t.Context(), "publish", baseKey, args...); err == nil || !strings.Contains(err.Error(), "invalid arguments") {
 			t.Errorf("publish %.80q = %v, want a refusal", args, err)
