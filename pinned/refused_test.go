@@ -37,6 +37,10 @@ func TestScriptsRefuseWrongCalls(t *testing.T) {
 	scripttest.RefusesWhole(t, &k.space.Run, "mr:key:{m/0}", "mr:key*", map[string][]string{
 		"a new shard of x": {"begin", "x"}, "a new shard of 0": {"begin", "0"}, "a new shard of 1.5": {"begin", "1.5"}, "a new shard of 1e9": {"begin", "1e9"}, "a new shard of 257": {"begin", "257"},
 	})
+	for _, lanes := range []string{"lanes:0", "lanes:1"} {
+		keyRaw(t, k.space.Run.Client, "SET", "mr:key:{"+lanes+"/0}:"+lanes, "text")
+		scripttest.RefusesWhole(t, &k.space.Run, "mr:key:{"+lanes+"/0}", "mr:key*", map[string][]string{"a new shard with foreign " + lanes: {"begin", "1"}})
+	}
 	scripttest.RefusesWhole(t, &k.space.Run, "mr:keys:{m}", "mr:key*", map[string][]string{
 		"a namespace of x": {"claim", "x"}, "a namespace of -1": {"claim", "-1"}, "a namespace of 1.5": {"claim", "1.5"}, "a namespace of 257": {"claim", "257"},
 	})
