@@ -300,7 +300,9 @@ func TestMemberKilledWhileSaving(t *testing.T) {
 			b := start(t, single)
 			replica := b.f.Servers()[1]
 			k := b.keeper(Config{})
-			k.silence = time.Second
+			if !returns { // else it is to be noticed by its restart
+				k.silence = time.Second
+			}
 			b.slow(50*time.Millisecond, replica)
 			g := b.begin(k)
 			b.await(replica)
