@@ -127,10 +127,24 @@ func TestParkedMembersAreRetriedAndDropped(t *testing.T) {
 	}
 }
 
-// everyAction are the paths of all actions.
-var everyAction = []string{
-	"/queues/orders/pause", "/queues/orders/resume", "/queues/orders/resize", "/queues/orders/redrive", "/queues/orders/purge",
-	"/queues/orders/redrive-matching", "/queues/orders/purge-matching", "/queues/orders/cancel", "/queues/orders/delete", "/icks/documents/retry", "/icks/documents/drop",
+// everyAction are the paths of all actions that have no page of their own.
+var everyAction = pathsOfActions()
+
+// everyForm are all paths that change something.
+var everyForm = append(pathsOfActions(), "/schedules/new", "/queues/orders/write")
+
+func pathsOfActions() (paths []string) {
+	for path := range actions {
+		section, word, _ := strings.Cut(path, "/")
+		paths = append(paths, "/"+section+"/"+map[string]string{"queues": "orders", "icks": "documents"}[section]+"/"+word)
+	}
+	for word := range scheduleActions {
+		paths = append(paths, "/queues/orders/schedules/nightly/"+word)
+	}
+	for word := range tenantActions {
+		paths = append(paths, "/queues/orders/tenants/%20/acme/"+word)
+	}
+	return paths
 }
 
 func TestReadOnlyRefusesActions(t *testing.T) {
@@ -138,14 +152,14 @@ func TestReadOnlyRefusesActions(t *testing.T) {
 	h := furnished(t, func(c *Config) { c.Actions = false })
 	before := h.stats(h.queue("orders", fairqueue.Config{}))
 	form := url.Values{"confirm": {"orders"}, "streams": {"1"}, "per_tenant": {"1"}, "pick": {"a"}}
-	for _, path := range everyAction {
+	for _, path := range everyForm {
 		h.post(path, form).want(http.StatusForbidden).says("--allow-actions")
 	}
 	after := h.stats(h.queue("orders", fairqueue.Config{}))
 	if after.Paused || after.Streams != before.Streams || after.Dead != before.Dead || after.Waiting != before.Waiting {
 		t.Errorf("the queue was %+v and is %+v", before, after)
 	}
-	said := h.do(http.MethodPost, everyAction[0], form, http.Header{"Sec-Fetch-Site": {"same-origin"}, "Hx-Request": {"true"}}).want(http.StatusForbidden)
+	said := h.do(http.MethodPost, "/queues/orders/pause", form, http.Header{"Sec-Fetch-Site": {"same-origin"}, "Hx-Request": {"true"}}).want(http.StatusForbidden)
 	if got := said.header.Get("Hx-Retarget"); got != "#main" {
 		t.Errorf("a refusal is put into %q", got)
 	}
@@ -172,7 +186,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 	for _, header := range []http.Header{
 		{"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"https://elsewhere.example"}}, {"Origin": {"null"}},
 	} {
-		for _, path := range everyAction {
+		for _, path := range everyForm {
 			h.do(http.MethodPost, path, form, header).want(http.StatusForbidden).says("another site")
 		}
 	}
