@@ -204,7 +204,12 @@ func TestRawRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := dialTCP(t, base)
-			go io.WriteString(conn, tt.raw) // which may hang up in the middle
+			go func() {
+				io.WriteString(conn, tt.raw) // which may hang up in the middle
+				if tcp, ok := conn.(*net.TCPConn); ok {
+					tcp.CloseWrite() // a service that waits for more answers at once
+				}
+			}()
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				t.Fatalf("no answer: %v", err)
