@@ -3,20 +3,20 @@
 -- All keys of a queue are made at once: see keys.
 --
 -- Needs    record
--- Touches  readers, schedules, ticks, limits, asleep, buckets, ring, debts, lanes:0, lanes:1
--- Makes    K hash version 2, messages hash, backlog zset 0, active zset, blocked zset, work hash,
+-- Touches  readers, schedules, ticks, limits, asleep, buckets, ring, lanes:0, lanes:1
+-- Makes    K hash version 3, messages hash, backlog zset 0, active zset, blocked zset, work hash,
 --          flight zset, delayed zset, deadlines zset, dead zset, deaths hash, readers hash,
---          dedupe hash, dedupes zset, limits hash, asleep zset, buckets zset, ring zset 0, debts zset, schedules hash, ticks zset
+--          dedupe hash, dedupes zset, limits hash, asleep zset, buckets zset, ring zset 0, schedules hash, ticks zset
 -- Gives    create(setting): creates the queue, with that setting of streams
 local function create(setting)
-  redis.call('HSET', K, 'version', '2', 'streams', setting)
+  redis.call('HSET', K, 'version', '3', 'streams', setting)
   for _, name in ipairs({'messages', 'work', 'deaths', 'readers', 'dedupe', 'limits', 'schedules', 'lanes:0', 'lanes:1'}) do
     redis.call('HSETNX', prefix .. name, '', '0')
   end
   for _, name in ipairs({'backlog', 'ring'}) do -- they are read by name, which needs one score for all
     redis.call('ZADD', prefix .. name, 'NX', '0', '')
   end
-  for _, name in ipairs({'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes', 'asleep', 'buckets', 'debts', 'ticks'}) do
+  for _, name in ipairs({'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes', 'asleep', 'buckets', 'ticks'}) do
     redis.call('ZADD', prefix .. name, 'NX', '+inf', '')
   end
 end

@@ -75,10 +75,6 @@
 // ([Draft].Account). The account takes turns as one tenant, has one share of the handlers and one
 // limit, and its tenants take turns inside, one message each.
 //
-// With [FairByTime] a turn is not a message but time: a delivery costs a millisecond at once,
-// and the time of its handler when it ends. Tenants with very short messages therefore get less
-// time of handlers than others.
-//
 // # Schedules
 //
 // A schedule ([Queue.SetSchedule]) writes a message at each of its ticks: at intervals, or by a

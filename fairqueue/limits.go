@@ -2,7 +2,6 @@ package fairqueue
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"math"
 	"strconv"
@@ -391,48 +390,6 @@ func (q *Queue) PurgeTenant(ctx context.Context, of Owner) (n int, err error) {
 			return n, nil
 		}
 	}
-}
-
-// FairBy is what tenants have the same of.
-type FairBy int
-
-const (
-	// FairByMessages gives each tenant the same number of turns.
-	FairByMessages FairBy = iota
-
-	// FairByTime gives each tenant the same time: a delivery counts as 1 ms plus the time
-	// until it is settled or its visibility ends. One that is handed back counts as 1 ms.
-	FairByTime
-)
-
-// String returns messages or time.
-func (f FairBy) String() string {
-	if f == FairByTime {
-		return "time"
-	}
-	return "messages"
-}
-
-// SetFairBy sets what tenants have the same of, in proportion to their weights. Accounts count
-// as one. It applies to what is delivered from then on, and creates the queue if there is none.
-//
-// Errors: [millrace.ErrBadArgument], also in a queue with streams; [millrace.ErrBroken],
-// [millrace.ErrVersion].
-func (q *Queue) SetFairBy(ctx context.Context, by FairBy) error {
-	text, ok := map[FairBy]string{FairByMessages: "", FairByTime: "time"}[by]
-	if ok {
-		if err := q.checkTenantFlows(); err != nil {
-			return err
-		}
-		err := q.change(ctx, "set", "fair", text)
-		if errors.Is(err, millrace.ErrNotFound) {
-			if err = q.create(ctx); err == nil {
-				err = q.change(ctx, "set", "fair", text)
-			}
-		}
-		return err
-	}
-	return millrace.ErrBadArgument.Errorf("a queue is fair by messages (0) or time (1), not %d", by)
 }
 
 // notBefore sets until when the flow sleeps: a score of asleep.

@@ -14,18 +14,17 @@
 -- A score of asleep is in milliseconds. One by a rate has half a millisecond less, so that it
 -- can be told from a pause, which is whole.
 --
--- K has the field limits once there was a limit, an account, a throttle or fairness by time. It
+-- K has the field limits once there was a limit, an account, a pause or a throttle. It
 -- is 'EPOCH KINDS', where the kinds are letters: a if there are accounts, w if limits are stored,
 -- p if some are pauses, f if some count deliveries, r if some are rates, m if some count messages
 -- that wait.
 -- Scripts have the fragment plain or always in front of this one.
 --
 -- Needs    record
--- Touches  K, limits, asleep, buckets, ring, debts, active, blocked, backlog, work
+-- Touches  K, limits, asleep, buckets, ring, active, blocked, backlog, work
 -- Gives    epoch: a number if K has the field, else nil; kinds: the letters
 --          counting, rating: whether deliveries are counted for limits, and for rates
 --          limiting: whether a limit may hold a delivery back
---          by_time: whether turns are shared by time
 --          unit_of(flow): its unit
 --          leave(owner): takes its turn away
 --          freed: how many units got their turn again
@@ -40,7 +39,6 @@
 --          enable(new, step): notes that there are limits of these kinds, in an epoch by so much later
 --          nap(owner, score): has it sleep, at least until then
 --          rouse(most) -> whether there may be more: brings at most so many whose sleep is over
---          charge(unit, took): moves its next turn by the time that a delivery took
 --          The following exists only in a queue with the field:
 --          load_rules(owners): reads limits and buckets of owners
 --          rule_of(owner): its limits
@@ -50,20 +48,17 @@
 --          save_buckets(): stores the buckets; once, at the end; if rating
 local epoch, kinds = string.match(limits or '', '^(%d+) (%a*)$')
 local counting, rating = string.find(kinds or '', 'f', 1, true), string.find(kinds or '', 'r', 1, true)
-local limiting, by_time, earlier, freed = string.find(kinds or '', '[pfr]'), fair == 'time', 0, 0
-local quantum = by_time and 100 or 1000
-local turn, put, bring, forget_account, enable, nap, rouse, charge
+local limiting, earlier, freed = string.find(kinds or '', '[pfr]'), 0, 0
+local quantum = 1000
+local turn, put, bring, forget_account, enable, nap, rouse
 local load_rules, rule_of, limit_of, take_token, return_token, save_buckets
 epoch = tonumber(epoch)
 local sleeps = epoch -- whether there may be owners that sleep
-if hot and (limiting or by_time) then -- a key of another type ends the script here; broken does it for others
+if hot and limiting then -- a key of another type ends the script here; broken does it for others
   redis.call('HLEN', prefix .. 'limits')
   redis.call('HLEN', prefix .. 'work')
   for _, name in ipairs({'active', 'asleep', 'blocked', 'ring', rating and 'buckets' or nil}) do
     redis.call('ZCARD', prefix .. name)
-  end
-  if by_time then
-    redis.call('ZCARD', prefix .. 'debts')
   end
 end
 
@@ -77,10 +72,6 @@ local function leave(owner)
   if unit ~= owner then
     redis.call('ZREM', prefix .. 'ring', unit .. '\1' .. owner)
     return
-  end
-  local tag = by_time and redis.call('ZSCORE', active, owner)
-  if tag and tonumber(tag) > tonumber(n.virtual) then
-    redis.call('ZADD', prefix .. 'debts', tag, owner)
   end
   redis.call('ZREM', active, owner)
 end
@@ -126,14 +117,8 @@ if not plain then
     if #units == 0 then
       return 0
     end
-    local debts = by_time and redis.call('ZMSCORE', prefix .. 'debts', unpack(units)) or {}
-    for i, unit in ipairs(units) do
-      local from = tonumber(n.virtual)
-      if debts[i] then
-        redis.call('ZREM', prefix .. 'debts', unit)
-        from = math.max(from, debts[i])
-      end
-      tags[#tags + 1] = whole(from + (wait or turn(unit)))
+    for _, unit in ipairs(units) do
+      tags[#tags + 1] = whole(n.virtual + (wait or turn(unit)))
       tags[#tags + 1] = unit
     end
     redis.call('ZADD', active, 'NX', unpack(tags))
@@ -205,19 +190,6 @@ if not hot or rating then
     end
     n.blocked = math.max(0, n.blocked - redis.call('ZREM', prefix .. 'blocked', owner))
     leave(owner)
-  end
-end
-
-if by_time then
-  function charge(unit, took)
-    local cost = math.ceil(took * quantum / (rule_of and rule_of(unit).weight or 1))
-    local tag = redis.call('ZSCORE', active, unit)
-    if tag then
-      redis.call('ZADD', active, 'XX', whole(tag + cost), unit)
-    else
-      local debt = redis.call('ZSCORE', prefix .. 'debts', unit)
-      redis.call('ZADD', prefix .. 'debts', whole(math.max(n.virtual, debt or 0) + cost), unit)
-    end
   end
 end
 

@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -98,10 +99,9 @@ func TestClockGoesBackUnderARate(t *testing.T) {
 	scripttest.Load(t, client, scripts)
 	q := openOn(t, client, redistest.Name(t), Config{})
 	q.run.Scripts = scripts
-	f := &timedHandlers{t: t, q: q, now: limitsStart}
 	at := func(d time.Duration) {
-		f.now = limitsStart + d
-		f.setClock()
+		micros := strconv.FormatInt((limitsStart + d).Microseconds(), 10)
+		want(t, "clock", nil, nil, do(t, client, "SET", baseKey(q.name)+":clock", micros).Error())
 	}
 	at(time.Hour)
 	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.Rate, l.Burst = 1, 1 }))
@@ -111,16 +111,6 @@ func TestClockGoesBackUnderARate(t *testing.T) {
 	want(t, "messages within a second", len(read(t, q, 1)), 0, nil)
 	at(2 * time.Second)
 	want(t, "messages", len(read(t, q, 1)), 1, nil)
-}
-
-// TestDebtsOfAnEmptyQueue are forgotten: they would harm nobody.
-func TestDebtsOfAnEmptyQueue(t *testing.T) {
-	t.Parallel()
-	q := open(t, Config{})
-	want(t, "fair by time", nil, nil, q.SetFairBy(t.Context(), FairByTime))
-	write(t, q, "a:1 b:1 c:1")
-	ack(t, q, read(t, q, 3)...)
-	awaitRest(t, q)
 }
 
 // TestUpkeepKeepsWhatSomebodySet: limits and pauses outlive messages, upkeep, and the time after which an

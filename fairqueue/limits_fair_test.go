@@ -2,16 +2,12 @@ package fairqueue
 
 import (
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // contest are the pairs of rivals of which both have messages: units, and tenants of the same
@@ -186,132 +182,4 @@ func TestManyNamesWinNothing(t *testing.T) {
 	if of := shares(answers[0].messages); err != nil || min(of[0], of[1]) != 3 || max(of[0], of[1]) != 4 {
 		t.Errorf("handlers of the two, which both count as slow: %v, %v, want 3 and 4 of 10", of, err)
 	}
-}
-
-// TestFairByTime: units whose messages take 1 and 50 ms get the same time of handlers, with 1 ms
-// for each message, however many handlers there are, and with weights in proportion.
-//
-// The bound: a unit has its turn when it is not ahead of the other. It is charged for a
-// delivery when that ends, and until then n handlers may start one each; so it is ahead by at
-// most n deliveries, and the 1 ms that each costs at once. For both together that is twice
-// (n + 1) of the longest.
-func TestFairByTime(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	client := server.Client(t)
-	scripts := clocked(t, library)
-	scripttest.Load(t, client, scripts)
-	for _, c := range []struct {
-		name     string
-		handlers int
-		weight   float64 // of the quick one
-		accounts bool
-		after    func(t *testing.T, q *Queue) // a message of the slow one
-	}{
-		{"one handler", 1, 1, false, nil},
-		{"four handlers", 4, 1, false, nil},
-		{"weights", 2, 3, false, nil},
-		{"accounts", 3, 1, true, nil},
-		{"one that comes back", 1, 1, false, func(t *testing.T, q *Queue) { write(t, q, "slow:x") }},
-		{"four that come back", 4, 1, false, func(t *testing.T, q *Queue) {
-			if flights(t, q)[Owner{Tenant: "slow"}] == 0 {
-				write(t, q, "slow:x slow:x slow:x slow:x")
-			}
-		}},
-		{"one that is paused and resumed", 1, 1, false, func(t *testing.T, q *Queue) {
-			want(t, "pause", nil, nil, q.PauseTenant(t.Context(), Owner{Tenant: "slow"}, 0))
-			want(t, "resume", nil, nil, q.ResumeTenant(t.Context(), Owner{Tenant: "slow"}))
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			q := openOn(t, client, redistest.Name(t), Config{})
-			q.run.Scripts = scripts
-			f := &timedHandlers{t: t, q: q, now: limitsStart, spent: map[string]time.Duration{}}
-			f.setClock()
-			took := map[string]time.Duration{"quick": time.Millisecond, "slow": 50 * time.Millisecond}
-			number := map[string]int{"quick": 5000, "slow": 60}
-			if strings.HasSuffix(c.name, "back") {
-				number["slow"] = c.handlers
-			}
-			for tenant, n := range number {
-				drafts := make([]Draft, n)
-				for i := range drafts {
-					drafts[i] = Draft{Tenant: tenant}
-					if c.accounts {
-						drafts[i] = Draft{Account: tenant, Tenant: fmt.Sprint("name", i%7)}
-					}
-				}
-				_, err := q.WriteBatch(t.Context(), drafts...)
-				want(t, "write", nil, nil, err)
-			}
-			want(t, "fair by time", nil, nil, q.SetFairBy(t.Context(), FairByTime))
-			of := Owner{Tenant: "quick"}
-			if c.accounts {
-				of = Owner{Account: "quick"}
-			}
-			if c.weight != 1 {
-				want(t, "weight", nil, nil, q.ChangeLimits(t.Context(), of, func(l *Limits) { l.Weight = c.weight }))
-			}
-			bound := time.Duration(2*(c.handlers+1)) * (50*time.Millisecond + time.Millisecond)
-			for f.spent["slow"] < 1500*time.Millisecond {
-				if f.step(c.handlers, took) == "slow" && c.after != nil {
-					c.after(t, q)
-				}
-				ahead := time.Duration(float64(f.spent["quick"])/c.weight) - f.spent["slow"]
-				if ahead.Abs() > bound {
-					t.Fatalf("time of handlers: %v; want the same within %v", f.spent, bound)
-				}
-			}
-		})
-	}
-}
-
-// timedHandlers are handlers that take as long as the test says, on a clock of the test.
-type timedHandlers struct {
-	t     *testing.T
-	q     *Queue
-	now   time.Duration
-	busy  []timedHandler
-	spent map[string]time.Duration // by account, or else tenant: the time of handlers and 1 ms for each message
-}
-
-type timedHandler struct {
-	message Message
-	end     time.Duration
-}
-
-func (f *timedHandlers) setClock() {
-	f.t.Helper()
-	micros := strconv.FormatInt(f.now.Microseconds(), 10)
-	if err := do(f.t, f.q.run.Client, "SET", baseKey(f.q.name)+":clock", micros).Error(); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-// step gives free handlers work, and has the next one end. It returns whose message it had.
-func (f *timedHandlers) step(handlers int, took map[string]time.Duration) string {
-	f.t.Helper()
-	unit := func(m Message) string {
-		if m.Account != "" {
-			return m.Account
-		}
-		return m.Tenant
-	}
-	for _, m := range read(f.t, f.q, handlers-len(f.busy)) {
-		f.busy = append(f.busy, timedHandler{m, f.now + took[unit(m)]})
-	}
-	first, end := 0, time.Duration(math.MaxInt64)
-	for i, b := range f.busy {
-		if b.end < end {
-			first, end = i, b.end
-		}
-	}
-	m := f.busy[first].message
-	f.busy = append(f.busy[:first], f.busy[first+1:]...)
-	f.now = end
-	f.setClock()
-	ack(f.t, f.q, m)
-	f.spent[unit(m)] += took[unit(m)] + time.Millisecond
-	return unit(m)
 }

@@ -47,7 +47,7 @@ func flights(t *testing.T, q *Queue) map[Owner]int {
 func restLeft(t *testing.T, q *Queue) string {
 	t.Helper()
 	var left []string
-	for _, part := range []string{"asleep", "buckets", "debts", "ring", "blocked", "active"} {
+	for _, part := range []string{"asleep", "buckets", "ring", "blocked", "active"} {
 		members, err := do(t, q.run.Client, "ZRANGE", baseKey(q.name)+":"+part, "0", "-1").AsStrSlice()
 		if err != nil {
 			t.Fatal(err)

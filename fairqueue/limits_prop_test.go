@@ -383,7 +383,7 @@ func (c *limitsMachine) restAll(r *rapid.T) {
 	c.check(r, "messages left", len(c.model.messages), 0)
 	c.model.pass(2 * limitsVisibility)
 	c.setClock(r)
-	for range 4 * len(limitedOwners) { // each read forgets two buckets and two debts
+	for range 4 * len(limitedOwners) { // each read forgets two buckets
 		c.take(r, c.watch, 1, false)
 	}
 	c.tend(r)

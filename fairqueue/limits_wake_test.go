@@ -173,7 +173,6 @@ var limitHistories = []history{
 		for _, call := range []func() error{
 			func() error { return h.q.PauseTenant(h.t.Context(), a, 0) },
 			func() error { return h.q.ResumeTenant(h.t.Context(), a) },
-			func() error { return h.q.SetFairBy(h.t.Context(), FairByTime) },
 			func() error { return h.q.ClearLimits(h.t.Context(), a) },
 			func() error { _, _, err := h.q.Limits(h.t.Context(), a); return err },
 		} {

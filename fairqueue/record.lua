@@ -10,19 +10,19 @@
 -- of one. So scripts that are called often have few functions, and pass texts.
 --
 -- Needs    clock
--- Touches  K, active, backlog, messages, limits, asleep, buckets, ring, debts, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
+-- Touches  K, active, backlog, messages, limits, asleep, buckets, ring, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
 -- Gives    exists: whether there is a queue
 --          n: what scripts change, by name, as texts. Scripts set texts, or counts of up to 14
 --          digits, which is what Lua prints of a number
 --          save(): stores them; not a script's first write
 --          whole(number): its text
 --          note(tenant): notes that a message of the tenant was written or delivered
---          attempts, paused, idle, streams, limits, fair: settings, as texts or false
+--          attempts, paused, idle, streams, limits: settings, as texts or false
 --          broken(first) -> an error if a key of the queue is missing; before the first write.
 --          With first also of those that a first limit needs.
 --          A key of another type ends the script
-local found = redis.call('HMGET', K, 'version', 'numbers', 'attempts', 'paused', 'idle', 'streams', 'limits', 'fair')
-local exists, attempts, paused, idle, streams, limits, fair = found[1] == '2', found[3], found[4], found[5], found[6], found[7], found[8]
+local found = redis.call('HMGET', K, 'version', 'numbers', 'attempts', 'paused', 'idle', 'streams', 'limits')
+local exists, attempts, paused, idle, streams, limits = found[1] == '3', found[3], found[4], found[5], found[6], found[7]
 local backlog, active, messages = prefix .. 'backlog', prefix .. 'active', prefix .. 'messages'
 if found[1] and not exists then
   return redis.error_reply('VERSION ' .. found[1])
@@ -75,7 +75,7 @@ local function broken(first)
   end
   if limits or first then
     good = (not limits or redis.call('HEXISTS', prefix .. 'limits', '') == 1) and good
-    for _, name in ipairs({'asleep', 'buckets', 'ring', 'debts'}) do
+    for _, name in ipairs({'asleep', 'buckets', 'ring'}) do
       good = redis.call('ZSCORE', prefix .. name, '') and good
     end
   end

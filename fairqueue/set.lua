@@ -4,17 +4,16 @@
 --
 -- Needs    record, always, limits, wake
 -- KEYS[1]  K
--- ARGV     pairs of a field of the record, paused, streams, fair, dead_most or dead_age, and its
+-- ARGV     pairs of a field of the record, paused, streams, dead_most or dead_age, and its
 --          value; '' to forget it
--- Reply    0 without a queue, 2 for fair where flows are streams, and for streams where there are
---          limits
+-- Reply    0 without a queue, 2 for streams where there are limits
 -- Cost     O(1)
 -- Repeat   harmless: it sets the same again
 if not exists then
   return 0
 end
-if ARGV[1] == 'fair' and (streams or '') ~= '' or ARGV[1] == 'streams' and ARGV[2] ~= '' and epoch and
-  (by_time or redis.call('HLEN', prefix .. 'limits') > 1 or redis.call('ZCARD', prefix .. 'asleep') > 1) then
+if ARGV[1] == 'streams' and ARGV[2] ~= '' and epoch and
+  (redis.call('HLEN', prefix .. 'limits') > 1 or redis.call('ZCARD', prefix .. 'asleep') > 1) then
   return 2
 end
 for i = 1, #ARGV, 2 do
@@ -22,9 +21,6 @@ for i = 1, #ARGV, 2 do
   if ARGV[i + 1] ~= '' then
     redis.call('HSET', K, ARGV[i], ARGV[i + 1])
   end
-end
-if ARGV[1] == 'fair' then
-  enable('', 0)
 end
 wake(64)
 save()

@@ -30,8 +30,6 @@ type Stats struct {
 	Streams   int // 0 if flows are tenants
 	PerTenant int // streams of a tenant
 
-	FairBy FairBy // what tenants have the same of
-
 	FlowCount int         // flows in which messages wait or that sleep, and accounts
 	Flows     []FlowStats // those of them that come next, 1,024 at most, and about 100 tenants with messages in flight, the fullest first
 
@@ -154,9 +152,6 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	for list := reply.List(); list.More(); {
 		busy = append(busy, list.Text())
 		list.Text() // its state, which may have changed
-	}
-	if record["fair"] != "" {
-		s.FairBy = FairByTime
 	}
 	if err := reply.Err(); err != nil {
 		return s, err

@@ -9,11 +9,10 @@
 -- What limits hold moves in the same way, see limits.
 --
 -- Needs    record, limits
--- Touches  blocked, work, asleep, debts, buckets
+-- Touches  blocked, work, asleep, buckets
 -- Gives    tracked: whether there are handlers of Consume, or what they left, or limits. The
 --          functions exist only then
 --          tenant_of(member): the flow of the tenant whose message it is; it exists always
---          charged: whether turns moved because of the time that deliveries took
 --          load_states(owners): reads the states of owners in one call
 --          hindrance(owner, consumes, stream) -> the key where it has to wait and the score
 --          there; nil if a delivery may start, to a handler if consumes
@@ -25,7 +24,7 @@
 --          fewer than room in flight, or of all if room is nil, and those of the tenant of
 --          the last message if they may start
 --          save_states(): stores the states; once, at the end
-local tracked, charged = limiting or by_time or n.capacity ~= '0' or n.busy ~= '0' or n.blocked ~= '0', false
+local tracked = limiting or n.capacity ~= '0' or n.busy ~= '0' or n.blocked ~= '0'
 local load_states, hindrance, begin_delivery, undo_delivery, end_deliveries, hold, unblock, save_states
 
 local function tenant_of(member)
@@ -186,26 +185,20 @@ if tracked then
     local counted, owners = {}, {}
     for _, receipt in ipairs(receipts) do
       local kind = string.lower(string.sub(receipt, 1, 1))
-      if kind ~= 'r' or by_time then
+      if kind ~= 'r' then
         local flow = tenant_of(string.sub(receipt, 39))
         local unit = unit_of(flow)
         owners[#owners + 1] = unit
         owners[#owners + 1] = unit ~= flow and flow or nil
-        counted[#counted + 1] = {flow, unit, kind, timed and math.max(0, now - string.sub(receipt, 18, 30)) or nil}
+        counted[#counted + 1] = {flow, kind, timed and math.max(0, now - string.sub(receipt, 18, 30)) or nil}
       end
     end
     if #owners > 0 then
       load_states(owners)
     end
     for _, delivery in ipairs(counted) do
-      local flow, unit, kind, took = unpack(delivery)
-      if kind ~= 'r' then
-        discount(flow, kind ~= 'o', kind ~= 'c', took)
-      end
-      if by_time and took then
-        charge(unit, took)
-        charged = true
-      end
+      local flow, kind, took = unpack(delivery)
+      discount(flow, kind ~= 'o', kind ~= 'c', took)
     end
   end
 

@@ -100,27 +100,16 @@ local drowsy = false
 if turns then
   if epoch then
     drowsy = rouse(max + 10)
-    for name, most in pairs({buckets = rating and instant .. '999', debts = by_time and n.virtual}) do
-      local over = most and redis.call('ZRANGEBYSCORE', prefix .. name, '-inf', most, 'LIMIT', '0', '2') or {}
-      if #over > 0 then
-        redis.call('ZREM', prefix .. name, unpack(over))
-      end
+    local over = rating and redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999', 'LIMIT', '0', '2') or {}
+    if #over > 0 then
+      redis.call('ZREM', prefix .. 'buckets', unpack(over))
     end
   end
   if n.blocked ~= '0' then
     drowsy = unblock(consumes and n.capacity - n.busy, max + 10) or drowsy
   end
-  if freed > 0 or charged then
+  if freed > 0 then
     turns = redis.call('ZRANGE', active, '0', ARGV[2], 'WITHSCORES')
-  end
-  if by_time and turns[1] == '' then -- nobody waits for a turn, so a debt harms nobody
-    local over = redis.call('ZRANGE', prefix .. 'debts', '0', '1', 'WITHSCORES')
-    for i = 1, #over, 2 do
-      if over[i] ~= '' then
-        redis.call('ZREM', prefix .. 'debts', over[i])
-        n.virtual = whole(math.max(n.virtual, over[i + 1]))
-      end
-    end
   end
 end
 
@@ -376,9 +365,6 @@ while turns do
   end
   if #gone > 0 then
     redis.call('ZREM', active, unpack(gone))
-    for _, unit in ipairs(by_time and gone or {}) do
-      charge(unit, 1)
-    end
   end
   local more = skipped + lost > before and skipped + lost < 100 and #receipts < max and room > 0
   turns = more and redis.call('ZRANGE', active, '0', whole(max - #receipts), 'WITHSCORES')

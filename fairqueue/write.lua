@@ -190,7 +190,6 @@ redis.call('ZCARD', backlog)
 if accounts or epoch then
   redis.call('ZCARD', prefix .. 'ring')
   redis.call('ZCARD', prefix .. 'asleep')
-  redis.call('ZCARD', prefix .. 'debts')
 end
 if not exists then
   create(ARGV[4])

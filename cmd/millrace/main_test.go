@@ -139,8 +139,6 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "--tenant", "t")
 		case "position":
 			args = append(args, "K", "s")
-		case "fair-by":
-			args = append(args, "K", "time")
 		case "tenants":
 			args = append(args, "K")
 		case "ack", "nack":

@@ -30,7 +30,6 @@ type queueCommands struct {
 	Position queuePosition `cmd:"" help:"Show or set how far a source is: the number of its last message."`
 	Tenants  queueTenants  `cmd:"" help:"List the tenants that have messages, with their state and limits."`
 	Tenant   queueTenant   `cmd:"" help:"Limit, pause, resume or purge one tenant."`
-	FairBy   queueFairBy   `cmd:"" help:"Share turns by messages, or by the time of handlers."`
 	Pause    queuePause    `cmd:"" help:"Switch reading off."`
 	Resume   queueResume   `cmd:"" help:"Switch reading on again."`
 	Dead     queueDead     `cmd:"" help:"List, redrive or purge messages that were delivered too often."`

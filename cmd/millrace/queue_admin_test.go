@@ -333,7 +333,6 @@ func TestQueueBadInput(t *testing.T) {
 		"queue tenant pause Q":                                  "bad_usage",
 		"queue tenant resume Q":                                 "bad_usage",
 		"queue tenant purge Q --yes":                            "bad_usage",
-		"queue fair-by Q luck":                                  "bad_usage",
 		"queue dead keep Q --most -1":                           "bad_argument",
 		"queue dead keep Q --age -1s":                           "bad_argument",
 		"queue write Q":                                         "bad_usage",

@@ -90,9 +90,6 @@ func tableOfTenants(w io.Writer, doc document.Tenants, now time.Time) {
 		fmt.Fprintf(w, "%d more\t\t\t\t\t\t\n", more)
 	}
 	fmt.Fprintf(w, "all others\t\t\t\t\t\t%s\n", doc.Default)
-	if doc.FairBy != fairqueue.FairByMessages.String() {
-		fmt.Fprintf(w, "\nTurns are shared by %s.\n", doc.FairBy)
-	}
 }
 
 // limitsDoc is the document of queue tenants --limits.
@@ -361,27 +358,4 @@ func purgeQuestion(ctx context.Context, q *fairqueue.Queue, of document.Owner) (
 		}
 	}
 	return fmt.Sprintf("Remove all messages of %s that wait or are delayed, %s%d?", of, least, n), nil
-}
-
-type queueFairBy struct {
-	queueName
-	By string `arg:"" enum:"messages,time" help:"messages or time."`
-}
-
-func (*queueFairBy) Help() string {
-	return `By messages each tenant gets as many turns as others. By time each gets as much time of handlers: a delivery counts as a millisecond and the time until it is settled. It creates the queue if there is none.
-
-Examples:
-
-    millrace queue fair-by orders time`
-}
-
-func (c *queueFairBy) Run(ctx context.Context, a *app) error {
-	by := fairqueue.FairByMessages
-	if c.By == fairqueue.FairByTime.String() {
-		by = fairqueue.FairByTime
-	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		return document.FairBy{FairBy: c.By}, says("turns are shared by %s", c.By), q.SetFairBy(ctx, by)
-	})
 }

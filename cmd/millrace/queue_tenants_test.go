@@ -59,10 +59,6 @@ func TestQueueTenants(t *testing.T) {
 		t.Errorf("purge = %+v", got)
 	}
 	s.want("a: 5 in flight, as all that have no limits of their own\n", "queue", "tenant", "clear", name, "a")
-	s.want("turns are shared by time\n", "queue", "fair-by", name, "time")
-	if got := s.run("queue", "tenants", name).stdout; !strings.Contains(got, "Turns are shared by time.") {
-		t.Errorf("the table is\n%s", got)
-	}
 	s.refused(2, "bad_argument", "queue", "tenant", "set", name, "a", "--weight", "101")
 	s.refused(2, "bad_argument", "queue", "tenant", "set", name, "eu", "--account", "acme", "--weight", "2")
 	s.refused(2, "bad_argument", "queue", "resize", name, "4")

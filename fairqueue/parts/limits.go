@@ -107,12 +107,6 @@ func (q *Queue) PurgeTenant(ctx context.Context, of fairqueue.Owner) (int, error
 	return sum, err
 }
 
-// SetFairBy sets what tenants have the same of, in each part. See [fairqueue.Queue.SetFairBy].
-// Errors: as of [Queue.Pause].
-func (q *Queue) SetFairBy(ctx context.Context, by fairqueue.FairBy) error {
-	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.SetFairBy(ctx, by) })
-}
-
 // partsOf returns the parts of an owner; those of the default are all.
 func (q *Queue) partsOf(of fairqueue.Owner) []*part {
 	if of == (fairqueue.Owner{}) {

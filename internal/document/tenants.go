@@ -193,11 +193,6 @@ type StoredLimits struct {
 	Limits []TenantLimits `json:"limits" doc:"Those of all others first; tenants that have none of their own are not there."`
 }
 
-// FairBy says what turns are shared by.
-type FairBy struct {
-	FairBy string `json:"fair_by" enum:"messages,time" doc:"messages or time." example:"time"`
-}
-
 // TenantStats has the numbers of a tenant or an account.
 type TenantStats struct {
 	Owner
@@ -214,7 +209,6 @@ type TenantStats struct {
 // Tenants are the tenants and accounts of a queue that have messages.
 type Tenants struct {
 	Default Limits        `json:"default" doc:"The limits of all that have none of their own."`
-	FairBy  string        `json:"fair_by" enum:"messages,time" doc:"What turns are shared by."`
 	Count   int           `json:"count" doc:"How many there are." example:"2"`
 	Tenants []TenantStats `json:"tenants" doc:"At most 1,024 are examined."`
 }
@@ -241,7 +235,7 @@ func OfTenant(f fairqueue.FlowStats, at time.Time) TenantStats {
 
 // OfTenants converts the numbers of a queue without streams.
 func OfTenants(s fairqueue.Stats, all fairqueue.Limits) Tenants {
-	doc := Tenants{Default: OfLimits(all), FairBy: s.FairBy.String(), Count: s.FlowCount, Tenants: []TenantStats{}}
+	doc := Tenants{Default: OfLimits(all), Count: s.FlowCount, Tenants: []TenantStats{}}
 	for _, f := range s.Flows {
 		if f.Stream < 0 {
 			doc.Tenants = append(doc.Tenants, OfTenant(f, s.At))

@@ -14,7 +14,7 @@ import (
 // some requests make one of an operator (see operated). Programs do the others all the time.
 var audited = map[string]string{
 	"deleteQueue": "queue.delete", "resizeQueue": "queue.resize", "setPosition": "queue.position",
-	"pauseQueue": "queue.pause", "resumeQueue": "queue.resume", "setFairBy": "queue.fair-by",
+	"pauseQueue": "queue.pause", "resumeQueue": "queue.resume",
 	"cancelMessages": "queue.cancel", "nackMessages": "queue.dead",
 	"redriveDead": "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
 	"pauseTenant": "tenant.pause", "resumeTenant": "tenant.resume", "purgeTenant": "tenant.purge",

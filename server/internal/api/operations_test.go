@@ -336,8 +336,6 @@ func tenants(s service, name string) {
 	}
 	s.ask("POST", q+"/tenants/purge", object{"tenant": "full"}).want(200, `{"tenant":"full","purged":1}`)
 	s.ask("POST", q+"/tenants/clear", object{"tenant": "b"}).want(200, `{"tenant":"b","own":false,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
-	s.ask("POST", q+"/fair-by", object{"fair_by": "time"}).want(200, `{"fair_by":"time"}`)
-	s.ask("POST", q+"/fair-by", object{"fair_by": "luck"}).refused(400, "bad_request")
 	s.ask("POST", q+"/resize", object{"streams": 4}).refused(400, "bad_argument")
 }
 

@@ -58,16 +58,6 @@ func (a *API) routeTenants() {
 		})
 	onQueue(a, op(http.MethodGet, queuePath+"/limits/all", "listLimits", "List all limits that are stored",
 		"Also those of tenants without messages."), listLimits)
-	onQueue(a, op(http.MethodPost, queuePath+"/fair-by", "setFairBy", "Choose what turns are shared by",
-		"By messages each tenant has as many turns as others. By time each has as much time of handlers. It creates the queue if there is none.",
-		http.StatusInsufficientStorage),
-		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[document.FairBy]) (document.FairBy, error) {
-			by := fairqueue.FairByMessages
-			if in.Body.FairBy == fairqueue.FairByTime.String() {
-				by = fairqueue.FairByTime
-			}
-			return in.Body, q.SetFairBy(ctx, by)
-		})
 }
 
 type pauseTenantRequest struct {

@@ -43,11 +43,11 @@ func Actions() []string {
 		"hash.delete",
 		"ick.delete", "ick.drop", "ick.retry",
 		"lease.release",
-		"queue.cancel", "queue.dead", "queue.delete", "queue.fair-by", "queue.keep-dead", "queue.pause", "queue.position",
+		"queue.cancel", "queue.dead", "queue.delete", "queue.keep-dead", "queue.pause", "queue.position",
 		"queue.purge", "queue.purge-matching", "queue.redrive", "queue.redrive-matching", "queue.resize", "queue.resume",
 		"queue.return", "queue.write",
 		"schedule.create", "schedule.pause", "schedule.remove", "schedule.resume", "schedule.run", "schedule.set",
-		"tenant.clear", "tenant.fair-messages", "tenant.fair-time", "tenant.limits", "tenant.pause", "tenant.purge", "tenant.resume",
+		"tenant.clear", "tenant.limits", "tenant.pause", "tenant.purge", "tenant.resume",
 	}
 }
 

@@ -27,7 +27,6 @@ type tenantPage struct {
 	Listed   bool // it has messages, or waits for something
 	How      presence
 	Default  bool
-	FairBy   string
 	Source   string // where the limits come from
 	Limits   limitsForm
 	Message  string // path of its waiting messages; empty for an account
@@ -163,7 +162,7 @@ func (d *Dashboard) tenant(a *asked) (scene, error) {
 		stats, how := find(v)
 		p := tenantPage{
 			heading: heading{Title: label(of)}, Owner: of, Queue: queue, Path: d.tenantPath(queue, of), How: how,
-			Default: of == fairqueue.Owner{}, FairBy: stats.FairBy.String(), Source: source(of, own, limits), Limits: form,
+			Default: of == fairqueue.Owner{}, Source: source(of, own, limits), Limits: form,
 		}
 		for _, f := range stats.Flows {
 			if f.Stream < 0 && f.Account == of.Account && f.Tenant == of.Tenant && !p.Default {
@@ -175,7 +174,9 @@ func (d *Dashboard) tenant(a *asked) (scene, error) {
 			p.Dead = d.selectionPath(queue, selection{Place: string(fairqueue.Dead), Tenant: of.Tenant}, "") + "#browser"
 		}
 		stopped := limits.Paused || p.Listed && p.Flow.State != ""
-		p.Controls = d.tenantDialogs(queue, of, p.Flow.Waiting, stats, stopped)
+		if !p.Default {
+			p.Controls = d.tenantDialogs(queue, of, p.Flow.Waiting, stopped)
+		}
 		return p
 	}, nil
 }
@@ -194,14 +195,9 @@ func source(of fairqueue.Owner, own bool, l fairqueue.Limits) string {
 }
 
 // tenantDialogs are what can be done to an owner.
-func (d *Dashboard) tenantDialogs(queue string, of fairqueue.Owner, waiting int, s fairqueue.Stats, stopped bool) []dialog {
+func (d *Dashboard) tenantDialogs(queue string, of fairqueue.Owner, waiting int, stopped bool) []dialog {
 	words := []string{"pause", "purge"}
-	switch {
-	case of == fairqueue.Owner{} && s.FairBy == fairqueue.FairByTime:
-		words = []string{"fair-messages"}
-	case of == fairqueue.Owner{}:
-		words = []string{"fair-time"}
-	case stopped:
+	if stopped {
 		words = []string{"resume", "pause", "purge"}
 	}
 	var all []dialog
@@ -262,18 +258,6 @@ var tenantActions = map[string]action{
 			limits.Paused = l.Paused
 			*l = limits
 		})
-	})},
-	"fair-time": {dialog{
-		Open: "Share time", Title: "Share the time of handlers?", Verb: "Share time",
-		Text: "Each tenant gets the same time of handlers, instead of the same number of messages.",
-	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
-		return "Tenants share the time of handlers now.", q.SetFairBy(ctx, fairqueue.FairByTime)
-	})},
-	"fair-messages": {dialog{
-		Open: "Share turns", Title: "Share turns?", Verb: "Share turns",
-		Text: "Each tenant gets the same number of messages, however long they take.",
-	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
-		return "Tenants share turns now.", q.SetFairBy(ctx, fairqueue.FairByMessages)
 	})},
 }
 

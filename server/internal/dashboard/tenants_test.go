@@ -75,7 +75,7 @@ func TestTenantPages(t *testing.T) {
 	}
 }
 
-// TestDefaultAndAccountPages sets limits for all, shares time, and shows a tenant of an account.
+// TestDefaultAndAccountPages sets limits for all, and shows a tenant of an account.
 func TestDefaultAndAccountPages(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -85,8 +85,6 @@ func TestDefaultAndAccountPages(t *testing.T) {
 	page := h.follow(h.post("/queues/orders/tenants/~/~/limits", url.Values{"in_flight": {"5"}}))
 	page.says("All other tenants")
 	h.get("/queues/orders/tenants/~/acme").want(http.StatusOK).says("these are the default of the queue")
-	h.follow(h.post("/queues/orders/tenants/~/~/fair-time", url.Values{})).says("Tenants share the time of handlers.")
-	h.follow(h.post("/queues/orders/tenants/~/~/fair-messages", url.Values{})).says("Tenants share turns.")
 	h.follow(h.post("/queues/orders/tenants/~/~/pause", url.Values{})).one("data-flash", "bad")
 
 	h.get("/queues/orders").want(http.StatusOK).says("globex / eu")
