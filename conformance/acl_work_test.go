@@ -213,12 +213,12 @@ func walkQueue(w *walker) {
 // walkTenants limits tenants and keeps a schedule.
 func walkTenants(w *walker) {
 	t := w.queue(fairqueue.Config{})
-	a := fairqueue.Owner{Tenant: "a"}
+	a := "a"
 	w.must("ChangeLimits", t.ChangeLimits(w, a, func(l *fairqueue.Limits) { l.Weight, l.Rate, l.MaxInFlight, l.MaxWaiting = 2, 100, 10, 100 }))
 	for _, err := range t.AllLimits(w) {
 		w.must("AllLimits", err)
 	}
-	_, err := t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Account: "b", Tenant: "c"}, fairqueue.Draft{Tenant: "a", Delay: time.Hour})
+	_, err := t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "c"}, fairqueue.Draft{Tenant: "a", Delay: time.Hour})
 	w.must("WriteBatch", err)
 	w.must("PauseTenant", t.PauseTenant(w, a, time.Hour))
 	some, err := t.Read(w, fairqueue.ReadConfig{Max: 10})

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +18,9 @@ type post struct {
 	tally
 
 	queue   *fairqueue.Queue
-	most    int // messages of a tenant or an account in flight; 0 for no limit
+	most    int // messages of a tenant in flight; 0 for no limit
 	mu      sync.Mutex
-	flying  map[string]int  // deliveries whose end is not on its way, by account or tenant
+	flying  map[string]int  // deliveries whose end is not on its way, by tenant
 	written map[string]bool // ids
 	come    map[string]bool // deliveries: an id and which one
 	handled map[string]int  // how often, by id
@@ -35,11 +34,11 @@ func newPost(t *testing.T, q *fairqueue.Queue) *post {
 	return p
 }
 
-// newLimitedPost returns a queue in which each tenant and account has limits, and writes for both.
+// newLimitedPost returns a queue in which each tenant has limits.
 func newLimitedPost(t *testing.T, q *fairqueue.Queue) *post {
 	t.Helper()
 	const most = 3
-	if err := q.ChangeLimits(t.Context(), fairqueue.Owner{}, func(l *fairqueue.Limits) { l.MaxInFlight, l.Rate, l.Weight = most, 1000, 2 }); err != nil {
+	if err := q.ChangeLimits(t.Context(), "", func(l *fairqueue.Limits) { l.MaxInFlight, l.Rate, l.Weight = most, 1000, 2 }); err != nil {
 		t.Fatal(err)
 	}
 	p := newPost(t, q)
@@ -54,9 +53,6 @@ func (p *post) work(ctx context.Context, t *testing.T, worker int) {
 	case 0, 1, 2:
 		for i := 0; ctx.Err() == nil; i++ {
 			d := fairqueue.Draft{Tenant: fmt.Sprint("tenant", i%7)}
-			if p.most > 0 && i%2 == 0 {
-				d.Account = fmt.Sprint("account", i%3)
-			}
 			if i%5 == 0 {
 				d.Delay = time.Millisecond
 			}
@@ -122,10 +118,10 @@ func (p *post) take(t *testing.T, m fairqueue.Message) {
 		t.Errorf("delivery %d of message %s came twice", m.Attempt, m.ID)
 	}
 	p.come[delivery] = true
-	if n := p.flying[owner(m)] + 1; p.most > 0 && n > p.most {
-		t.Errorf("%s has %d messages in flight, at most %d", owner(m), n, p.most)
+	if n := p.flying[m.Tenant] + 1; p.most > 0 && n > p.most {
+		t.Errorf("%s has %d messages in flight, at most %d", m.Tenant, n, p.most)
 	} else {
-		p.flying[owner(m)] = n
+		p.flying[m.Tenant] = n
 	}
 }
 
@@ -133,10 +129,8 @@ func (p *post) take(t *testing.T, m fairqueue.Message) {
 func (p *post) end(m fairqueue.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.flying[owner(m)]--
+	p.flying[m.Tenant]--
 }
-
-func owner(m fairqueue.Message) string { return cmp.Or(m.Account, m.Tenant) }
 
 func (p *post) handle(m fairqueue.Message) {
 	p.mu.Lock()

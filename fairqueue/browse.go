@@ -38,10 +38,6 @@ type BrowseConfig struct {
 	// Tenant selects the messages of one tenant. Defaults to all tenants.
 	Tenant string
 
-	// Account selects the messages of one account, and with Tenant those of a tenant of
-	// it. Defaults to all tenants, or with Tenant to the tenant without an account.
-	Account string
-
 	// Max is the most messages of a page, up to 1,000. Defaults to 100.
 	Max int
 
@@ -62,8 +58,6 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 		return c, bad.Errorf("messages are %s, %s, %s or %s, not %q", Waiting, InFlight, Delayed, Dead, c.State)
 	case len(c.Tenant) > maxLabel:
 		return c, bad.Errorf("the tenant has %d bytes, more than %d", len(c.Tenant), maxLabel)
-	case len(c.Account) > maxLabel:
-		return c, bad.Errorf("the account has %d bytes, more than %d", len(c.Account), maxLabel)
 	case c.Max < 0 || c.Max > maxRead:
 		return c, bad.Errorf("a page has 1 to %d messages, not %d", maxRead, c.Max)
 	case err != nil || c.After != "" && !memberForm.Match(after) && !placeForm.Match(after):
@@ -73,10 +67,8 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 	return c, nil
 }
 
-// selects reports whether a message is one of the tenant and account.
-func (c BrowseConfig) selects(m Message) bool {
-	return (c.Tenant == "" || m.Tenant == c.Tenant) && (c.Tenant == "" && c.Account == "" || m.Account == c.Account)
-}
+// selects reports whether a message is one of the tenant.
+func (c BrowseConfig) selects(m Message) bool { return c.Tenant == "" || m.Tenant == c.Tenant }
 
 // placeForm is the form of a place in a sorted set by time: a score and a member.
 var placeForm = regexp.MustCompile(`(?s)^\d{1,16} .+$`)
@@ -117,9 +109,7 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (messages []Messag
 func (q *Queue) scan(ctx context.Context, cfg BrowseConfig, visit func([]Message) bool) (next string, err error) {
 	flow := ""
 	if cfg.Tenant != "" && cfg.State == Waiting {
-		flow = tenantFlow(cfg.Account, cfg.Tenant) + "\x01"
-	} else if cfg.Account != "" && cfg.State == Waiting {
-		flow = tenantFlow(cfg.Account, "")
+		flow = tenantFlow(cfg.Tenant)
 	}
 	after := cfg.After
 	for left := cfg.Max; left > 0; left -= page {
@@ -182,7 +172,7 @@ func browsed(state State, reply *script.Reply) Message {
 		msg.Until = at
 		if len(text) >= memberAt {
 			msg.Since = milliTime(text[17:30])
-			msg.Consumed = strings.ContainsAny(text[:1], "cChH")
+			msg.Consumed = strings.ContainsAny(text[:1], "cC")
 		}
 		if receiptForm.MatchString(text) {
 			msg.Receipt = receipt(text).String()

@@ -8,8 +8,7 @@
 -- KEYS[1]  K
 -- ARGV[1]  set: backlog, flight, delayed or dead
 -- ARGV[2]  max: how many, at most 50
--- ARGV[3]  flow: of those that wait in flows of tenants, only those whose members start so, with
---          \1 or \2c at the end; '' for all
+-- ARGV[3]  flow: of those that wait in flows of tenants, only those of this one; '' for all
 -- ARGV[4]  after: where the page before ended, '' for the beginning: a member of backlog, or of
 --          another set a score and a member, 'SCORE MEMBER'; it may be gone by now
 -- Reply    nil without a queue, else {the server's clock; where the next page starts or '';
@@ -57,8 +56,7 @@ end
 if set == 'backlog' then
   add('(' .. after, ARGV[3] == '' and '+' or '(=') -- streams come before tenants
   if ARGV[3] ~= '' then
-    local beyond = string.sub(ARGV[3], 1, -2) .. string.char(string.byte(ARGV[3], -1) + 1)
-    add((string.sub(after, 1, 1) == '=' and '(' .. after or '[' .. ARGV[3]), '(' .. beyond)
+    add(string.sub(after, 1, 1) == '=' and '(' .. after or '[' .. ARGV[3] .. '\1', '(' .. ARGV[3] .. '\2')
   end
 elseif set == 'flight' then
   list(prefix .. 'flight')

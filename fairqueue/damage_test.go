@@ -37,15 +37,14 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Pause":    func() error { return q.Pause(ctx) },
 		"Resume":   func() error { return q.Resume(ctx) },
 		"Weight":   func() error { return setWeight(q, ctx, "a", 2) },
-		"Account":  func() error { _, err := q.Write(ctx, Draft{Account: "x", Tenant: "a"}); return err },
-		"Limits":   func() error { return q.ChangeLimits(ctx, Owner{}, func(l *Limits) { l.MaxInFlight++ }) },
+		"Limits":   func() error { return q.ChangeLimits(ctx, "", func(l *Limits) { l.MaxInFlight++ }) },
 		"Throttle": func() error {
 			_, err := q.shared.work(ctx, []workRequest{{q: q, settle: []settlement{{m.receipt(), throttleVerb, settleArg(time.Hour, "")}}}}, false)
 			return err
 		},
-		"PauseTenant":  func() error { return q.PauseTenant(ctx, Owner{Tenant: "a"}, time.Hour) },
-		"ResumeTenant": func() error { return q.ResumeTenant(ctx, Owner{Tenant: "a"}) },
-		"PurgeTenant":  func() error { _, err := q.PurgeTenant(ctx, Owner{Tenant: "a"}); return err },
+		"PauseTenant":  func() error { return q.PauseTenant(ctx, "a", time.Hour) },
+		"ResumeTenant": func() error { return q.ResumeTenant(ctx, "a") },
+		"PurgeTenant":  func() error { _, err := q.PurgeTenant(ctx, "a"); return err },
 		"KeepDead":     func() error { return q.KeepDead(ctx, 1, 0) },
 		"Stats":        func() error { _, err := q.Stats(ctx); return err },
 		"Browse":       func() error { _, _, err := q.Browse(ctx, BrowseConfig{}); return err },
@@ -83,19 +82,19 @@ func busyQueue(t *testing.T, client rueidis.Client) (q *Queue, flying Message, d
 	return q, flying, both[0].ID
 }
 
-// busyLimited returns such a queue in which tenants and accounts have limits.
+// busyLimited returns such a queue in which tenants have limits.
 func busyLimited(t *testing.T, client rueidis.Client) (q *Queue, flying Message, deadID string) {
 	t.Helper()
 	q, _, deadID = busyQueue(t, client)
 	limits := func(l *Limits) { l.MaxInFlight, l.Rate, l.MaxWaiting = 10, 1000, 100 }
 	for _, err := range []error{
-		q.ChangeLimits(t.Context(), Owner{}, limits), q.ChangeLimits(t.Context(), Owner{Account: "x"}, limits),
-		q.PauseTenant(t.Context(), Owner{Tenant: "b"}, 0),
+		q.ChangeLimits(t.Context(), "", limits), q.ChangeLimits(t.Context(), "x", limits),
+		q.PauseTenant(t.Context(), "b", 0),
 	} {
 		want(t, "limits", nil, nil, err)
 	}
-	for _, tenant := range []string{"a", "b"} {
-		_, err := q.Write(t.Context(), Draft{Account: "x", Tenant: tenant})
+	for _, tenant := range []string{"x", "y"} {
+		_, err := q.Write(t.Context(), Draft{Tenant: tenant})
 		want(t, "write", nil, nil, err)
 	}
 	return q, read(t, q, 1)[0], deadID
@@ -109,7 +108,7 @@ func TestWrongTypesAreRefusedWhole(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for name, busy := range map[string]func(*testing.T, rueidis.Client) (*Queue, Message, string){"": busyQueue, " with limits": busyLimited} {
 		for part := range dump(t, func() *Queue { q, _, _ := busy(t, client); return q }()) {
-			if name != "" && !slices.Contains([]string{":limits", ":asleep", ":buckets", ":ring", ":blocked", ":work", ":active"}, part) {
+			if name != "" && !slices.Contains([]string{":limits", ":asleep", ":buckets", ":blocked", ":work", ":active"}, part) {
 				continue // as without limits
 			}
 			t.Run("key"+part+name, func(t *testing.T) {

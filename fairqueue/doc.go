@@ -62,7 +62,7 @@
 // [Queue.Position] says what to write again. It is one field of the record for each source.
 // examples/outbox does so from PostgreSQL.
 //
-// # Limits and accounts
+// # Limits
 //
 // A tenant can have limits ([Limits]): a weight, deliveries at once, a share of the handlers, a
 // rate, messages that wait, a pause. A default counts for all others. Any process changes them
@@ -70,10 +70,6 @@
 // tenant at a limit leaves the order until it may start a message again, so its turns go to
 // others and no handler waits for it. It comes back at the present virtual time: nothing is
 // saved up.
-//
-// A tenant that can choose its name could be many. So tenants can have an account
-// ([Draft].Account). The account takes turns as one tenant, has one share of the handlers and one
-// limit, and its tenants take turns inside, one message each.
 //
 // # Schedules
 //
@@ -119,8 +115,9 @@
 // and then hang can occupy all handlers until the first of them returns; [ConsumeConfig].Timeout
 // and MaxRun bound that. The handlers of a killed process count for 15 seconds.
 //
-// A tenant that can choose its name can be many tenants, with a turn each. Give its messages an
-// account that it cannot choose, or use Streams.
+// A stranger that can choose names of tenants can be many tenants, with a turn each. Take a name
+// that it cannot choose, such as the number of its contract, or use [Config.Streams]: then there
+// are as many turns as streams, whatever the names, but no limits by tenant.
 //
 // A waiting message takes about 250 bytes besides its body, ten times the overhead of a Redis
 // stream.

@@ -23,10 +23,6 @@ type Draft struct {
 	// needs no registration.
 	Tenant string
 
-	// Account groups tenants: an account takes turns as one, and its tenants take turns
-	// inside. At most 512 bytes. Defaults to none: the tenant stands for itself.
-	Account string
-
 	// Body is the content: any bytes.
 	Body []byte
 
@@ -72,8 +68,6 @@ func (d Draft) check() error {
 			WithHint("Set Draft.Tenant. Without tenants, use one name for all messages.")
 	case len(d.Tenant) > maxLabel:
 		return bad.Errorf("the tenant has %d bytes, more than %d", len(d.Tenant), maxLabel)
-	case len(d.Account) > maxLabel:
-		return bad.Errorf("the account has %d bytes, more than %d", len(d.Account), maxLabel)
 	case len(d.DedupeID) > maxLabel:
 		return bad.Errorf("the dedupe id has %d bytes, more than %d", len(d.DedupeID), maxLabel)
 	case len(d.Source) > maxLabel:
@@ -115,11 +109,7 @@ func (d Draft) options() string {
 	}
 	name := ""
 	if d.DedupeID != "" {
-		account := ""
-		if d.Account != "" {
-			account = strconv.Itoa(len(d.Account)) + "," + d.Account + ","
-		}
-		name = escape.Replace(account + strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID)
+		name = escape.Replace(strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID)
 	}
 	if d.Source != "" {
 		name = "@" + strconv.FormatInt(d.Position, 10) + " " + d.Source
@@ -150,7 +140,7 @@ func (d Draft) encode(zip int) (string, error) {
 		flags |= withHeaders
 		headers = append(binary.AppendUvarint(nil, uint64(len(text))), text...)
 	}
-	size := 1 + len(headers) + len(body) + len(d.Account) + len(d.Tenant) + len(d.DedupeID) + len(d.Source)
+	size := 1 + len(headers) + len(body) + len(d.Tenant) + len(d.DedupeID) + len(d.Source)
 	if size > maxMessage {
 		return "", millrace.ErrTooLarge.Errorf("the message has %d bytes with its tenant and headers, more than %d", size, maxMessage)
 	}

@@ -52,11 +52,11 @@ var (
 		Hint:    "Number the messages of many tenants as one source, or forget sources that ended (Queue.Sources, or millrace queue position, lists them): set their positions to 0.",
 	}
 
-	// ErrTenantFull means that as many messages of the tenant or its account wait as may.
+	// ErrTenantFull means that as many messages of the tenant wait as may.
 	// The draft was not written.
 	ErrTenantFull = &millrace.Error{
 		Code:    "tenant_full",
-		Message: "too many messages of the tenant or its account wait",
+		Message: "too many messages of the tenant wait",
 		Hint:    "Write again when some were handled, or change MaxWaiting of its limits.",
 	}
 

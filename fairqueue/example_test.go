@@ -236,7 +236,7 @@ func ExampleQueue_ChangeLimits() {
 		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme"})
 		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "basic"})
 	}
-	if err := q.ChangeLimits(ctx, fairqueue.Owner{Tenant: "acme"}, func(l *fairqueue.Limits) { l.Weight = 3 }); err != nil {
+	if err := q.ChangeLimits(ctx, "acme", func(l *fairqueue.Limits) { l.Weight = 3 }); err != nil {
 		log.Fatal(err)
 	}
 	_, _ = q.Read(ctx, fairqueue.ReadConfig{Max: 2}) // it counts from the next message on

@@ -170,8 +170,8 @@ func TestResize(t *testing.T) {
 			tenant := fmt.Sprint("tenant", i)
 			id := write(t, stale, fmt.Sprintf("%s:%d", tenant, n))[0]
 			for _, m := range browseAll(t, q, BrowseConfig{}) {
-				if m.ID == id && m.Stream >= 0 && !strings.Contains(s.flows("", tenant), streamFlow(m.Stream)) || m.ID == id && (m.Stream < 0) != (s.count == 0) {
-					t.Errorf("a message of %s is in stream %d, of %s", tenant, m.Stream, s.flows("", tenant))
+				if m.ID == id && m.Stream >= 0 && !strings.Contains(s.flows(tenant), streamFlow(m.Stream)) || m.ID == id && (m.Stream < 0) != (s.count == 0) {
+					t.Errorf("a message of %s is in stream %d, of %s", tenant, m.Stream, s.flows(tenant))
 				}
 			}
 		}

@@ -1,10 +1,10 @@
 -- fragment flight: what happens to messages that were delivered
 --
 -- A delivery is one member of flight, with the end of its visibility as score. The member is
--- the receipt: its KIND, c for a reader of Consume and r for others, or where there are limits h
--- and o, as capitals for a message with a deadline; the id, 16 digits; the instant of the delivery, 13 digits; 8 random letters; and
--- the message's member of backlog. So a receipt that was settled, or whose visibility has ended,
--- is no member.
+-- the receipt: its KIND, c for a reader of Consume, o for another one where limits count
+-- deliveries and r where none do, as a capital for a message with a deadline; the id, 16 digits;
+-- the instant of the delivery, 13 digits; 8 random letters; and the message's member of backlog.
+-- So a receipt that was settled, or whose visibility has ended, is no member.
 --
 -- Needs    record, limits, turns, dedupes
 -- Touches  flight, delayed, deadlines, dead, deaths

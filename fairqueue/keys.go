@@ -1,7 +1,6 @@
 package fairqueue
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 
@@ -28,42 +27,23 @@ var (
 	unescape = strings.NewReplacer("\x02a", "\x01", "\x02b", "\x02")
 )
 
-// between separates an account from its tenant. The byte 2 has no c behind it elsewhere.
-const between = "\x02c"
-
-// tenantFlow is the flow of a tenant, with the account if it has one. In a queue with streams,
-// scripts count by it what the tenant has in flight.
-func tenantFlow(account, tenant string) string {
-	if account == "" {
-		return "=" + escape.Replace(tenant)
-	}
-	return "=" + escape.Replace(account) + between + escape.Replace(tenant)
-}
-
-// accountUnit is an account as it takes turns.
-func accountUnit(account string) string { return "@" + escape.Replace(account) }
+// tenantFlow is the flow of a tenant. In a queue with streams, scripts count by it what the tenant
+// has in flight.
+func tenantFlow(tenant string) string { return "=" + escape.Replace(tenant) }
 
 // streamFlow is the flow of a stream.
 func streamFlow(index int) string { return "#" + strconv.Itoa(index) }
 
-// readFlow returns the account and tenant, or the stream, that a flow is, or the account that
-// is a unit. The stream of a tenant is -1.
-func readFlow(flow string) (account, tenant string, stream int) {
+// readFlow returns the tenant or the stream that a flow is. The stream of a tenant is -1.
+func readFlow(flow string) (tenant string, stream int) {
 	if name, ok := strings.CutPrefix(flow, "="); ok {
-		account, tenant, found := strings.Cut(name, between)
-		if !found {
-			account, tenant = "", account
-		}
-		return unescape.Replace(account), unescape.Replace(tenant), -1
-	}
-	if name, ok := strings.CutPrefix(flow, "@"); ok {
-		return unescape.Replace(name), "", -1
+		return unescape.Replace(name), -1
 	}
 	stream, err := strconv.Atoi(strings.TrimPrefix(flow, "#"))
 	if err != nil {
 		stream = -1
 	}
-	return "", "", stream
+	return "", stream
 }
 
 // streams is what the flows of a queue are: tenants, or streams of which each tenant has
@@ -86,17 +66,17 @@ func readStreams(setting string) (s streams) {
 }
 
 // flows returns the flows that a message of a tenant may go to, as the script write takes
-// them: '=TENANT' or '#1,#7=TENANT'. All tenants of an account have the same.
-func (s streams) flows(account, tenant string) string {
+// them: '=TENANT' or '#1,#7=TENANT'.
+func (s streams) flows(tenant string) string {
 	var list strings.Builder
 	if s.count > 0 {
-		for i, stream := range shuffleshard.Get(s.count, s.perTenant, cmp.Or(account, tenant)) {
+		for i, stream := range shuffleshard.Get(s.count, s.perTenant, tenant) {
 			if i > 0 {
 				list.WriteByte(',')
 			}
 			list.WriteString(streamFlow(stream))
 		}
 	}
-	list.WriteString(tenantFlow(account, tenant))
+	list.WriteString(tenantFlow(tenant))
 	return list.String()
 }

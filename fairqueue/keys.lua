@@ -5,7 +5,7 @@
 --
 -- Needs    nothing
 -- Touches  messages, backlog, active, blocked, work, flight, delayed, deadlines, dead, deaths, readers, dedupe, dedupes,
---          limits, asleep, buckets, ring, schedules, ticks, lanes:0, lanes:1
+--          limits, asleep, buckets, schedules, ticks, lanes:0, lanes:1
 -- Beside   wake
 -- Gives    remove_keys() -> how many there were: removes a queue
 local function remove_keys()
@@ -13,5 +13,5 @@ local function remove_keys()
   return redis.call('UNLINK', K, prefix .. 'messages', prefix .. 'backlog', prefix .. 'active', prefix .. 'blocked', prefix .. 'work',
     prefix .. 'flight', prefix .. 'delayed', prefix .. 'deadlines', prefix .. 'dead', prefix .. 'deaths', prefix .. 'readers',
     prefix .. 'dedupe', prefix .. 'dedupes', prefix .. 'limits', prefix .. 'asleep',
-    prefix .. 'buckets', prefix .. 'ring', prefix .. 'schedules', prefix .. 'ticks', prefix .. 'lanes:0', prefix .. 'lanes:1')
+    prefix .. 'buckets', prefix .. 'schedules', prefix .. 'ticks', prefix .. 'lanes:0', prefix .. 'lanes:1')
 end

@@ -11,62 +11,38 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// Owner says whose limits are meant: {} is the default of the queue, {Tenant} a tenant without
-// an account, {Account} an account as a whole, {Account, Tenant} one tenant of an account. The
-// default counts for each tenant without an account, and for each account, that has no limits
-// of its own. It does not count for a tenant of an account.
-type Owner struct{ Account, Tenant string }
+// defaultField is the field of the default limits, which no tenant has. A tenant's begins with =.
+const defaultField = "default"
 
-// defaultOwner is the field of the default, which no owner has.
-const defaultOwner = "default"
-
-// member is the owner as scripts know it.
-func (o Owner) member() string {
-	switch {
-	case o == Owner{}:
-		return defaultOwner
-	case o.Tenant == "":
-		return accountUnit(o.Account)
+// limitsField is the field of a tenant's limits, or of the default for "".
+func limitsField(tenant string) string {
+	if tenant == "" {
+		return defaultField
 	}
-	return tenantFlow(o.Account, o.Tenant)
+	return tenantFlow(tenant)
 }
 
-func readOwner(member string) (o Owner) {
-	if account, ok := strings.CutPrefix(member, "@"); ok {
-		o.Account = unescape.Replace(account)
-	} else if member != defaultOwner {
-		o.Account, o.Tenant, _ = readFlow(member)
-	}
-	return o
-}
-
-func (o Owner) check() error {
-	switch {
-	case len(o.Account) > maxLabel:
-		return millrace.ErrBadArgument.Errorf("the account has %d bytes, more than %d", len(o.Account), maxLabel)
-	case len(o.Tenant) > maxLabel:
-		return millrace.ErrBadArgument.Errorf("the tenant has %d bytes, more than %d", len(o.Tenant), maxLabel)
+func checkTenant(tenant string) error {
+	if len(tenant) > maxLabel {
+		return millrace.ErrBadArgument.Errorf("the tenant has %d bytes, more than %d", len(tenant), maxLabel)
 	}
 	return nil
 }
 
-// checkOne is check for what the default cannot have.
-func (o Owner) checkOne() error {
-	if o == (Owner{}) {
-		return millrace.ErrBadArgument.Errorf("the owner is empty").
-			WithHint("Name a tenant, an account or both. For all tenants use Pause and Resume of the queue.")
+// checkOneTenant is checkTenant for what the default cannot have.
+func checkOneTenant(tenant string) error {
+	if tenant == "" {
+		return millrace.ErrBadArgument.Errorf("the tenant is empty").
+			WithHint("Name a tenant. For all tenants use Pause and Resume of the queue.")
 	}
-	return o.check()
+	return checkTenant(tenant)
 }
 
-// inside reports whether the owner is a tenant of an account.
-func (o Owner) inside() bool { return o.Account != "" && o.Tenant != "" }
-
-// Limits are the limits of an owner. The zero value limits nothing. Limits of an owner replace
+// Limits are the limits of a tenant. The zero value limits nothing. Limits of a tenant replace
 // the default as a whole.
 type Limits struct {
-	// Weight is how many turns the owner has for each turn of an owner of weight 1, from
-	// its next message on: 0.01 to 100. A tenant of an account has none. Defaults to 1.
+	// Weight is how many turns the tenant has for each turn of a tenant of weight 1, from
+	// its next message on: 0.01 to 100. Defaults to 1.
 	Weight float64
 
 	// MaxInFlight is how many messages may be in flight at once, of Consume and Read
@@ -75,7 +51,7 @@ type Limits struct {
 	// Defaults to 0, no limit.
 	MaxInFlight int
 
-	// MaxShare is the part of all handlers of Consume that may work for the owner, 0 to
+	// MaxShare is the part of all handlers of Consume that may work for the tenant, 0 to
 	// 1, and at least one handler. Defaults to 0, no limit.
 	MaxShare float64
 
@@ -103,13 +79,10 @@ const (
 	maxRest          = 1e8 // seconds: how long a burst takes to fill up
 )
 
-func (l Limits) check(of Owner) error {
+func (l Limits) check() error {
 	bad := millrace.ErrBadArgument
 	within := func(n int) bool { return n >= 0 && n <= maxCount }
 	switch {
-	case of.inside() && l.Weight != 0 && l.Weight != 1:
-		return bad.Errorf("a tenant of an account has no weight").
-			WithHint("Give the account the weight. The tenants of an account take turns of one message each.")
 	case l.Weight != 0 && !(l.Weight >= 0.01 && l.Weight <= 100):
 		return bad.Errorf("a weight is from 0.01 to 100, not %g", l.Weight)
 	case !within(l.MaxInFlight):
@@ -143,8 +116,8 @@ func (l Limits) text() string {
 	}, " ")
 }
 
-// readLimits reads the limits of an owner. Without a text there are none.
-func readLimits(text string, of Owner) Limits {
+// readLimits reads limits. Without a text there are none.
+func readLimits(text string) Limits {
 	l := Limits{Weight: 1}
 	if parts := strings.Fields(text); len(parts) == 7 { // that is what text writes
 		l.Weight, _ = strconv.ParseFloat(parts[0], 64)
@@ -155,34 +128,31 @@ func readLimits(text string, of Owner) Limits {
 		l.MaxWaiting, _ = strconv.Atoi(parts[5])
 		l.Paused = parts[6] == "1"
 	}
-	if of.inside() {
-		l.Weight = 0
-	}
 	return l
 }
 
-// OwnLimits are limits that are stored for an owner.
+// OwnLimits are limits that are stored for a tenant, or the default if Tenant is empty.
 type OwnLimits struct {
-	Owner
+	Tenant string
 	Limits
 }
 
-// Limits returns the limits that apply to an owner, and whether they are its own; else they are
-// the default, which is no limit unless somebody set one.
+// Limits returns the limits that apply to a tenant, and whether they are its own; else they are
+// the default, which is no limit unless one was set. Those of the tenant "" are the default.
 //
 // Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken],
 // [millrace.ErrVersion].
-func (q *Queue) Limits(ctx context.Context, of Owner) (l Limits, own bool, err error) {
-	l, own, _, err = q.limits(ctx, of)
+func (q *Queue) Limits(ctx context.Context, tenant string) (l Limits, own bool, err error) {
+	l, own, _, err = q.limits(ctx, tenant)
 	return l, own, err
 }
 
 // limits is Limits, with the text of what applies.
-func (q *Queue) limits(ctx context.Context, of Owner) (l Limits, own bool, text string, err error) {
-	if err := of.check(); err != nil {
+func (q *Queue) limits(ctx context.Context, tenant string) (l Limits, own bool, text string, err error) {
+	if err := checkTenant(tenant); err != nil {
 		return l, false, "", err
 	}
-	reply, err := q.call(ctx, "rules", of.member(), "")
+	reply, err := q.call(ctx, "rules", limitsField(tenant), "")
 	if err != nil {
 		return l, false, "", err
 	}
@@ -191,62 +161,62 @@ func (q *Queue) limits(ctx context.Context, of Owner) (l Limits, own bool, text 
 	}
 	text, own = reply.Maybe()
 	general, _ := reply.Maybe()
-	if !own && !of.inside() {
+	if !own {
 		text = general
 	}
-	return readLimits(text, of), own, text, reply.Err()
+	return readLimits(text), own, text, reply.Err()
 }
 
-// ChangeLimits changes the limits of an owner, for all processes and at once: what is in flight
-// goes on, and what comes next obeys them. The function gets those that apply, and is called
-// again if another process changed them at the same time. ChangeLimits creates the queue if
-// there is none.
+// ChangeLimits changes the limits of a tenant, or with the tenant "" the default, for all
+// processes and at once: what is in flight goes on, and what comes next obeys them. The function
+// gets those that apply, and is called again if another process changed them at the same time.
+// ChangeLimits creates the queue if there is none.
 //
 // A changed default takes a call for each 50 tenants that wait because of their rate. If the
 // caller is killed between these calls, they wait for as long as the old rate says.
 //
 // Errors: [millrace.ErrBadArgument], also in a queue with streams; [millrace.ErrBroken],
 // [millrace.ErrVersion].
-func (q *Queue) ChangeLimits(ctx context.Context, of Owner, change func(*Limits)) error {
+func (q *Queue) ChangeLimits(ctx context.Context, tenant string, change func(*Limits)) error {
 	if err := q.checkTenantFlows(); err != nil {
 		return err
 	}
-	l, _, before, err := q.limits(ctx, of)
+	l, _, before, err := q.limits(ctx, tenant)
 	if err == errNotFound { //nolint:errorlint // limits returns it as it is
-		l, err = readLimits("", of), nil
+		l, err = readLimits(""), nil
 	}
 	for err == nil {
 		change(&l)
-		if err = l.check(of); err != nil {
+		if err = l.check(); err != nil {
 			return err
 		}
 		var done bool
-		if done, before, err = q.setLimits(ctx, of, before, l.text()); done {
-			return q.review(ctx, of)
+		if done, before, err = q.setLimits(ctx, tenant, before, l.text()); done {
+			return q.review(ctx, tenant)
 		}
-		l = readLimits(before, of)
+		l = readLimits(before)
 	}
 	return err
 }
 
-// ClearLimits removes the limits of an owner, so that the default applies again, or with the
-// empty owner removes the default. It does not end a pause of [Queue.PauseTenant].
+// ClearLimits removes the limits of a tenant, so that the default applies again, or with the
+// tenant "" removes the default. It does not end a pause of [Queue.PauseTenant].
 //
 // Errors: as of [Queue.Limits].
-func (q *Queue) ClearLimits(ctx context.Context, of Owner) error {
-	_, own, before, err := q.limits(ctx, of)
+func (q *Queue) ClearLimits(ctx context.Context, tenant string) error {
+	_, own, before, err := q.limits(ctx, tenant)
 	for own && err == nil {
 		var done bool
-		if done, before, err = q.setLimits(ctx, of, before, ""); done {
-			return q.review(ctx, of)
+		if done, before, err = q.setLimits(ctx, tenant, before, ""); done {
+			return q.review(ctx, tenant)
 		}
 	}
 	return err
 }
 
 // setLimits stores limits if others than before do not apply. It returns those that do.
-func (q *Queue) setLimits(ctx context.Context, of Owner, before, after string) (done bool, now string, err error) {
-	reply, err := q.call(ctx, "limit", of.member(), before, after)
+func (q *Queue) setLimits(ctx context.Context, tenant, before, after string) (done bool, now string, err error) {
+	reply, err := q.call(ctx, "limit", limitsField(tenant), before, after)
 	if err != nil {
 		return false, "", err
 	}
@@ -257,10 +227,10 @@ func (q *Queue) setLimits(ctx context.Context, of Owner, before, after string) (
 	return verdict == 1, now, reply.Err()
 }
 
-// review ends the sleep of owners that wait because of the rate of an earlier default.
-func (q *Queue) review(ctx context.Context, of Owner) error {
+// review ends the sleep of tenants that wait because of the rate of an earlier default.
+func (q *Queue) review(ctx context.Context, tenant string) error {
 	score, skip := "-inf", "0"
-	for of == (Owner{}) && score != "" {
+	for tenant == "" && score != "" {
 		reply, err := q.call(ctx, "review", score, skip)
 		if err != nil {
 			return err
@@ -287,7 +257,7 @@ func (q *Queue) checkTenantFlows() error {
 // Errors: as of [Queue.Limits].
 func (q *Queue) AllLimits(ctx context.Context) iter.Seq2[OwnLimits, error] {
 	return func(yield func(OwnLimits, error) bool) {
-		l, own, err := q.Limits(ctx, Owner{})
+		l, own, err := q.Limits(ctx, "")
 		if err != nil {
 			yield(OwnLimits{}, err)
 			return
@@ -295,7 +265,7 @@ func (q *Queue) AllLimits(ctx context.Context) iter.Seq2[OwnLimits, error] {
 		if own && !yield(OwnLimits{Limits: l}, nil) {
 			return
 		}
-		seen := map[Owner]bool{{}: true} // a hash that grows is shown twice in part
+		seen := map[string]bool{"": true} // a hash that grows is shown twice in part
 		for after := "0"; ; {
 			reply, err := q.call(ctx, "rules", "", after)
 			if err == nil && reply.None() {
@@ -307,12 +277,15 @@ func (q *Queue) AllLimits(ctx context.Context) iter.Seq2[OwnLimits, error] {
 			}
 			after = reply.Text()
 			for reply.More() {
-				of := readOwner(reply.Text())
-				l := readLimits(reply.Text(), of)
-				if !seen[of] && !yield(OwnLimits{of, l}, nil) {
+				tenant := "" // the default
+				if field := reply.Text(); field != defaultField {
+					tenant, _ = readFlow(field)
+				}
+				l := readLimits(reply.Text())
+				if !seen[tenant] && !yield(OwnLimits{tenant, l}, nil) {
 					return
 				}
-				seen[of] = true
+				seen[tenant] = true
 			}
 			if err := reply.Err(); err != nil {
 				yield(OwnLimits{}, err)
@@ -324,12 +297,12 @@ func (q *Queue) AllLimits(ctx context.Context) iter.Seq2[OwnLimits, error] {
 	}
 }
 
-// PauseTenant has the messages of an owner wait for d, or with 0 until [Queue.ResumeTenant].
+// PauseTenant has the messages of a tenant wait for d, or with 0 until [Queue.ResumeTenant].
 // Those in flight go on, and writing goes on. Of several pauses and throttles the longest
-// counts. The owner need not have messages.
+// counts. The tenant need not have messages.
 //
 // Errors: as of [Queue.Limits]; [millrace.ErrBadArgument] also in a queue with streams.
-func (q *Queue) PauseTenant(ctx context.Context, of Owner, d time.Duration) error {
+func (q *Queue) PauseTenant(ctx context.Context, tenant string, d time.Duration) error {
 	if d < 0 {
 		return millrace.ErrBadArgument.Errorf("the pause is negative: %s", d)
 	}
@@ -337,41 +310,41 @@ func (q *Queue) PauseTenant(ctx context.Context, of Owner, d time.Duration) erro
 	if d > 0 {
 		pause = millis(d)
 	}
-	return q.nap(ctx, of, pause)
+	return q.nap(ctx, tenant, pause)
 }
 
-// ResumeTenant ends a pause and a throttle of an owner, and sets Paused of its limits to off: if
-// the default has it, the owner gets limits of its own.
+// ResumeTenant ends a pause and a throttle of a tenant, and sets Paused of its limits to off: if
+// the default has it, the tenant gets limits of its own.
 // Errors: as of [Queue.PauseTenant].
-func (q *Queue) ResumeTenant(ctx context.Context, of Owner) error {
-	if err := q.nap(ctx, of, ""); err != nil {
+func (q *Queue) ResumeTenant(ctx context.Context, tenant string) error {
+	if err := q.nap(ctx, tenant, ""); err != nil {
 		return err
 	}
-	l, _, err := q.Limits(ctx, of)
+	l, _, err := q.Limits(ctx, tenant)
 	if err != nil || !l.Paused {
 		return err
 	}
-	return q.ChangeLimits(ctx, of, func(l *Limits) { l.Paused = false })
+	return q.ChangeLimits(ctx, tenant, func(l *Limits) { l.Paused = false })
 }
 
-func (q *Queue) nap(ctx context.Context, of Owner, pause string) error {
-	if err := of.checkOne(); err != nil {
+func (q *Queue) nap(ctx context.Context, tenant, pause string) error {
+	if err := checkOneTenant(tenant); err != nil {
 		return err
 	}
-	return q.change(ctx, "nap", of.member(), pause)
+	return q.change(ctx, "nap", tenantFlow(tenant), pause)
 }
 
-// PurgeTenant removes the messages of an owner that wait or are delayed, and returns how many.
+// PurgeTenant removes the messages of a tenant that wait or are delayed, and returns how many.
 // Those in flight stay. [Counters].Cancelled counts them. It takes a call for each 33 messages,
 // and for each 300 that are delayed.
 //
 // Errors: as of [Queue.PauseTenant].
-func (q *Queue) PurgeTenant(ctx context.Context, of Owner) (n int, err error) {
-	if err := of.checkOne(); err != nil {
+func (q *Queue) PurgeTenant(ctx context.Context, tenant string) (n int, err error) {
+	if err := checkOneTenant(tenant); err != nil {
 		return 0, err
 	}
 	for place := "0"; ; {
-		reply, err := q.call(ctx, "sweep", of.member(), place)
+		reply, err := q.call(ctx, "sweep", tenantFlow(tenant), place)
 		if err != nil {
 			return n, err
 		}
@@ -405,7 +378,7 @@ func (f *FlowStats) notBefore(score string) {
 	}
 }
 
-// farFuture is the end of a pause that somebody must end.
+// farFuture is the end of a pause that lasts until it is ended.
 var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 type throttleError struct {
@@ -418,8 +391,7 @@ func (e throttleError) Unwrap() error { return e.error }
 
 // Throttle is for a handler that is told to slow down, for example by an API that has a limit
 // for each customer. The messages of the tenant wait for d, and this one is the next of them,
-// which is no attempt. Of a tenant of an account only that tenant waits; to throttle the account, call
-// [Queue.PauseTenant]. In a queue with streams only this message waits. Throttle(d, nil) is nil.
+// which is no attempt. In a queue with streams only this message waits. Throttle(d, nil) is nil.
 func Throttle(d time.Duration, err error) error {
 	if err == nil {
 		return nil

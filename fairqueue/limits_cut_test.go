@@ -8,37 +8,26 @@ import (
 )
 
 // TestLimitsOfACutCall: a call ends after a mebibyte. What it leaves where it was counts for no
-// limit, and keeps its turn: of a tenant, of an account, and of tenants of an account.
+// limit, and keeps its turn.
 func TestLimitsOfACutCall(t *testing.T) {
 	t.Parallel()
 	body := make([]byte, 400<<10) // the third one ends a call
-	a, x, inside := Owner{Tenant: "a"}, Owner{Account: "x"}, Owner{Account: "x", Tenant: "a"}
 	rate := func(may int) Limits { return Limits{Rate: 0.0001, Burst: may} }
 	inFlight := func(may int) Limits { return Limits{MaxInFlight: may} }
 	for _, c := range []struct {
-		name    string
-		of      Owner
-		tenants int
-		limit   func(may int) Limits
+		name  string
+		limit func(may int) Limits
 	}{
-		{"a rate", a, 1, rate},
-		{"a rate of an account", x, 3, rate},
-		{"a rate in an account", inside, 1, rate},
-		{"most in flight", a, 1, inFlight},
-		{"most in flight of an account", x, 3, inFlight},
-		{"most in flight in an account", inside, 1, inFlight},
+		{"a rate", rate},
+		{"most in flight", inFlight},
 	} {
 		for _, may := range []int{4, 6} {
 			t.Run(fmt.Sprint(may, " of 6, ", c.name), func(t *testing.T) {
 				t.Parallel()
 				q := open(t, Config{})
-				want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), c.of, func(l *Limits) { *l = c.limit(may) }))
-				for i := range 6 {
-					tenant := "a"
-					if c.tenants > 1 {
-						tenant = fmt.Sprint(i % c.tenants)
-					}
-					if _, err := q.Write(t.Context(), Draft{Account: c.of.Account, Tenant: tenant, Body: body}); err != nil {
+				want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "a", func(l *Limits) { *l = c.limit(may) }))
+				for range 6 {
+					if _, err := q.Write(t.Context(), Draft{Tenant: "a", Body: body}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -56,9 +45,9 @@ func TestLimitsOfACutCall(t *testing.T) {
 				}
 				want(t, "messages", len(got), may, nil)
 				states, err := do(t, q.run.Client, "HGETALL", baseKey(q.name)+":work").AsStrMap()
-				for owner, text := range states {
+				for tenant, text := range states {
 					if n := countOf(text); n > may {
-						t.Errorf("%q has %d in flight, %v", owner, n, err)
+						t.Errorf("%q has %d in flight, %v", tenant, n, err)
 					}
 				}
 			})

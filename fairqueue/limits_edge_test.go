@@ -16,7 +16,7 @@ import (
 // when the rate has gone.
 func TestPauseOfATenantThatSleeps(t *testing.T) {
 	t.Parallel()
-	q, a := open(t, Config{}), Owner{Tenant: "a"}
+	q, a := open(t, Config{}), "a"
 	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), a, func(l *Limits) { l.Rate, l.Burst = 0.0001, 1 }))
 	write(t, q, "a:1 a:2")
 	want(t, "messages", len(read(t, q, 2)), 1, nil)
@@ -34,13 +34,13 @@ func TestStreamsHaveNoLimits(t *testing.T) {
 	q := open(t, Config{Streams: 4, PerTenant: 2})
 	write(t, q, "a:1")
 	other, ctx := openOn(t, q.run.Client, q.name, Config{}), t.Context()
-	for _, of := range []Owner{{}, {Tenant: "a"}, {Account: "x"}} {
+	for _, of := range []string{"", "a"} {
 		wantError(t, other.ChangeLimits(ctx, of, func(l *Limits) { l.MaxInFlight = 1 }), errNoTenantFlows)
 		_, own, err := other.Limits(ctx, of)
 		want(t, "limits of its own", own, false, err)
 	}
-	wantError(t, other.PauseTenant(ctx, Owner{Tenant: "a"}, 0), errNoTenantFlows)
-	_, err := other.PurgeTenant(ctx, Owner{Tenant: "a"})
+	wantError(t, other.PauseTenant(ctx, "a", 0), errNoTenantFlows)
+	_, err := other.PurgeTenant(ctx, "a")
 	wantError(t, err, errNoTenantFlows)
 	want(t, "messages", len(read(t, other, 2)), 1, nil)
 }
@@ -54,23 +54,10 @@ func TestPurgeLeavesNothing(t *testing.T) {
 		_, err := q.Write(t.Context(), d)
 		want(t, "write", nil, nil, err)
 	}
-	n, err := q.PurgeTenant(t.Context(), Owner{Tenant: "a"})
+	n, err := q.PurgeTenant(t.Context(), "a")
 	want(t, "purged", n, 3, err)
 	want(t, "messages", len(read(t, q, 2)), 0, nil)
 	wantNothingLeft(t, q)
-}
-
-// TestDefaultIsNotForTenantsOfAccounts: it is for the account.
-func TestDefaultIsNotForTenantsOfAccounts(t *testing.T) {
-	t.Parallel()
-	q := open(t, Config{})
-	want(t, "default", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.MaxInFlight, l.MaxWaiting = 1, 1 }))
-	want(t, "account", nil, nil, q.ChangeLimits(t.Context(), Owner{Account: "x"}, func(l *Limits) { l.MaxInFlight, l.MaxWaiting = 5, 5 }))
-	for range 3 {
-		_, err := q.Write(t.Context(), Draft{Account: "x", Tenant: "a"})
-		want(t, "write", nil, nil, err)
-	}
-	want(t, "messages", len(read(t, q, 5)), 3, nil)
 }
 
 // TestLimitsThatManyChange at once: none overwrites what another one did.
@@ -81,13 +68,13 @@ func TestLimitsThatManyChange(t *testing.T) {
 	var changing sync.WaitGroup
 	for range n {
 		changing.Go(func() {
-			if err := q.ChangeLimits(t.Context(), Owner{Tenant: "a"}, func(l *Limits) { l.MaxInFlight++ }); err != nil {
+			if err := q.ChangeLimits(t.Context(), "a", func(l *Limits) { l.MaxInFlight++ }); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	changing.Wait()
-	l, _, err := q.Limits(t.Context(), Owner{Tenant: "a"})
+	l, _, err := q.Limits(t.Context(), "a")
 	want(t, "most in flight", l.MaxInFlight, n, err)
 }
 
@@ -104,7 +91,7 @@ func TestClockGoesBackUnderARate(t *testing.T) {
 		want(t, "clock", nil, nil, do(t, client, "SET", baseKey(q.name)+":clock", micros).Error())
 	}
 	at(time.Hour)
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.Rate, l.Burst = 1, 1 }))
+	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.Rate, l.Burst = 1, 1 }))
 	write(t, q, "a:1 a:2")
 	want(t, "messages", len(read(t, q, 1)), 1, nil)
 	at(0)
@@ -117,7 +104,7 @@ func TestClockGoesBackUnderARate(t *testing.T) {
 // idle queue is removed.
 func TestUpkeepKeepsWhatSomebodySet(t *testing.T) {
 	t.Parallel()
-	of := Owner{Tenant: "a"}
+	of := "a"
 	for name, c := range map[string]struct{ set, clear func(q *Queue) error }{
 		"limits": {
 			func(q *Queue) error {

@@ -2,8 +2,8 @@ package fairqueue
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +13,7 @@ import (
 )
 
 // TestFullTenantsAmongOthers has many goroutines write through a network that loses replies.
-// They share calls. A full tenant, account or tenant of an account refuses what is one too many
-// for it and nothing else, and whatever was repeated, each writer's answer is what happened.
+// They share calls. A full tenant refuses what is one too many for it and nothing else, and whatever was repeated, each writer's answer is what happened.
 func TestFullTenantsAmongOthers(t *testing.T) {
 	t.Parallel()
 	const writers, rounds, most = 40, 15, 100
@@ -22,30 +21,27 @@ func TestFullTenantsAmongOthers(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	name := redistest.Name(t)
 	q, watch := openOn(t, proxy.Client(t), name, Config{}), openOn(t, server.Client(t), name, Config{})
-	fulls := []Owner{{Tenant: "full"}, {Account: "full"}, {Account: "partly", Tenant: "full"}}
-	for _, of := range fulls {
-		want(t, "limit", nil, nil, watch.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxWaiting = most }))
+	fulls := []string{"full", "full too"}
+	for _, tenant := range fulls {
+		want(t, "limit", nil, nil, watch.ChangeLimits(t.Context(), tenant, func(l *Limits) { l.MaxWaiting = most }))
 	}
 	proxy.DropReplyWhen(func(cmd []string) bool { return evalsha(cmd) && rand.IntN(10) == 0 })
 
 	var mu sync.Mutex
-	accepted := map[Owner]map[string]bool{}
-	wrote := func(of Owner, id string) {
+	accepted := map[string]map[string]bool{}
+	wrote := func(tenant, id string) {
 		mu.Lock()
 		defer mu.Unlock()
-		if accepted[of] == nil {
-			accepted[of] = map[string]bool{}
+		if accepted[tenant] == nil {
+			accepted[tenant] = map[string]bool{}
 		}
-		accepted[of][id] = true
+		accepted[tenant][id] = true
 	}
 	var working sync.WaitGroup
-	for w := range writers {
+	for range writers {
 		working.Go(func() {
 			for i := range rounds {
-				drafts := []Draft{
-					{Tenant: "full"}, {Tenant: "free"}, {Account: "full", Tenant: fmt.Sprint("name", w)},
-					{Account: "partly", Tenant: "full"}, {Account: "partly", Tenant: "free"},
-				}
+				drafts := []Draft{{Tenant: "full"}, {Tenant: "free"}, {Tenant: "full too"}, {Tenant: "free too"}}
 				rand.Shuffle(len(drafts), func(i, j int) { drafts[i], drafts[j] = drafts[j], drafts[i] })
 				drafts = drafts[:1+rand.IntN(len(drafts))]
 				written, err := q.WriteBatch(t.Context(), drafts...)
@@ -57,9 +53,9 @@ func TestFullTenantsAmongOthers(t *testing.T) {
 				for j, d := range drafts {
 					switch {
 					case written[j].ID != "":
-						wrote(Owner{d.Account, d.Tenant}, written[j].ID)
-					case d.Tenant == "free":
-						t.Errorf("a draft of %q was refused: %v", d.Account+"/"+d.Tenant, err)
+						wrote(d.Tenant, written[j].ID)
+					case !slices.Contains(fulls, d.Tenant):
+						t.Errorf("a draft of %q was refused: %v", d.Tenant, err)
 					default:
 						refused = true
 					}
@@ -74,24 +70,16 @@ func TestFullTenantsAmongOthers(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	there := map[Owner]map[string]bool{}
+	there := map[string]map[string]bool{}
 	for _, m := range browseAll(t, watch, BrowseConfig{}) {
-		of := Owner{m.Account, m.Tenant}
-		if there[of] == nil {
-			there[of] = map[string]bool{}
+		if there[m.Tenant] == nil {
+			there[m.Tenant] = map[string]bool{}
 		}
-		there[of][m.ID] = true
+		there[m.Tenant][m.ID] = true
 	}
 	want(t, "messages by tenant: those that wait, against those that writers were told of", there, accepted, nil)
-	inAccount := 0
-	for of, ids := range there {
-		if of.Account == "full" {
-			inAccount += len(ids)
-		}
-	}
-	want(t, "messages of the full account", inAccount, most, nil)
-	for _, of := range []Owner{fulls[0], fulls[2]} {
-		want(t, fmt.Sprintf("messages of %+v", of), len(there[of]), most, nil)
+	for _, tenant := range fulls {
+		want(t, "messages of "+tenant, len(there[tenant]), most, nil)
 	}
 	if proxy.Dropped() == 0 {
 		t.Error("no reply was lost")
@@ -103,11 +91,11 @@ func TestLimitsOnAFullServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	q := openOn(t, server.Client(t), "x", Config{})
-	a, x := Owner{Tenant: "a"}, Owner{Account: "x"}
-	for _, of := range []Owner{a, x} {
+	tenants := []string{"a", "b"}
+	for _, of := range tenants {
 		want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxInFlight, l.Rate, l.Burst = 1, 1000, 10 }))
 		for range 3 {
-			_, err := q.Write(t.Context(), Draft{Account: of.Account, Tenant: "a"})
+			_, err := q.Write(t.Context(), Draft{Tenant: of})
 			want(t, "write", nil, nil, err)
 		}
 	}
@@ -116,10 +104,10 @@ func TestLimitsOnAFullServer(t *testing.T) {
 	wantError(t, err, millrace.ErrFull)
 
 	m := read(t, q, 10)
-	want(t, "messages of two owners, one each", len(m), 2, nil)
+	want(t, "messages of two tenants, one each", len(m), 2, nil)
 	want(t, "throttle", nil, nil, throttle(t, q, m[0], time.Hour))
 	ack(t, q, m[1])
-	for _, of := range []Owner{a, x} {
+	for _, of := range tenants {
 		want(t, "pause", nil, nil, q.PauseTenant(t.Context(), of, 0))
 		want(t, "resume", nil, nil, q.ResumeTenant(t.Context(), of))
 		want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxInFlight = 2 }))
@@ -129,7 +117,7 @@ func TestLimitsOnAFullServer(t *testing.T) {
 		nack(t, q, NackConfig{}, m)
 	}
 	n := 0
-	for _, of := range []Owner{a, x} {
+	for _, of := range tenants {
 		purged, err := q.PurgeTenant(t.Context(), of)
 		want(t, "purge", nil, nil, err)
 		n += purged

@@ -20,14 +20,14 @@ func throttle(t *testing.T, q *Queue, m Message, d time.Duration) error {
 	return err
 }
 
-// flights returns how many deliveries of each owner are in flight.
-func flights(t *testing.T, q *Queue) map[Owner]int {
+// flights returns how many deliveries of each tenant are in flight.
+func flights(t *testing.T, q *Queue) map[string]int {
 	t.Helper()
 	members, err := do(t, q.run.Client, "ZRANGE", baseKey(q.name)+":flight", "0", "-1").AsStrSlice()
 	if err != nil {
 		t.Fatal(err)
 	}
-	flying := map[Owner]int{}
+	flying := map[string]int{}
 	for _, text := range members {
 		if text == "" {
 			continue
@@ -36,9 +36,7 @@ func flights(t *testing.T, q *Queue) map[Owner]int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, of := range ownersOf(m.account, m.tenant) {
-			flying[of]++
-		}
+		flying[m.tenant]++
 	}
 	return flying
 }
@@ -47,7 +45,7 @@ func flights(t *testing.T, q *Queue) map[Owner]int {
 func restLeft(t *testing.T, q *Queue) string {
 	t.Helper()
 	var left []string
-	for _, part := range []string{"asleep", "buckets", "ring", "blocked", "active"} {
+	for _, part := range []string{"asleep", "buckets", "blocked", "active"} {
 		members, err := do(t, q.run.Client, "ZRANGE", baseKey(q.name)+":"+part, "0", "-1").AsStrSlice()
 		if err != nil {
 			t.Fatal(err)
@@ -99,26 +97,24 @@ func countOf(text string) int {
 }
 
 // withWeight is what Stats shows of limits.
-func withWeight(of Owner, l Limits) Limits {
-	if of.inside() {
-		l.Weight = 0
-	} else if l.Weight == 0 {
+func withWeight(l Limits) Limits {
+	if l.Weight == 0 {
 		l.Weight = 1
 	}
 	return l
 }
 
-func (m *limitsModel) change(of Owner, l Limits) {
+func (m *limitsModel) change(of string, l Limits) {
 	m.limits[of] = l
 	m.forgive()
 }
 
-func (m *limitsModel) clear(of Owner) {
+func (m *limitsModel) clear(of string) {
 	delete(m.limits, of)
 	m.forgive()
 }
 
-// forgive notes that the next read of an owner empties its bucket down to a burst of the rate
+// forgive notes that the next read of a tenant empties its bucket down to a burst of the rate
 // that it has now.
 func (m *limitsModel) forgive() {
 	for of, full := range m.early {
@@ -128,7 +124,7 @@ func (m *limitsModel) forgive() {
 	}
 }
 
-func (m *limitsModel) pause(of Owner, d time.Duration) {
+func (m *limitsModel) pause(of string, d time.Duration) {
 	if d == 0 {
 		m.asleep[of] = forever
 	} else {
@@ -136,7 +132,7 @@ func (m *limitsModel) pause(of Owner, d time.Duration) {
 	}
 }
 
-func (m *limitsModel) resume(of Owner) { delete(m.asleep, of) }
+func (m *limitsModel) resume(of string) { delete(m.asleep, of) }
 
 // kind is the kind of the message's receipt.
 func (k *limited) kind() string {
@@ -144,17 +140,9 @@ func (k *limited) kind() string {
 	return strings.ToLower(string(raw[:min(1, len(raw))]))
 }
 
-// counts reports whether the delivery of the message counts for an owner: those from before the
-// queue's first limit count for the rule for slow tenants only.
-func (k *limited) counts(of Owner) bool {
-	switch k.kind() {
-	case "h", "o":
-		return true
-	case "c":
-		return !of.inside()
-	}
-	return false
-}
+// counts reports whether the delivery of the message is counted for limits: a delivery to a reader
+// from before the queue's first limit is not.
+func (k *limited) counts() bool { return k.kind() != "r" }
 
 func (c *limitsMachine) flights() map[string]int {
 	got := map[string]int{}
@@ -162,10 +150,8 @@ func (c *limitsMachine) flights() map[string]int {
 		if !isFlying(k) {
 			continue
 		}
-		for _, of := range k.owners() {
-			if k.counts(of) {
-				got[of.member()]++
-			}
+		if k.counts() {
+			got[tenantFlow(k.tenant)]++
 		}
 	}
 	return got

@@ -14,7 +14,7 @@ import (
 )
 
 // TestLimitsWhenWorkersAreKilled kills worker processes with their hands full: at no instant is
-// more of a tenant or an account in flight than its limit, what is counted is what is in
+// more of a tenant in flight than its limit, what is counted is what is in
 // flight, the messages come back, and in the end all counts are back at nothing. It takes 2 s;
 // MILLRACE_SOAK makes it half a minute.
 func TestLimitsWhenWorkersAreKilled(t *testing.T) {
@@ -26,8 +26,8 @@ func TestLimitsWhenWorkersAreKilled(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	q := openOn(t, server.Client(t), "x", Config{})
 	spec := fmt.Sprint(server.URL(), " x {x}starts")
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.MaxInFlight = 2 }))
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), Owner{Account: "x", Tenant: "p"}, func(l *Limits) { l.MaxInFlight = 1 }))
+	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.MaxInFlight = 2 }))
+	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "p", func(l *Limits) { l.MaxInFlight = 1 }))
 
 	var written atomic.Int64
 	writing, stop := context.WithCancel(t.Context())
@@ -40,8 +40,7 @@ func TestLimitsWhenWorkersAreKilled(t *testing.T) {
 			}
 			drafts := make([]Draft, 40)
 			for j := range drafts {
-				of := liveTenants[rand.IntN(len(liveTenants))]
-				drafts[j] = Draft{Account: of.Account, Tenant: of.Tenant, Body: fmt.Append(nil, i, "-", j)}
+				drafts[j] = Draft{Tenant: liveTenants[rand.IntN(len(liveTenants))], Body: fmt.Append(nil, i, "-", j)}
 			}
 			if _, err := q.WriteBatch(t.Context(), drafts...); err != nil {
 				t.Errorf("write: %v", err)
@@ -58,18 +57,15 @@ func TestLimitsWhenWorkersAreKilled(t *testing.T) {
 		flying := flights(t, q)
 		for of, n := range flying {
 			most := 2
-			switch {
-			case of == Owner{Account: "x", Tenant: "p"}:
+			if of == "p" {
 				most = 1
-			case of.Account != "" && of.Tenant != "":
-				continue // a tenant of an account without limits of its own
 			}
 			if n > most {
 				t.Errorf("%d messages of %+v are in flight, at most %d", n, of, most)
 			}
 		}
 		if diff := miscounted(t, q); diff != "" {
-			t.Errorf("deliveries by owner (-in flight +counted):\n%s", diff)
+			t.Errorf("deliveries by tenant (-in flight +counted):\n%s", diff)
 		}
 	}
 	killed := map[int]bool{}
@@ -95,7 +91,7 @@ func TestLimitsWhenWorkersAreKilled(t *testing.T) {
 	checkStarts(t, q, int(written.Load()), killed)
 	last.Kill()
 	wantSizes(t, q, 0, 0, 0, 0)
-	for _, of := range []Owner{{}, {Account: "x", Tenant: "p"}} {
+	for _, of := range []string{"", "p"} {
 		want(t, "clear", nil, nil, q.ClearLimits(t.Context(), of))
 	}
 	awaitRest(t, q)

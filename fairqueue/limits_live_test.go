@@ -20,15 +20,15 @@ import (
 
 // sighting is a delivery as the server and its reader tell it, in milliseconds of the server.
 type sighting struct {
-	account, tenant string
-	handled         bool
-	at              int64 // when it was delivered: its receipt says so, rounded down
-	until           int64 // it was surely in flight until then: its reader asked for the time, and settled it after that
+	tenant  string
+	handled bool
+	at      int64 // when it was delivered: its receipt says so, rounded down
+	until   int64 // it was surely in flight until then: its reader asked for the time, and settled it after that
 }
 
-// period is a time in which limits of an owner surely held, in milliseconds of the server.
+// period is a time in which limits of a tenant surely held, in milliseconds of the server.
 type period struct {
-	of       Owner
+	of       string
 	limits   Limits
 	from, to int64
 }
@@ -64,18 +64,18 @@ func (b *logbook) saw(m Message, handled bool, until int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := deliveredAt(m)
-	b.deliveries = append(b.deliveries, sighting{m.Account, m.Tenant, handled, at, min(until, at+liveVisibility.Milliseconds())})
+	b.deliveries = append(b.deliveries, sighting{m.Tenant, handled, at, min(until, at+liveVisibility.Milliseconds())})
 }
 
-// holds notes that limits hold from an instant until the owner's next ones.
-func (b *logbook) holds(of Owner, l Limits, from int64) {
+// holds notes that limits hold from an instant until the tenant's next ones.
+func (b *logbook) holds(of string, l Limits, from int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.periods = append(b.periods, period{of, l, from, 1 << 62})
 }
 
-// ends notes that the limits of an owner may change from an instant on.
-func (b *logbook) ends(of Owner, to int64) {
+// ends notes that the limits of a tenant may change from an instant on.
+func (b *logbook) ends(of string, to int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := len(b.periods) - 1; i >= 0; i-- {
@@ -88,30 +88,29 @@ func (b *logbook) ends(of Owner, to int64) {
 
 // concerns reports whether the limits count for a delivery. own are those that have limits of
 // their own, for whom the default does not count.
-func (p period) concerns(s sighting, own map[Owner]bool) bool {
-	list := ownersOf(s.account, s.tenant)
-	if p.of == (Owner{}) {
-		return !own[list[0]]
+func (p period) concerns(s sighting, own map[string]bool) bool {
+	if p.of == "" {
+		return !own[s.tenant]
 	}
-	return slices.Contains(list, p.of)
+	return p.of == s.tenant
 }
 
 // check checks that no limit was exceeded in the time in which it surely held.
 func (b *logbook) check(t *testing.T, capacity int) {
 	t.Helper()
-	own := map[Owner]bool{}
+	own := map[string]bool{}
 	for _, p := range b.periods {
-		own[p.of] = p.of != Owner{}
+		own[p.of] = p.of != ""
 	}
 	for _, p := range b.periods {
-		by := map[Owner][]sighting{} // the default counts for each unit by itself
+		by := map[string][]sighting{} // the default counts for each tenant by itself
 		for _, s := range b.deliveries {
 			if !p.concerns(s, own) {
 				continue
 			}
 			of := p.of
-			if of == (Owner{}) {
-				of = ownersOf(s.account, s.tenant)[0]
+			if of == "" {
+				of = s.tenant
 			}
 			by[of] = append(by[of], s)
 		}
@@ -170,17 +169,15 @@ func (p period) broken(list []sighting, capacity int) error {
 }
 
 // liveTenants are those of the histories in real time. The last three have only the default.
-var liveTenants = []Owner{
-	{"", "a"}, {"", "b"}, {"x", "p"}, {"x", "q"}, {"y", "p"}, {"", "c"}, {"", "d"}, {"z", "p"},
-}
+var liveTenants = []string{"a", "b", "p", "q", "r", "c", "d", "e"}
 
-// liveOwners are those whose limits change.
-var liveOwners = []Owner{{}, {Tenant: "a"}, {Tenant: "b"}, {Account: "x"}, {Account: "x", Tenant: "p"}, {Account: "y"}}
+// liveLimited are those whose limits change.
+var liveLimited = []string{"", "a", "b", "p", "q", "r"}
 
-func liveLimits(of Owner) Limits {
+func liveLimits(of string) Limits {
 	l := Limits{
 		MaxInFlight: rand.IntN(4), Rate: []float64{0, 50, 200, 1000}[rand.IntN(4)], Burst: []int{0, 1, 5}[rand.IntN(3)],
-		Paused: of != Owner{} && rand.IntN(6) == 0, MaxShare: []float64{0, 0.2}[rand.IntN(2)],
+		Paused: of != "" && rand.IntN(6) == 0, MaxShare: []float64{0, 0.2}[rand.IntN(2)],
 	}
 	if l.Rate == 0 {
 		l.Burst = 0
@@ -239,7 +236,7 @@ func (s *liveScene) queue() *Queue {
 }
 
 func (s *liveScene) play(trouble string) {
-	for _, of := range liveOwners {
+	for _, of := range liveLimited {
 		s.change(s.watch, of)
 	}
 	for range 2 {
@@ -261,7 +258,7 @@ func (s *liveScene) play(trouble string) {
 	}
 	for start := time.Now(); time.Since(start) < liveLasts; {
 		for range 3 {
-			s.change(changer, liveOwners[rand.IntN(len(liveOwners))])
+			s.change(changer, liveLimited[rand.IntN(len(liveLimited))])
 		}
 		<-time.After(10 * time.Millisecond) // in which they hold
 		if trouble == "restarts" && rand.IntN(8) == 0 {
@@ -273,7 +270,7 @@ func (s *liveScene) play(trouble string) {
 	s.stop()
 	s.proxy.Heal()
 	s.working.Wait()
-	for _, of := range liveOwners {
+	for _, of := range liveLimited {
 		s.book.ends(of, serverTime(s.t, s.watch.run.Client))
 		if err := s.watch.ClearLimits(s.t.Context(), of); err != nil {
 			s.t.Fatal(err)
@@ -292,8 +289,8 @@ func (s *liveScene) play(trouble string) {
 	s.t.Logf("%d deliveries, %d periods", len(s.book.deliveries), len(s.book.periods))
 }
 
-// change gives an owner other limits.
-func (s *liveScene) change(q *Queue, of Owner) {
+// change gives a tenant other limits.
+func (s *liveScene) change(q *Queue, of string) {
 	l := liveLimits(of)
 	s.book.ends(of, serverTime(s.t, s.watch.run.Client))
 	redistest.Eventually(s.t, "limits change", func() bool { return q.ChangeLimits(s.t.Context(), of, func(now *Limits) { *now = l }) == nil })
@@ -304,7 +301,7 @@ func (s *liveScene) change(q *Queue, of Owner) {
 func (s *liveScene) counts() {
 	s.t.Helper()
 	if diff := miscounted(s.t, s.watch); diff != "" {
-		s.t.Errorf("deliveries by owner (-in flight +counted):\n%s", diff)
+		s.t.Errorf("deliveries by tenant (-in flight +counted):\n%s", diff)
 	}
 }
 
@@ -316,8 +313,7 @@ func (s *liveScene) write(q *Queue) {
 		}
 		drafts := make([]Draft, 20)
 		for j := range drafts {
-			of := liveTenants[rand.IntN(len(liveTenants))]
-			drafts[j] = Draft{Account: of.Account, Tenant: of.Tenant}
+			drafts[j].Tenant = liveTenants[rand.IntN(len(liveTenants))]
 		}
 		written, err := q.WriteBatch(s.t.Context(), drafts...)
 		for _, w := range written {

@@ -2,7 +2,6 @@ package fairqueue
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -11,33 +10,22 @@ import (
 
 // limited is a message in the model of limits.
 type limited struct {
-	id, account, tenant string
-	state               state
-	handled             bool          // it is in flight with a handler of Consume
-	until               time.Duration // the end of its visibility or delay
-	receipt             string
-}
-
-// owners are those whose limits count for the message: its unit, which is its account or
-// else its tenant, and a tenant of an account.
-func (k *limited) owners() []Owner { return ownersOf(k.account, k.tenant) }
-
-func ownersOf(account, tenant string) []Owner {
-	if account == "" {
-		return []Owner{{Tenant: tenant}}
-	}
-	return []Owner{{Account: account}, {Account: account, Tenant: tenant}}
+	id, tenant string
+	state      state
+	handled    bool          // it is in flight with a handler of Consume
+	until      time.Duration // the end of its visibility or delay
+	receipt    string
 }
 
 // limitsModel is a queue with limits.
 type limitsModel struct {
 	now      time.Duration // since 1970
 	capacity int           // handlers of Consume
-	limits   map[Owner]Limits
-	asleep   map[Owner]time.Duration // until when an owner is paused or throttled
-	full     map[Owner]time.Duration // when its bucket is full again, at the latest
-	early    map[Owner]time.Duration // when it may be: a new rate forgives what is more than a burst of it
-	messages map[string]*limited     // those that are not gone, by id
+	limits   map[string]Limits
+	asleep   map[string]time.Duration // until when a tenant is paused or throttled
+	full     map[string]time.Duration // when its bucket is full again, at the latest
+	early    map[string]time.Duration // when it may be: a new rate forgives what is more than a burst of it
+	messages map[string]*limited      // those that are not gone, by id
 }
 
 // forever is the end of a pause that somebody must end.
@@ -45,26 +33,23 @@ const forever = time.Duration(math.MaxInt64)
 
 func newLimitsModel(now time.Duration) *limitsModel {
 	return &limitsModel{
-		now: now, limits: map[Owner]Limits{}, asleep: map[Owner]time.Duration{}, full: map[Owner]time.Duration{}, early: map[Owner]time.Duration{},
+		now: now, limits: map[string]Limits{}, asleep: map[string]time.Duration{}, full: map[string]time.Duration{}, early: map[string]time.Duration{},
 		messages: map[string]*limited{},
 	}
 }
 
-// effective returns the limits of an owner: no default applies to a tenant of an account.
-func (m *limitsModel) effective(of Owner) (l Limits, own bool) {
+// effective returns the limits that apply to a tenant.
+func (m *limitsModel) effective(of string) (l Limits, own bool) {
 	if l, own = m.limits[of]; own {
 		return l, true
 	}
-	if of.Account != "" && of.Tenant != "" {
-		return Limits{}, false
-	}
-	return m.limits[Owner{}], false
+	return m.limits[""], false
 }
 
-// count returns how many messages of an owner are in a state that good accepts.
-func (m *limitsModel) count(of Owner, good func(*limited) bool) (n int) {
+// count returns how many messages of a tenant are in a state that good accepts.
+func (m *limitsModel) count(of string, good func(*limited) bool) (n int) {
 	for _, k := range m.messages {
-		if slices.Contains(k.owners(), of) && good(k) {
+		if k.tenant == of && good(k) {
 			n++
 		}
 	}
@@ -84,19 +69,19 @@ func burst(l Limits) int {
 	return max(1, int(l.Rate/10))
 }
 
-// room returns how many deliveries the limits of one owner allow now, if its bucket is full
+// room returns how many deliveries the limits of one tenant allow now, if its bucket is full
 // again at this time.
-func (m *limitsModel) room(of Owner, handlers bool, full map[Owner]time.Duration) int {
+func (m *limitsModel) room(of string, handlers bool, full map[string]time.Duration) int {
 	l, _ := m.effective(of)
 	if l.Paused || m.asleep[of] > m.now {
 		return 0
 	}
 	room := math.MaxInt
 	if l.MaxInFlight > 0 {
-		room = min(room, l.MaxInFlight-m.count(of, func(k *limited) bool { return isFlying(k) && k.counts(of) }))
+		room = min(room, l.MaxInFlight-m.count(of, func(k *limited) bool { return isFlying(k) && k.counts() }))
 	}
 	if l.MaxShare > 0 && handlers {
-		room = min(room, max(1, int(l.MaxShare*float64(m.capacity)))-m.count(of, func(k *limited) bool { return isHandled(k) && k.counts(of) }))
+		room = min(room, max(1, int(l.MaxShare*float64(m.capacity)))-m.count(of, func(k *limited) bool { return isHandled(k) && k.counts() }))
 	}
 	if l.Rate > 0 {
 		// Each delivery fills the bucket for an interval, which has room for burst intervals.
@@ -109,56 +94,40 @@ func (m *limitsModel) room(of Owner, handlers bool, full map[Owner]time.Duration
 // deliverable returns how many messages a reader must get if it asks for as many as there
 // are: capacity is never idle while a message may be delivered.
 func (m *limitsModel) deliverable(handlers bool) (n int) {
-	tenants := map[Owner]map[Owner]int{} // those that wait, by unit and tenant
+	tenants := map[string]int{} // those that wait
 	for _, k := range m.messages {
-		if k.state != waiting {
-			continue
+		if k.state == waiting {
+			tenants[k.tenant]++
 		}
-		list := k.owners()
-		if tenants[list[0]] == nil {
-			tenants[list[0]] = map[Owner]int{}
-		}
-		tenants[list[0]][list[len(list)-1]]++
 	}
-	for unit, waiting := range tenants {
-		sum := 0
-		for tenant, n := range waiting {
-			sum += min(n, m.room(tenant, handlers, m.full))
-		}
-		n += min(sum, m.room(unit, handlers, m.full))
+	for tenant, waiting := range tenants {
+		n += min(waiting, m.room(tenant, handlers, m.full))
 	}
 	return n
 }
 
-// deliver notes a delivery, and returns the owner whose limits forbid it, if one does.
-func (m *limitsModel) deliver(k *limited, receipt string, handlers bool, visibility time.Duration) (refused *Owner) {
-	for _, of := range k.owners() {
-		if m.room(of, handlers, m.early) == 0 {
-			refused = &of
-		}
-		if l, _ := m.effective(of); l.Rate > 0 {
-			m.full[of] = max(m.full[of], m.now) + interval(l)
-			m.early[of] = max(m.early[of], m.now) + interval(l)
-		}
+// deliver notes a delivery, and reports whether the limits of its tenant forbid it.
+func (m *limitsModel) deliver(k *limited, receipt string, handlers bool, visibility time.Duration) (refused bool) {
+	of := k.tenant
+	refused = m.room(of, handlers, m.early) == 0
+	if l, _ := m.effective(of); l.Rate > 0 {
+		m.full[of] = max(m.full[of], m.now) + interval(l)
+		m.early[of] = max(m.early[of], m.now) + interval(l)
 	}
 	k.state, k.receipt, k.handled, k.until = flying, receipt, handlers, m.now+visibility
 	return refused
 }
 
 // refuses reports whether a write that waits at once is one too many.
-func (m *limitsModel) refuses(account, tenant string) bool {
-	for _, of := range ownersOf(account, tenant) {
-		if l, _ := m.effective(of); l.MaxWaiting > 0 && m.count(of, isWaiting) >= l.MaxWaiting {
-			return true
-		}
-	}
-	return false
+func (m *limitsModel) refuses(tenant string) bool {
+	l, _ := m.effective(tenant)
+	return l.MaxWaiting > 0 && m.count(tenant, isWaiting) >= l.MaxWaiting
 }
 
 // head returns the message of a tenant that is next.
-func (m *limitsModel) head(account, tenant string) (head *limited) {
+func (m *limitsModel) head(tenant string) (head *limited) {
 	for _, k := range m.messages {
-		if k.state == waiting && k.account == account && k.tenant == tenant && (head == nil || k.id < head.id) {
+		if k.state == waiting && k.tenant == tenant && (head == nil || k.id < head.id) {
 			head = k
 		}
 	}
@@ -179,5 +148,5 @@ func (m *limitsModel) pass(d time.Duration) {
 	}
 }
 
-// sleep pauses or throttles an owner until an instant, or later if it sleeps already.
-func (m *limitsModel) sleep(of Owner, until time.Duration) { m.asleep[of] = max(m.asleep[of], until) }
+// sleep pauses or throttles a tenant until an instant, or later if it sleeps already.
+func (m *limitsModel) sleep(of string, until time.Duration) { m.asleep[of] = max(m.asleep[of], until) }

@@ -40,27 +40,15 @@ type limitsMachine struct {
 	lose  func(*rapid.T) func() bool
 }
 
-// limitedTenants are the tenants of these histories, each with its account.
-var limitedTenants = []Owner{
-	{"", "a"}, {"", "b\x01"}, {"", "c\x02c"}, {"x", "p"}, {"x", "q\x02"}, {"x", "a"}, {"y\x01", "p"}, {"y\x01", "c\x02c"},
-}
+// limitedTenants are the tenants of these histories.
+var limitedTenants = []string{"a", "b\x01", "c\x02c", "d", "e\x02"}
 
-// limitedOwners are all who may have limits: the default, units, and tenants of accounts.
-var limitedOwners = func() []Owner {
-	all := []Owner{{}}
-	for _, t := range limitedTenants {
-		for _, of := range ownersOf(t.Account, t.Tenant) {
-			if !slices.Contains(all, of) {
-				all = append(all, of)
-			}
-		}
-	}
-	return all
-}()
+// limitedNames are all that may have limits: the default, and tenants.
+var limitedNames = append([]string{""}, limitedTenants...)
 
 var (
 	someLimitedTenant = rapid.SampledFrom(limitedTenants)
-	someOwner         = rapid.SampledFrom(limitedOwners)
+	someLimited       = rapid.SampledFrom(limitedNames)
 	someStep          = rapid.SampledFrom([]time.Duration{time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute})
 )
 
@@ -127,8 +115,7 @@ func (c *limitsMachine) some(r *rapid.T, states ...state) *limited {
 func (c *limitsMachine) write(r *rapid.T) {
 	drafts := make([]Draft, rapid.IntRange(1, 6).Draw(r, "messages"))
 	for i := range drafts {
-		of := someLimitedTenant.Draw(r, "tenant")
-		drafts[i] = Draft{Account: of.Account, Tenant: of.Tenant}
+		drafts[i].Tenant = someLimitedTenant.Draw(r, "tenant")
 		drafts[i].Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 2 * time.Second}).Draw(r, "delay")
 	}
 	c.lose(r)
@@ -138,13 +125,13 @@ func (c *limitsMachine) write(r *rapid.T) {
 	}
 	full := false
 	for i, d := range drafts {
-		refused := d.Delay == 0 && c.model.refuses(d.Account, d.Tenant)
+		refused := d.Delay == 0 && c.model.refuses(d.Tenant)
 		full = full || refused
-		c.check(r, fmt.Sprintf("draft %d of %q is refused", i, d.Account+"/"+d.Tenant), written[i].ID == "", refused)
+		c.check(r, fmt.Sprintf("draft %d of %q is refused", i, d.Tenant), written[i].ID == "", refused)
 		if refused {
 			continue
 		}
-		k := &limited{id: written[i].ID, account: d.Account, tenant: d.Tenant, state: waiting}
+		k := &limited{id: written[i].ID, tenant: d.Tenant, state: waiting}
 		if d.Delay > 0 {
 			k.state, k.until = aside, c.model.now+d.Delay
 		}
@@ -178,11 +165,11 @@ func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*l
 		if k == nil || k.state != waiting {
 			r.Fatalf("message %s was delivered, and it is %+v", m.ID, k)
 		}
-		head := c.model.head(m.Account, m.Tenant)
-		c.check(r, "delivered", []string{m.ID, m.Account, m.Tenant}, []string{head.id, k.account, k.tenant})
-		if of := c.model.deliver(k, m.Receipt, handlers, limitsVisibility); of != nil {
-			l, _ := c.model.effective(*of)
-			r.Fatalf("a message of %q was delivered beyond the limits of %+v: %+v", m.Account+"/"+m.Tenant, *of, l)
+		head := c.model.head(m.Tenant)
+		c.check(r, "delivered", []string{m.ID, m.Tenant}, []string{head.id, k.tenant})
+		if c.model.deliver(k, m.Receipt, handlers, limitsVisibility) {
+			l, _ := c.model.effective(m.Tenant)
+			r.Fatalf("a message of %q was delivered beyond its limits: %+v", m.Tenant, l)
 		}
 		taken = append(taken, k)
 	}
@@ -222,8 +209,7 @@ func (c *limitsMachine) settle(r *rapid.T) {
 	k.state, k.receipt = waiting, ""
 	switch {
 	case verb == throttleVerb:
-		list := k.owners()
-		c.model.sleep(list[len(list)-1], c.model.now+d)
+		c.model.sleep(k.tenant, c.model.now+d)
 	case d > 0:
 		k.state, k.until = aside, c.model.now+d
 	}
@@ -241,9 +227,9 @@ func (c *limitsMachine) cancel(r *rapid.T) {
 	}
 }
 
-// change sets some limits of an owner, and leaves the others.
+// change sets some limits of a tenant, and leaves the others.
 func (c *limitsMachine) change(r *rapid.T) {
-	of := someOwner.Draw(r, "owner")
+	of := someLimited.Draw(r, "tenant")
 	l, _ := c.model.effective(of)
 	for range rapid.IntRange(1, 3).Draw(r, "fields") {
 		switch rapid.IntRange(0, 5).Draw(r, "field") {
@@ -258,9 +244,7 @@ func (c *limitsMachine) change(r *rapid.T) {
 		case 4:
 			l.MaxWaiting = rapid.IntRange(0, 4).Draw(r, "most waiting")
 		case 5:
-			if of.Account == "" || of.Tenant == "" {
-				l.Weight = rapid.SampledFrom([]float64{1, 0.5, 4}).Draw(r, "weight")
-			}
+			l.Weight = rapid.SampledFrom([]float64{1, 0.5, 4}).Draw(r, "weight")
 		}
 	}
 	if l.Rate == 0 {
@@ -272,14 +256,14 @@ func (c *limitsMachine) change(r *rapid.T) {
 }
 
 func (c *limitsMachine) clear(r *rapid.T) {
-	of := someOwner.Draw(r, "owner")
+	of := someLimited.Draw(r, "tenant")
 	c.lose(r)
 	c.must(r, "clear limits", c.q.ClearLimits(c.t.Context(), of))
 	c.model.clear(of)
 }
 
 func (c *limitsMachine) pause(r *rapid.T) {
-	of := rapid.SampledFrom(limitedOwners[1:]).Draw(r, "owner")
+	of := someLimitedTenant.Draw(r, "tenant")
 	d := rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second}).Draw(r, "pause")
 	c.lose(r)
 	c.must(r, "pause", c.q.PauseTenant(c.t.Context(), of, d))
@@ -287,21 +271,21 @@ func (c *limitsMachine) pause(r *rapid.T) {
 }
 
 func (c *limitsMachine) resume(r *rapid.T) {
-	of := rapid.SampledFrom(limitedOwners[1:]).Draw(r, "owner")
+	of := someLimitedTenant.Draw(r, "tenant")
 	c.lose(r)
 	c.must(r, "resume", c.q.ResumeTenant(c.t.Context(), of))
 	c.model.resume(of)
 }
 
-// purge removes the messages of an owner that wait or are delayed.
+// purge removes the messages of a tenant that wait or are delayed.
 func (c *limitsMachine) purge(r *rapid.T) {
-	of := rapid.SampledFrom(limitedOwners[1:]).Draw(r, "owner")
+	of := someLimitedTenant.Draw(r, "tenant")
 	c.lose(r)
 	n, err := c.q.PurgeTenant(c.t.Context(), of)
 	c.must(r, "purge", err)
 	want := 0
 	for id, k := range c.model.messages {
-		if slices.Contains(k.owners(), of) && (k.state == waiting || k.state == aside) {
+		if k.tenant == of && (k.state == waiting || k.state == aside) {
 			delete(c.model.messages, id)
 			want++
 		}
@@ -314,7 +298,7 @@ func (c *limitsMachine) invariant(r *rapid.T) {
 	s, err := c.watch.Stats(c.t.Context())
 	c.must(r, "stats", err)
 	count := map[state]int{}
-	wait := map[Owner]int{}
+	wait := map[string]int{}
 	for _, k := range c.model.messages {
 		at := k.state
 		if at == ghost {
@@ -322,34 +306,31 @@ func (c *limitsMachine) invariant(r *rapid.T) {
 		}
 		count[at]++
 		if at == waiting {
-			wait[Owner{k.account, k.tenant}]++
-			if k.account != "" {
-				wait[Owner{Account: k.account}]++
-			}
+			wait[k.tenant]++
 		}
 	}
 	c.check(r, "waiting, in flight, delayed", [3]int{s.Waiting, s.InFlight, s.Delayed}, [3]int{count[waiting], count[flying], count[aside]})
-	got := map[Owner]int{}
+	got := map[string]int{}
 	for _, f := range s.Flows {
-		of := Owner{f.Account, f.Tenant}
+		of := f.Tenant
 		if f.Waiting > 0 {
 			got[of] = f.Waiting
 		}
 		l, _ := c.model.effective(of)
-		c.check(r, fmt.Sprintf("limits of %q", of), f.Limits, withWeight(of, l))
+		c.check(r, fmt.Sprintf("limits of %q", of), f.Limits, withWeight(l))
 	}
-	c.check(r, "waiting by owner", got, wait)
+	c.check(r, "waiting by tenant", got, wait)
 	c.check(r, "numbers", c.numbers(r), c.flights())
 }
 
-// numbers are how many deliveries the queue has counted for each owner that has some.
+// numbers are how many deliveries the queue has counted for each tenant that has some.
 func (c *limitsMachine) numbers(r *rapid.T) map[string]int {
 	fields, err := do(c.t, c.watch.run.Client, "HGETALL", baseKey(c.q.name)+":work").AsStrMap()
 	c.must(r, "work", err)
 	got := map[string]int{}
-	for owner, text := range fields {
-		if n := countOf(text); owner != "" && n > 0 {
-			got[owner] = n
+	for tenant, text := range fields {
+		if n := countOf(text); tenant != "" && n > 0 {
+			got[tenant] = n
 		}
 	}
 	return got
@@ -358,10 +339,10 @@ func (c *limitsMachine) numbers(r *rapid.T) map[string]int {
 // restAll ends all limits and pauses, works off what is left, and expects the queue to have
 // forgotten everything: nothing leaks.
 func (c *limitsMachine) restAll(r *rapid.T) {
-	for _, of := range limitedOwners {
+	for _, of := range limitedNames {
 		c.must(r, "clear", c.watch.ClearLimits(c.t.Context(), of))
 		c.model.clear(of)
-		if of != (Owner{}) {
+		if of != "" {
 			c.must(r, "resume", c.watch.ResumeTenant(c.t.Context(), of))
 			c.model.resume(of)
 		}
@@ -383,7 +364,7 @@ func (c *limitsMachine) restAll(r *rapid.T) {
 	c.check(r, "messages left", len(c.model.messages), 0)
 	c.model.pass(2 * limitsVisibility)
 	c.setClock(r)
-	for range 4 * len(limitedOwners) { // each read forgets two buckets
+	for range 4 * len(limitedNames) { // each read forgets two buckets
 		c.take(r, c.watch, 1, false)
 	}
 	c.tend(r)
@@ -394,7 +375,7 @@ func (c *limitsMachine) restAll(r *rapid.T) {
 	c.must(r, "clock", do(c.t, c.watch.run.Client, "DEL", baseKey(c.q.name)+":clock").Error())
 }
 
-// TestLimitsModel plays random histories of limits, with accounts, on a server and through a
+// TestLimitsModel plays random histories of limits, on a server and through a
 // proxy that executes and then loses replies.
 func TestLimitsModel(t *testing.T) {
 	t.Parallel()

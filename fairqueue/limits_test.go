@@ -2,12 +2,11 @@ package fairqueue
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 )
 
-func limit(t *testing.T, q *Queue, of Owner, l Limits) {
+func limit(t *testing.T, q *Queue, of string, l Limits) {
 	t.Helper()
 	want(t, "ChangeLimits", nil, nil, q.ChangeLimits(t.Context(), of, func(now *Limits) { *now = l }))
 }
@@ -23,43 +22,42 @@ func writeAll(t *testing.T, q *Queue, n int, d Draft) {
 	}
 }
 
-// TestMaxInFlight: also while the limit changes, and for an account and its tenants.
+// TestMaxInFlight: also while the limit changes.
 func TestMaxInFlight(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	limit(t, q, Owner{}, Limits{MaxInFlight: 2})
-	limit(t, q, Owner{Account: "x"}, Limits{MaxInFlight: 3})
-	limit(t, q, Owner{Account: "x", Tenant: "p"}, Limits{MaxInFlight: 1})
+	limit(t, q, "", Limits{MaxInFlight: 2})
+	limit(t, q, "p", Limits{MaxInFlight: 1})
 	writeAll(t, q, 5, Draft{Tenant: "a"})
-	writeAll(t, q, 5, Draft{Account: "x", Tenant: "p"})
-	writeAll(t, q, 5, Draft{Account: "x", Tenant: "q"})
+	writeAll(t, q, 5, Draft{Tenant: "p"})
+	writeAll(t, q, 5, Draft{Tenant: "q"})
 	count := func(messages []Message) map[string]int {
 		counts := map[string]int{}
 		for _, m := range messages {
-			counts[m.Account+"/"+m.Tenant]++
+			counts[m.Tenant]++
 		}
 		return counts
 	}
 	first := read(t, q, 50)
-	want(t, "deliveries", count(first), map[string]int{"/a": 2, "x/p": 1, "x/q": 2}, nil)
+	want(t, "deliveries", count(first), map[string]int{"a": 2, "p": 1, "q": 2}, nil)
 	want(t, "more", len(read(t, q, 50)), 0, nil)
-	limit(t, q, Owner{Tenant: "a"}, Limits{MaxInFlight: 3})
-	want(t, "after a raise", count(read(t, q, 50)), map[string]int{"/a": 1}, nil)
+	limit(t, q, "a", Limits{MaxInFlight: 3})
+	want(t, "after a raise", count(read(t, q, 50)), map[string]int{"a": 1}, nil)
 	ack(t, q, first...)
-	want(t, "after acknowledgements", count(read(t, q, 50)), map[string]int{"/a": 2, "x/p": 1, "x/q": 2}, nil)
-	want(t, "clear", nil, nil, q.ClearLimits(t.Context(), Owner{Account: "x"}))
-	want(t, "with the default", count(read(t, q, 50)), map[string]int{}, nil)
-	want(t, "clear", nil, nil, q.ClearLimits(t.Context(), Owner{}))
-	want(t, "without it", count(read(t, q, 50)), map[string]int{"x/q": 1}, nil)
+	want(t, "after acknowledgements", count(read(t, q, 50)), map[string]int{"a": 2, "p": 1, "q": 2}, nil)
+	want(t, "clear", nil, nil, q.ClearLimits(t.Context(), "p"))
+	want(t, "with the default", count(read(t, q, 50)), map[string]int{"p": 1}, nil)
+	want(t, "clear", nil, nil, q.ClearLimits(t.Context(), ""))
+	want(t, "without it", count(read(t, q, 50)), map[string]int{"p": 2, "q": 1}, nil)
 }
 
 // TestRate: a burst, and then one each interval.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	limit(t, q, Owner{}, Limits{Rate: 0.001, Burst: 3})
+	limit(t, q, "", Limits{Rate: 0.001, Burst: 3})
 	writeAll(t, q, 9, Draft{Tenant: "a"})
-	writeAll(t, q, 9, Draft{Account: "x", Tenant: "p"})
+	writeAll(t, q, 9, Draft{Tenant: "p"})
 	want(t, "a burst of each", len(read(t, q, 50)), 6, nil)
 	want(t, "more", len(read(t, q, 50)), 0, nil)
 	for _, f := range stats(t, q).Flows {
@@ -67,39 +65,36 @@ func TestRate(t *testing.T) {
 			t.Errorf("the flow is %+v", f)
 		}
 	}
-	limit(t, q, Owner{}, Limits{})
+	limit(t, q, "", Limits{})
 	want(t, "after the default was lifted", len(read(t, q, 50)), 12, nil)
 }
 
-// TestPauses: pauses, throttles, their ends, and the accounts that have them.
+// TestPauses: pauses, throttles, and their ends.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	writeAll(t, q, 2, Draft{Tenant: "a"})
-	writeAll(t, q, 2, Draft{Account: "x", Tenant: "p"})
-	writeAll(t, q, 2, Draft{Account: "x", Tenant: "q"})
+	for _, tenant := range []string{"a", "p", "q"} {
+		writeAll(t, q, 2, Draft{Tenant: tenant})
+	}
 	ctx := t.Context()
-	want(t, "pause", nil, nil, q.PauseTenant(ctx, Owner{Tenant: "a"}, 0))
-	want(t, "pause", nil, nil, q.PauseTenant(ctx, Owner{Account: "x", Tenant: "p"}, time.Hour))
+	want(t, "pause", nil, nil, q.PauseTenant(ctx, "a", 0))
+	want(t, "pause", nil, nil, q.PauseTenant(ctx, "p", time.Hour))
 	writeAll(t, q, 1, Draft{Tenant: "a"})
 	got := read(t, q, 50)
 	want(t, "deliveries", len(got), 2, nil)
-	want(t, "resume", nil, nil, q.ResumeTenant(ctx, Owner{Account: "x", Tenant: "p"}))
-	want(t, "pause", nil, nil, q.PauseTenant(ctx, Owner{Account: "x"}, time.Hour))
-	want(t, "deliveries", len(read(t, q, 50)), 0, nil)
-	want(t, "resume", nil, nil, q.ResumeTenant(ctx, Owner{Account: "x"}))
+	want(t, "resume", nil, nil, q.ResumeTenant(ctx, "p"))
 	want(t, "deliveries", len(read(t, q, 50)), 2, nil)
-	want(t, "resume", nil, nil, q.ResumeTenant(ctx, Owner{Tenant: "a"}))
+	want(t, "resume", nil, nil, q.ResumeTenant(ctx, "a"))
 	m := read(t, q, 1)[0]
 	back := settlement{m.receipt(), "t", settleArg(time.Hour, "slow down")}
 	_, err := q.shared.work(ctx, []workRequest{{q: q, settle: []settlement{back}}}, false)
 	want(t, "throttle", len(read(t, q, 50)), 0, err)
-	want(t, "resume", nil, nil, q.ResumeTenant(ctx, Owner{Tenant: "a"}))
+	want(t, "resume", nil, nil, q.ResumeTenant(ctx, "a"))
 	again := read(t, q, 50)
 	want(t, "the same one comes first, and that was no attempt", []any{len(again), again[0].ID, again[0].Attempt}, []any{3, m.ID, 1}, nil)
-	writeAll(t, q, 2, Draft{Account: "x", Tenant: "p", Delay: time.Hour})
-	writeAll(t, q, 2, Draft{Account: "x", Tenant: "q"})
-	n, err := q.PurgeTenant(ctx, Owner{Account: "x"})
+	writeAll(t, q, 2, Draft{Tenant: "p", Delay: time.Hour})
+	writeAll(t, q, 2, Draft{Tenant: "p"})
+	n, err := q.PurgeTenant(ctx, "p")
 	want(t, "purged", n, 4, err)
 }
 
@@ -107,11 +102,11 @@ func TestPauses(t *testing.T) {
 func TestMaxWaiting(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	limit(t, q, Owner{Account: "x"}, Limits{MaxWaiting: 3})
-	limit(t, q, Owner{Account: "x", Tenant: "p"}, Limits{MaxWaiting: 1})
+	limit(t, q, "q", Limits{MaxWaiting: 3})
+	limit(t, q, "p", Limits{MaxWaiting: 1})
 	var drafts []Draft
 	for i := range 12 {
-		drafts = append(drafts, Draft{Account: "x", Tenant: []string{"p", "q"}[i%2]}, Draft{Tenant: "free"})
+		drafts = append(drafts, Draft{Tenant: []string{"p", "q"}[i%2]}, Draft{Tenant: "free"})
 	}
 	written, err := q.WriteBatch(t.Context(), drafts...)
 	wantError(t, err, ErrTenantFull)
@@ -121,39 +116,9 @@ func TestMaxWaiting(t *testing.T) {
 			counts[drafts[i].Tenant]++
 		}
 	}
-	want(t, "written", counts, map[string]int{"p": 1, "q": 2, "free": 12}, nil)
+	want(t, "written", counts, map[string]int{"p": 1, "q": 3, "free": 12}, nil)
 	if err := Throttle(time.Second, nil); err != nil || !errors.Is(Throttle(time.Second, ErrEmpty), ErrEmpty) {
 		t.Error("Throttle is not its error")
-	}
-}
-
-// TestAccountsRotate: an account has one turn, however many tenants it has, and they rotate.
-func TestAccountsRotate(t *testing.T) {
-	t.Parallel()
-	for _, limited := range []bool{false, true} {
-		q := open(t, Config{})
-		if limited {
-			limit(t, q, Owner{}, Limits{MaxInFlight: 1000})
-		}
-		for i := range 30 {
-			writeAll(t, q, 3, Draft{Account: "split", Tenant: fmt.Sprint("name", i)})
-		}
-		writeAll(t, q, 90, Draft{Tenant: "plain"})
-		seen := map[string]int{}
-		for _, size := range []int{1, 1, 2, 7, 20, 29} {
-			got := read(t, q, size)
-			for _, m := range got {
-				seen[m.Account+"/"+m.Tenant]++
-			}
-			ack(t, q, got...)
-		}
-		if n := seen["/plain"]; n != 30 || len(seen) != 31 {
-			t.Errorf("of 60 deliveries %d are the plain tenant's, and %d flows were served, want 30 and 31: %v", n, len(seen), seen)
-		}
-		for range 120 {
-			ack(t, q, read(t, q, 1)...)
-		}
-		wantSizes(t, q, 0, 0, 0, 0)
 	}
 }
 
@@ -162,8 +127,8 @@ func TestResumeFromAPausedDefault(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	write(t, q, "a:1 b:2")
-	want(t, "pause all", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.Paused = true }))
+	want(t, "pause all", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.Paused = true }))
 	want(t, "messages of a paused queue", bodies(read(t, q, 10)), "", nil)
-	want(t, "resume a", nil, nil, q.ResumeTenant(t.Context(), Owner{Tenant: "a"}))
+	want(t, "resume a", nil, nil, q.ResumeTenant(t.Context(), "a"))
 	want(t, "messages", bodies(read(t, q, 10)), "1", nil)
 }

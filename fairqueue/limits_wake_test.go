@@ -9,7 +9,7 @@ import (
 // limitHistories are ways in which limits could keep a reader waiting, or let too much pass.
 var limitHistories = []history{
 	{"a sleeping reader and a slot that gets free", Config{MaxAttempts: 100}, func(h *hand) error {
-		if err := h.limit(Owner{Tenant: "a"}, Limits{MaxInFlight: 1}); err != nil {
+		if err := h.limit("a", Limits{MaxInFlight: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
@@ -20,7 +20,7 @@ var limitHistories = []history{
 		}, func(next Message) { m = next })
 	}},
 	{"a sleeping reader and a slot of a delayed message", Config{MaxAttempts: 100}, func(h *hand) error {
-		if err := h.limit(Owner{Tenant: "a"}, Limits{MaxInFlight: 1}); err != nil {
+		if err := h.limit("a", Limits{MaxInFlight: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
@@ -30,23 +30,8 @@ var limitHistories = []history{
 			return err
 		}, func(next Message) { m = next })
 	}},
-	{"a sleeping reader and a slot of an account", Config{MaxAttempts: 100}, func(h *hand) error {
-		if err := h.limit(Owner{Account: "x"}, Limits{MaxInFlight: 1}); err != nil {
-			return err
-		}
-		for _, tenant := range []string{"a", "b", "c", "d", "e", "f"} {
-			if _, err := h.watch.Write(h.t.Context(), Draft{Account: "x", Tenant: tenant}); err != nil {
-				return err
-			}
-		}
-		m := h.read(1, time.Hour)[0]
-		return h.wakes(func() error {
-			_, err := h.watch.Ack(h.t.Context(), m.Receipt)
-			return err
-		}, func(next Message) { m = next })
-	}},
 	{"a sleeping reader and a rate", Config{}, func(h *hand) error {
-		if err := h.limit(Owner{}, Limits{Rate: 10, Burst: 1}); err != nil {
+		if err := h.limit("", Limits{Rate: 10, Burst: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x")
@@ -62,7 +47,7 @@ var limitHistories = []history{
 		write(h.t, h.watch, "a:first")
 		ack(h.t, h.watch, h.read(1, time.Hour)...)
 		return h.wakes(func() error {
-			if err := h.watch.PauseTenant(h.t.Context(), Owner{Tenant: "a"}, 100*time.Millisecond); err != nil {
+			if err := h.watch.PauseTenant(h.t.Context(), "a", 100*time.Millisecond); err != nil {
 				return err
 			}
 			write(h.t, h.watch, "a:x")
@@ -71,30 +56,30 @@ var limitHistories = []history{
 	}},
 	{"a sleeping reader and a tenant that is resumed", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x")
-		return h.wakesFrom(func() error { return h.watch.PauseTenant(h.t.Context(), Owner{Tenant: "a"}, 0) },
-			func() error { return h.watch.ResumeTenant(h.t.Context(), Owner{Tenant: "a"}) })
+		return h.wakesFrom(func() error { return h.watch.PauseTenant(h.t.Context(), "a", 0) },
+			func() error { return h.watch.ResumeTenant(h.t.Context(), "a") })
 	}},
 	{"a sleeping reader and limits that change", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
-		if err := h.limit(Owner{Tenant: "other"}, Limits{MaxInFlight: 1}); err != nil { // what is read before the first limit does not count
+		if err := h.limit("other", Limits{MaxInFlight: 1}); err != nil { // what is read before the first limit does not count
 			return err
 		}
 		h.read(1, time.Hour)
-		return h.wakesFrom(func() error { return h.limit(Owner{Tenant: "a"}, Limits{MaxInFlight: 1}) },
-			func() error { return h.limit(Owner{Tenant: "a"}, Limits{}) })
+		return h.wakesFrom(func() error { return h.limit("a", Limits{MaxInFlight: 1}) },
+			func() error { return h.limit("a", Limits{}) })
 	}},
 	{"a sleeping reader and a default that changes", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
-		if err := h.limit(Owner{Tenant: "other"}, Limits{MaxInFlight: 1}); err != nil { // what is read before the first limit does not count
+		if err := h.limit("other", Limits{MaxInFlight: 1}); err != nil { // what is read before the first limit does not count
 			return err
 		}
 		h.read(1, time.Hour)
-		return h.wakesFrom(func() error { return h.limit(Owner{}, Limits{MaxInFlight: 1}) },
-			func() error { return h.limit(Owner{}, Limits{}) })
+		return h.wakesFrom(func() error { return h.limit("", Limits{MaxInFlight: 1}) },
+			func() error { return h.limit("", Limits{}) })
 	}},
 	{"a sleeping reader and tenants that slept by the rate of an earlier default", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x a:x")
-		ctx, all := h.t.Context(), Owner{}
+		ctx, all := h.t.Context(), ""
 		return h.wakesFrom(func() error {
 			if err := h.limit(all, Limits{Rate: 0.0001, Burst: 1}); err != nil {
 				return err
@@ -110,7 +95,7 @@ var limitHistories = []history{
 		}, func() error { return h.watch.review(ctx, all) })
 	}},
 	{"a sleeping reader and a pause of a tenant with a slot that gets free meanwhile", Config{}, func(h *hand) error {
-		a := Owner{Tenant: "a"}
+		a := "a"
 		if err := h.limit(a, Limits{MaxInFlight: 1}); err != nil {
 			return err
 		}
@@ -125,7 +110,7 @@ var limitHistories = []history{
 		}, func(next Message) { m = next })
 	}},
 	{"a sleeping reader and a slot of a message that upkeep finds dead", Config{MaxAttempts: 1}, func(h *hand) error {
-		if err := h.limit(Owner{Tenant: "a"}, Limits{MaxInFlight: 1}); err != nil {
+		if err := h.limit("a", Limits{MaxInFlight: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
@@ -153,7 +138,7 @@ var limitHistories = []history{
 			if left := h.read(1, time.Hour); len(left) > 0 {
 				return wrong("a message of a throttled tenant was delivered")
 			}
-			if err := h.watch.ResumeTenant(h.t.Context(), Owner{Tenant: "a"}); err != nil {
+			if err := h.watch.ResumeTenant(h.t.Context(), "a"); err != nil {
 				return err
 			}
 		}
@@ -161,7 +146,7 @@ var limitHistories = []history{
 	}},
 	{"calls that change limits are repeated", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:1 b:2")
-		a := Owner{Tenant: "a"}
+		a := "a"
 		h.lose()
 		if err := h.q.ChangeLimits(h.t.Context(), a, func(l *Limits) { l.MaxInFlight++ }); err != nil {
 			return err
@@ -190,8 +175,8 @@ var limitHistories = []history{
 	}},
 }
 
-// limit gives an owner limits.
-func (h *hand) limit(of Owner, l Limits) error {
+// limit gives a tenant limits.
+func (h *hand) limit(of string, l Limits) error {
 	return h.watch.ChangeLimits(h.t.Context(), of, func(now *Limits) { *now = l })
 }
 

@@ -206,7 +206,7 @@ func (c *machine) read(r *rapid.T) {
 			r.Fatalf("message %s was delivered, and it is %+v", m.ID, k)
 		}
 		head := c.model.head(k.flow)
-		_, _, stream := readFlow(k.flow)
+		_, stream := readFlow(k.flow)
 		c.check(r, "delivered", []any{m.ID, m.Tenant, m.Priority, m.Attempt, m.Stream, !m.Deadline.IsZero()},
 			[]any{head.id, head.tenant, head.priority, head.made + 1, stream, head.mortal}, nil)
 		if _, wasStale := c.model.stale[m.Receipt]; wasStale || slices.Contains(c.held, m.Receipt) {
@@ -414,7 +414,7 @@ func (c *machine) invariant(r *rapid.T) {
 		switch {
 		case f.Waiting == 0:
 		case f.Stream < 0:
-			inFlows[tenantFlow("", f.Tenant)] = f.Waiting
+			inFlows[tenantFlow(f.Tenant)] = f.Waiting
 		default:
 			inFlows[streamFlow(f.Stream)] = f.Waiting
 		}

@@ -16,7 +16,6 @@ import (
 type Message struct {
 	ID       string // stays the same through all deliveries
 	Receipt  string // of this delivery; empty if the message has none now
-	Account  string // groups tenants; empty if the tenant stands for itself
 	Tenant   string
 	Body     []byte
 	Headers  map[string]string // nil if there are none
@@ -41,7 +40,6 @@ type Message struct {
 type member struct {
 	id       string
 	flow     string
-	account  string
 	tenant   string
 	stream   int // -1 if the flow is the tenant
 	priority int
@@ -57,9 +55,9 @@ func readMember(text string) (m member, err error) {
 		return m, fmt.Errorf("not a message: %.60q", text)
 	}
 	m.flow, m.id = parts[1], parts[3]
-	m.account, m.tenant, m.stream = readFlow(m.flow)
+	m.tenant, m.stream = readFlow(m.flow)
 	if parts[6] != "" {
-		m.account, m.tenant, _ = readFlow(parts[6])
+		m.tenant, _ = readFlow(parts[6])
 	}
 	m.priority = 4 - int(parts[2][0]-'0')
 	m.attempts, _ = strconv.Atoi(parts[4]) // "" is 0
@@ -69,7 +67,7 @@ func readMember(text string) (m member, err error) {
 
 // fill sets what the member and the stored body say.
 func (m member) fill(msg *Message, stored string) (err error) {
-	msg.ID, msg.Account, msg.Tenant, msg.Stream = m.id, m.account, m.tenant, m.stream
+	msg.ID, msg.Tenant, msg.Stream = m.id, m.tenant, m.stream
 	msg.Priority, msg.Written = m.priority, writtenAt(m.id)
 	deadline, text, err := readStored(stored)
 	if err == nil {
@@ -111,9 +109,10 @@ func readStored(stored string) (deadline time.Time, text string, err error) {
 	return milliTime(at), text, nil
 }
 
-// receipt is one delivery as scripts know it: the kind of reader (c or r, or where there are limits
-// h or o; capital if the message has a deadline), the id in 16 digits, the instant of the delivery in 13, 8 random
-// letters, and the message's member of backlog. Users see it in base64.
+// receipt is one delivery as scripts know it: the kind of reader (c of Consume, o another one that
+// limits count, r one that they do not; a capital if the message has a deadline), the id in 16
+// digits, the instant of the delivery in 13, 8 random letters, and the message's member of backlog.
+// Users see it in base64.
 type receipt string
 
 // memberAt is where the member starts.

@@ -80,7 +80,7 @@ func (m *model) head(flow string) *known {
 // mayLieIn reports whether a flow is one of a tenant's in which the fewest wait.
 func (m *model) mayLieIn(tenant, flow string) error {
 	if m.shape.count == 0 {
-		if flow != tenantFlow("", tenant) {
+		if flow != tenantFlow(tenant) {
 			return fmt.Errorf("a message of %s is in flow %s", tenant, flow)
 		}
 		return nil

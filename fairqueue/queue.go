@@ -67,9 +67,9 @@ type Queue struct {
 // Config configures how this process uses a queue. The zero value works.
 type Config struct {
 	// Streams divides a new queue into this many streams, of which each tenant has a
-	// few, instead of a flow for each tenant. Set it if others choose the names of
-	// tenants. At most 1,024. A queue that exists keeps what it has until
-	// [Queue.Resize]. Defaults to 0, a flow for each tenant.
+	// few, instead of a flow for each tenant. Set it if strangers choose names of
+	// tenants. There are no limits by tenant then. At most 1,024. A queue that exists
+	// keeps what it has until [Queue.Resize]. Defaults to 0, a flow for each tenant.
 	Streams int
 
 	// PerTenant is how many of the Streams a tenant has, at most all. A write counts

@@ -10,7 +10,7 @@
 -- of one. So scripts that are called often have few functions, and pass texts.
 --
 -- Needs    clock
--- Touches  K, active, backlog, messages, limits, asleep, buckets, ring, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
+-- Touches  K, active, backlog, messages, limits, asleep, buckets, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
 -- Gives    exists: whether there is a queue
 --          n: what scripts change, by name, as texts. Scripts set texts, or counts of up to 14
 --          digits, which is what Lua prints of a number
@@ -75,7 +75,7 @@ local function broken(first)
   end
   if limits or first then
     good = (not limits or redis.call('HEXISTS', prefix .. 'limits', '') == 1) and good
-    for _, name in ipairs({'asleep', 'buckets', 'ring'}) do
+    for _, name in ipairs({'asleep', 'buckets'}) do
       good = redis.call('ZSCORE', prefix .. name, '') and good
     end
   end

@@ -1,14 +1,14 @@
--- fairqueue.rules(K) owner after -> {...} or nil
+-- fairqueue.rules(K) tenant after -> {...} or nil
 --
--- Shows the limits of one owner, or a page of all that are stored.
+-- Shows the limits of one tenant, or a page of all that are stored.
 --
 -- Needs    record
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  owner, as in limit; '' for a page
+-- ARGV[1]  tenant, as in limit; '' for a page
 -- ARGV[2]  after: where the page starts: '0', or what the page before answered
--- Reply    nil without a queue; of one owner {what is stored for it or nil, the default or nil};
---          of a page {where the next one starts or '0'; owner, limits ...}
+-- Reply    nil without a queue; of one tenant {what is stored for it or nil, the default or nil};
+--          of a page {where the next one starts or '0'; tenant, limits ...}
 -- Cost     O(1), or O(entries) for a page
 -- Repeat   harmless: it only reads
 if not exists then

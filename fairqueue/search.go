@@ -23,8 +23,8 @@ type SearchConfig struct {
 	// State is the state of the messages. Defaults to [Waiting].
 	State State
 
-	// Tenant and Account select as those of [BrowseConfig]. Default to all tenants.
-	Tenant, Account string
+	// Tenant selects the messages of one tenant. Defaults to all tenants.
+	Tenant string
 
 	// ID is the id of one message. Defaults to any.
 	ID string
@@ -59,7 +59,7 @@ func (c *SearchConfig) browse() (BrowseConfig, error) {
 		c.Look = 10_000
 	}
 	c.State = cmp.Or(c.State, Waiting)
-	b, err := BrowseConfig{State: c.State, Tenant: c.Tenant, Account: c.Account, After: c.After}.withDefaults()
+	b, err := BrowseConfig{State: c.State, Tenant: c.Tenant, After: c.After}.withDefaults()
 	bad := millrace.ErrBadArgument
 	switch {
 	case err != nil:
@@ -76,7 +76,7 @@ func (c *SearchConfig) browse() (BrowseConfig, error) {
 	return b, nil
 }
 
-// matches reports whether a message has what is asked for beside tenant and account.
+// matches reports whether a message has what is asked for beside the tenant.
 func (c *SearchConfig) matches(m Message) bool {
 	for name, value := range c.Headers {
 		if got, found := m.Headers[name]; !found || got != value {

@@ -146,7 +146,7 @@ func TestHeldFlowsTakeNoMemory(t *testing.T) {
 	redistest.Eventually(t, "the slow tenant is held", func() bool { return s.busy() >= 5 && stats(t, s.q).Flows[0].Held })
 	other := openOn(t, redistest.Shared(t).Client(t), s.q.name, Config{})
 	size := func() int {
-		text, err := do(t, other.run.Client, "HGET", baseKey(s.q.name)+":work", tenantFlow("", "slow0")).ToString()
+		text, err := do(t, other.run.Client, "HGET", baseKey(s.q.name)+":work", tenantFlow("slow0")).ToString()
 		if err != nil {
 			t.Fatal(err)
 		}

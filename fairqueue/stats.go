@@ -30,7 +30,7 @@ type Stats struct {
 	Streams   int // 0 if flows are tenants
 	PerTenant int // streams of a tenant
 
-	FlowCount int         // flows in which messages wait or that sleep, and accounts
+	FlowCount int         // flows in which messages wait or that sleep
 	Flows     []FlowStats // those of them that come next, 1,024 at most, and about 100 tenants with messages in flight, the fullest first
 
 	Schedules        int // that the queue keeps
@@ -44,9 +44,8 @@ type Stats struct {
 
 // FlowStats is one flow.
 type FlowStats struct {
-	Account string // with Tenant, a tenant of it; without, the account as a whole
-	Tenant  string // empty if the flow is a stream or an account
-	Stream  int    // -1 if the flow is a tenant or an account
+	Tenant string // empty if the flow is a stream
+	Stream int    // -1 if the flow is a tenant
 
 	Waiting   int
 	InFlight  int           // messages with handlers of Consume, and where there are limits also with other readers
@@ -164,9 +163,6 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if s.Streams == 0 {
 		err = q.describe(ctx, &s, busy)
 	}
-	if err == nil {
-		err = q.accounts(ctx, &s)
-	}
 	if err != nil {
 		return s, err
 	}
@@ -174,30 +170,18 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// accounts adds the accounts of which only tenants are there: those may not start now.
-func (q *Queue) accounts(ctx context.Context, s *Stats) error {
-	var accounts []string
+// describe adds tenants, given by their flows, that are not there.
+func (q *Queue) describe(ctx context.Context, s *Stats, flows []string) error {
+	there, missing := map[string]bool{}, []string(nil)
 	for _, f := range s.Flows {
-		if f.Account != "" {
-			accounts = append(accounts, accountUnit(f.Account))
-		}
+		there[f.Tenant] = true
 	}
-	return q.describe(ctx, s, accounts)
-}
-
-// describe adds owners that are not there.
-func (q *Queue) describe(ctx context.Context, s *Stats, owners []string) error {
-	there, missing := map[Owner]bool{}, []string(nil)
-	for _, f := range s.Flows {
-		there[Owner{f.Account, f.Tenant}] = true
-	}
-	for _, name := range owners {
-		account, tenant, _ := readFlow(name)
-		of := Owner{account, tenant}
-		if name == "" || strings.HasSuffix(name, "\x01") || there[of] { // the placeholder, and the cursor of an account
+	for _, name := range flows {
+		tenant, _ := readFlow(name)
+		if name == "" || there[tenant] { // the placeholder has no name
 			continue
 		}
-		there[of] = true
+		there[tenant] = true
 		missing = append(missing, name)
 	}
 	for some := range slices.Chunk(missing, flowsPage) {
@@ -274,13 +258,13 @@ func (s *Stats) readers(reply *script.Reply) {
 // flow reads one flow.
 func (s *Stats) flow(reply *script.Reply) FlowStats {
 	f := FlowStats{Handling: -1}
-	f.Account, f.Tenant, f.Stream = readFlow(reply.Text())
+	f.Tenant, f.Stream = readFlow(reply.Text())
 	f.Waiting = int(reply.Int())
 	head, since := reply.Text(), reply.MilliTime()
 	f.Held = reply.Bool()
 	state := strings.Fields(reply.Text())
 	f.notBefore(reply.Text())
-	f.Limits = readLimits(reply.Text(), Owner{f.Account, f.Tenant})
+	f.Limits = readLimits(reply.Text())
 	f.Paused = f.Paused || f.Limits.Paused
 	if head != "" {
 		if since.IsZero() {

@@ -1,15 +1,15 @@
--- fairqueue.stats(K) first most account ... -> {...} or nil
+-- fairqueue.stats(K) first most tenant ... -> {...} or nil
 --
 -- Describes the queue and changes nothing.
 --
 -- Needs    record
--- Touches  blocked, asleep, ring, limits, work, flight, delayed, dead, readers, schedules, ticks
+-- Touches  blocked, asleep, limits, work, flight, delayed, dead, readers, schedules, ticks
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  first: which flow or account to describe first, from 0: those that wait for their
---          handlers, those that sleep, those whose turn is next, and tenants of accounts
+-- ARGV[1]  first: which flow to describe first, from 0: those that wait for their handlers, those
+--          that sleep, those whose turn is next
 -- ARGV[2]  most: how many, at most 40
--- ARGV     owners to describe besides, at most 40
+-- ARGV     tenants to describe besides, at most 40
 -- Reply    nil without a queue, else {the server's clock; {flow, waiting, the id of its head or
 --          '', since when that waits or '', 1 if the flow is blocked, its state in work or '',
 --          until when it sleeps or '', the limits that apply or '' ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;
@@ -27,12 +27,9 @@ local blocked, work, flows = prefix .. 'blocked', prefix .. 'work', {}
 local general = redis.call('HGET', prefix .. 'limits', 'default')
 local function describe_one(flow, held)
   local from, to = '[' .. flow .. '\1', '(' .. flow .. '\2'
-  local form = string.byte(flow)
-  local account = form == 64 and '=' .. string.sub(flow, 2) .. '\2' -- @
-  local waiting = account and redis.call('ZLEXCOUNT', backlog, '[' .. account .. 'c', '(' .. account .. 'd') or
-    redis.call('ZLEXCOUNT', backlog, from, to)
-  local head = not account and redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', '0', '1')[1]
-  local shared = general and form ~= 35 and not string.find(flow, '\2c', 1, true) and general -- #
+  local waiting = redis.call('ZLEXCOUNT', backlog, from, to)
+  local head = redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', '0', '1')[1]
+  local shared = string.byte(flow) ~= 35 and general -- #
   for _, word in ipairs({
     flow, waiting, head and string.sub(head, #flow + 3, #flow + 18) or '',
     head and string.match(head, '^;%d+;(%d+)', #flow + 19) or '', held, redis.call('HGET', work, flow) or '',
@@ -48,7 +45,6 @@ local function describe(set, held, gap)
   for rank = first, math.min(first + left, size) - 1 do
     rank = gap and rank >= gap and rank + 1 or rank
     local flow = redis.call('ZRANGE', set, rank, rank)[1]
-    flow = string.match(flow, '^@[^\1]*\1(.*)$') or flow -- of ring
     describe_one(flow, held)
   end
   left = left - math.max(0, math.min(left, size - first))
@@ -57,7 +53,6 @@ end
 describe(blocked, 1)
 describe(prefix .. 'asleep', 0, redis.call('ZCOUNT', prefix .. 'asleep', '-inf', '(inf'))
 describe(active, 0)
-describe(prefix .. 'ring', 0, 0)
 for i = 3, #ARGV do
   describe_one(ARGV[i], 0)
 end
@@ -77,8 +72,8 @@ local abandoned = redis.call('ZCOUNT', prefix .. 'flight', '-inf', now)
 return {
   now, flows, redis.call('ZCARD', backlog) - 1, redis.call('ZCARD', prefix .. 'flight') - 1,
   redis.call('ZCARD', prefix .. 'delayed') - 1, redis.call('ZCARD', prefix .. 'dead') - 1,
-  redis.call('ZCARD', active) + redis.call('ZCARD', blocked) + redis.call('ZCARD', prefix .. 'asleep') +
-    redis.call('ZCARD', prefix .. 'ring') - 4, redis.call('HGETALL', K), redis.call('HGETALL', prefix .. 'readers'),
+  redis.call('ZCARD', active) + redis.call('ZCARD', blocked) + redis.call('ZCARD', prefix .. 'asleep') - 3,
+  redis.call('HGETALL', K), redis.call('HGETALL', prefix .. 'readers'),
   redis.call('ZCARD', ticks) - 1, overdue, abandoned,
   abandoned > 0 and redis.call('ZRANGE', prefix .. 'flight', '0', '0', 'WITHSCORES')[2] or '', ARGV[1] == '0' and redis.call('HSCAN', work, '0', 'COUNT', '100')[2] or {},
 }

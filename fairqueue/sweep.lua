@@ -1,10 +1,10 @@
--- fairqueue.sweep(K) owner place -> {place, removed}
+-- fairqueue.sweep(K) tenant place -> {place, removed}
 --
--- Removes messages of an owner that are delayed, and then those that wait, a page of them.
+-- Removes messages of a tenant that are delayed, and then those that wait, a page of them.
 --
 -- Needs    record, always, limits, turns, flight, lane
 -- KEYS[1]  K
--- ARGV[1]  owner, as in limit
+-- ARGV[1]  tenant: '=TENANT'
 -- ARGV[2]  place: how many delayed messages to leave out, from the latest on; '' for those that
 --          wait
 -- Reply    {where the next page starts, 'none' without a queue, or 'streams' if flows are
@@ -26,9 +26,6 @@ if missing then
 end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 local from, to = ARGV[1] .. '\1', ARGV[1] .. '\2'
-if string.byte(ARGV[1]) == 64 then -- @
-  from, to = '=' .. string.sub(ARGV[1], 2) .. '\2c', '=' .. string.sub(ARGV[1], 2) .. '\2d'
-end
 local removed, place, set, list = 0, '', backlog, {}
 if ARGV[2] == '' then
   list = redis.call('ZRANGEBYLEX', backlog, '[' .. from, '(' .. to, 'LIMIT', '0', '33')

@@ -40,8 +40,7 @@ if ARGV[1] == '' then
   if epoch then
     redis.call('ZREMRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999')
     if tostring(n.blocked) == '0' and redis.call('HLEN', prefix .. 'limits') <= 1 and redis.call('ZCARD', flight) <= 1 and
-      redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 and
-      (not string.find(kinds, 'a', 1, true) or redis.call('HLEN', messages) <= 1 and redis.call('ZCARD', active) <= 1) then
+      redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
       redis.call('HDEL', K, 'limits')
     end
   end

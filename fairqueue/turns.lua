@@ -3,26 +3,25 @@
 -- A tenant whose handlers are slow must not occupy all handlers of Consume. With C handlers,
 -- of which I are busy, a tenant may start a message if it has none in flight; or if it has
 -- fewer than C - I; or if its handlers took 20 ms or less recently; or if no other tenant's
--- message was written or delivered for a minute. Where tenants have accounts, this is so for
--- accounts. A flow whose head may not start moves from active to blocked, with the number that
--- its tenant has in flight as score. So the flows that may start again are a range of scores.
--- What limits hold moves in the same way, see limits.
+-- message was written or delivered for a minute. A flow whose head may not start moves from
+-- active to blocked, with the number that its tenant has in flight as score. So the flows that
+-- may start again are a range of scores. What limits hold moves in the same way, see limits.
 --
 -- Needs    record, limits
--- Touches  blocked, work, asleep, buckets
+-- Touches  active, blocked, work, asleep, buckets
 -- Gives    tracked: whether there are handlers of Consume, or what they left, or limits. The
 --          functions exist only then
 --          tenant_of(member): the flow of the tenant whose message it is; it exists always
---          load_states(owners): reads the states of owners in one call
---          hindrance(owner, consumes, stream) -> the key where it has to wait and the score
+--          load_states(tenants): reads the states of tenants in one call
+--          hindrance(tenant, consumes, stream) -> the key where it has to wait and the score
 --          there; nil if a delivery may start, to a handler if consumes
---          hold(flow, owner, where, score): takes a flow's turn away
---          begin_delivery(flow, consumes): counts it
---          undo_delivery(flow, consumes): as if it had not begun
+--          hold(flow, tenant, where, score): takes a flow's turn away
+--          begin_delivery(tenant, consumes): counts it
+--          undo_delivery(tenant, consumes): as if it had not begun
 --          end_deliveries(receipts, timed): counts down deliveries that have left flight
---          unblock(room, most) -> whether there may be more: gives at most so many flows their turn, of tenants that have
---          fewer than room in flight, or of all if room is nil, and those of the tenant of
---          the last message if they may start
+--          unblock(room, most) -> whether there may be more: gives at most so many flows their
+--          turn, of tenants that have fewer than room in flight, or of all if room is nil, and
+--          those of the tenant of the last message if they may start
 --          save_states(): stores the states; once, at the end
 local tracked = limiting or n.capacity ~= '0' or n.busy ~= '0' or n.blocked ~= '0'
 local load_states, hindrance, begin_delivery, undo_delivery, end_deliveries, hold, unblock, save_states
@@ -38,49 +37,49 @@ end
 if tracked then
   local blocked, work, states, rated = prefix .. 'blocked', prefix .. 'work', {}, {}
 
-  -- The state of an owner is how many are in flight with handlers of Consume, a plus and how
+  -- The state of a tenant is how many are in flight with handlers of Consume, a plus and how
   -- many others are counted if some are, the mean time of the handlers in milliseconds, -1 if
   -- unknown, and the flows that are blocked for it, each with \1 behind.
-  function load_states(owners)
-    for i, text in ipairs(redis.call('HMGET', work, unpack(owners))) do
+  function load_states(tenants)
+    for i, text in ipairs(redis.call('HMGET', work, unpack(tenants))) do
       local flying, others, mean, flows = string.match(text or '0 -1 ', '^(%d+)%+?(%d*) (%-?%d+) (.*)$')
-      states[owners[i]] = states[owners[i]] or
+      states[tenants[i]] = states[tenants[i]] or
         {n = tonumber(flying or 0), others = tonumber(others) or 0, mean = tonumber(mean or -1), flows = flows or ''}
     end
   end
 
-  local function state_of(owner)
-    if not states[owner] then
-      load_states({owner})
+  local function state_of(tenant)
+    if not states[tenant] then
+      load_states({tenant})
     end
-    return states[owner]
+    return states[tenant]
   end
 
-  local function may_start(unit)
-    local state = state_of(unit)
+  local function may_start(tenant)
+    local state = state_of(tenant)
     return state.n == 0 or state.n < n.capacity - n.busy or state.mean >= 0 and state.mean <= 20 or
-      now - (unit == n.tenant and n.others_at or n.tenant_at) > 60000
+      now - (tenant == n.tenant and n.others_at or n.tenant_at) > 60000
   end
 
-  function hindrance(owner, consumes, stream)
+  function hindrance(tenant, consumes, stream)
     local where, score
     if epoch and not stream then
-      where, score = limit_of(owner, counting and state_of(owner), consumes)
+      where, score = limit_of(tenant, counting and state_of(tenant), consumes)
     end
-    if not where and consumes and unit_of(owner) == owner and not may_start(owner) then
-      return 'blocked', state_of(owner).n
+    if not where and consumes and not may_start(tenant) then
+      return 'blocked', state_of(tenant).n
     end
     return where, score
   end
 
-  function hold(flow, owner, where, score)
+  function hold(flow, tenant, where, score)
     if where == 'asleep' then
       rated[flow] = true
       nap(flow, score)
       return
     end
-    local state = state_of(owner)
-    leave(flow)
+    local state = state_of(tenant)
+    redis.call('ZREM', active, flow)
     n.blocked = n.blocked + redis.call('ZADD', blocked, whole(score), flow)
     if not string.find('\1' .. state.flows, '\1' .. flow .. '\1', 1, true) then
       state.flows, state.changed = state.flows .. flow .. '\1', true
@@ -97,9 +96,9 @@ if tracked then
     end
   end
 
-  -- Gives flows their turn whose owner may start again.
-  local function recheck(owner)
-    local state = state_of(owner)
+  -- Gives flows their turn whose tenant may start again.
+  local function recheck(tenant)
+    local state = state_of(tenant)
     local flows = state.flows
     if flows == '' then
       return
@@ -107,7 +106,7 @@ if tracked then
     state.flows, state.changed = '', true
     for flow in string.gmatch(flows, '[^\1]+') do
       if redis.call('ZSCORE', blocked, flow) then -- else it was released by unblock
-        local where, score = hindrance(owner, n.capacity ~= '0', string.byte(flow) == 35) -- #
+        local where, score = hindrance(tenant, n.capacity ~= '0', string.byte(flow) == 35) -- #
         if not where then
           release(flow)
         elseif where == 'asleep' then
@@ -120,85 +119,63 @@ if tracked then
     end
   end
 
-  local function count(owner, consumes, by)
-    local state = state_of(owner)
+  local function count(tenant, consumes, by)
+    local state = state_of(tenant)
     local field = consumes and 'n' or 'others'
     state[field], state.changed = math.max(0, state[field] + by), true
     return state
   end
 
-  function begin_delivery(flow, consumes)
-    local unit = unit_of(flow)
+  function begin_delivery(tenant, consumes)
     if consumes then
       n.busy = n.busy + 1
     end
     if consumes or counting then
-      count(unit, consumes, 1)
-    end
-    if counting and unit ~= flow then
-      count(flow, consumes, 1)
+      count(tenant, consumes, 1)
     end
     if rating then
-      take_token(unit)
-      if unit ~= flow then
-        take_token(flow)
-      end
+      take_token(tenant)
     end
   end
 
   -- A delivery of a kind that is counted, see flight.
-  local function discount(flow, consumes, both, took)
-    local unit = unit_of(flow)
-    local state = count(unit, consumes, -1)
+  local function discount(tenant, consumes, took)
+    local state = count(tenant, consumes, -1)
     if consumes then
       n.busy = math.max(0, n.busy - 1)
       if took then
         state.mean = state.mean < 0 and took or math.floor((3 * state.mean + took) / 4)
       end
     end
-    if both and unit ~= flow then
-      count(flow, consumes, -1)
-      recheck(flow)
-    end
-    recheck(unit)
+    recheck(tenant)
   end
 
-  function undo_delivery(flow, consumes)
+  function undo_delivery(tenant, consumes)
     if rating then
-      for _, owner in ipairs({flow, unit_of(flow)}) do
-        if rated[owner] then
-          rated[owner] = nil
-          redis.call('ZREM', prefix .. 'asleep', owner)
-        end
+      if rated[tenant] then
+        rated[tenant] = nil
+        redis.call('ZREM', prefix .. 'asleep', tenant)
       end
-      return_token(unit_of(flow))
-      if unit_of(flow) ~= flow then
-        return_token(flow)
-      end
+      return_token(tenant)
     end
     if consumes or counting then
-      discount(flow, consumes, counting)
+      discount(tenant, consumes)
     end
   end
 
   function end_deliveries(receipts, timed)
-    local counted, owners = {}, {}
+    local counted, tenants = {}, {}
     for _, receipt in ipairs(receipts) do
-      local kind = string.lower(string.sub(receipt, 1, 1))
-      if kind ~= 'r' then
-        local flow = tenant_of(string.sub(receipt, 39))
-        local unit = unit_of(flow)
-        owners[#owners + 1] = unit
-        owners[#owners + 1] = unit ~= flow and flow or nil
-        counted[#counted + 1] = {flow, kind, timed and math.max(0, now - string.sub(receipt, 18, 30)) or nil}
+      if not string.find(receipt, '^[rR]') then
+        counted[#counted + 1] = receipt
+        tenants[#tenants + 1] = tenant_of(string.sub(receipt, 39))
       end
     end
-    if #owners > 0 then
-      load_states(owners)
+    if #tenants > 0 then
+      load_states(tenants)
     end
-    for _, delivery in ipairs(counted) do
-      local flow, kind, took = unpack(delivery)
-      discount(flow, kind ~= 'o', kind ~= 'c', took)
+    for i, receipt in ipairs(counted) do
+      discount(tenants[i], string.find(receipt, '^[cC]'), timed and math.max(0, now - string.sub(receipt, 18, 30)))
     end
   end
 
@@ -226,12 +203,12 @@ if tracked then
 
   function save_states()
     local keep, forget = {}, {}
-    for owner, state in pairs(states) do
+    for tenant, state in pairs(states) do
       local flying = state.n .. (state.others > 0 and '+' .. state.others or '')
       if state.changed and flying == '0' then
-        forget[#forget + 1] = owner
+        forget[#forget + 1] = tenant
       elseif state.changed then
-        keep[#keep + 1] = owner
+        keep[#keep + 1] = tenant
         keep[#keep + 1] = flying .. ' ' .. state.mean .. ' ' .. state.flows
       end
     end

@@ -4,7 +4,7 @@
 -- on. Every 100 ms it checks whether something is due, and says so, but does not do it.
 --
 -- Needs    record, plain, limits, turns, wake, lane
--- Touches  ring, flight, delayed, deadlines, ticks
+-- Touches  flight, delayed, deadlines, ticks
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others
 -- ARGV[2]  max: how many messages, at most 100; fewer if they have more than 1 MiB
@@ -115,79 +115,15 @@ end
 
 local reply, receipts, lost, skipped, room, largest = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 0, 0, 1048576, 131072
 local visible, stamp = whole(now + ARGV[3]), instant .. ARGV[6]
-local kind = consumes and (counting and 'h' or 'c') or counting and 'o' or 'r'
+local kind = consumes and 'c' or counting and 'o' or 'r'
 local counts, begins = consumes or limiting, consumes or counting or rating
 local expiring_kind = string.upper(kind)
-local ring, reads = prefix .. 'ring', turns
-
-local account_head
-if not plain then
-  -- The tenants of an account that come next, in the order of their names, from the one after
-  -- the last that was served.
-  local function next_tenants(unit, most)
-    local last, from, to = unit.last or redis.call('HGET', prefix .. 'work', unit.name .. '\1'), unit.name .. '\1', unit.name .. '\2'
-    local list = redis.call('ZRANGEBYLEX', ring, last and '(' .. from .. last or '[' .. from, '(' .. to, 'LIMIT', '0', most)
-    if last and #list < most then
-      for _, member in ipairs(redis.call('ZRANGEBYLEX', ring, '[' .. from, '[' .. from .. last, 'LIMIT', '0', most - #list)) do
-        list[#list + 1] = member
-      end
-    end
-    return list
-  end
-
-  -- The head of an account: the message and the flow of its next tenant that may start one.
-  function account_head(unit, page, spent)
-    while true do
-      if not unit.ring or unit.at > #unit.ring and not unit.all then
-        local list = next_tenants(unit, page)
-        unit.all, unit.ring, unit.at, unit.flows = #list < page, {}, 1, unit.flows or {}
-        for i, member in ipairs(list) do
-          unit.ring[i] = string.sub(member, #unit.name + 2)
-        end
-        if #list > 0 then
-          load_rules(unit.ring)
-          if counting then
-            load_states(unit.ring)
-          end
-        end
-        unit.size = math.ceil(page / math.max(1, #list)) + 1
-        if #list == 0 then
-          return
-        end
-      end
-      local name = unit.ring[unit.at]
-      if not name then
-        return
-      end
-      local flow = unit.flows[name]
-      if not flow then
-        flow = {next = 1, size = unit.size}
-        flow.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', whole(flow.size))
-        unit.flows[name] = flow
-      end
-      local member, where, score = flow.page[flow.next]
-      if member and counts then
-        where, score = hindrance(name, consumes)
-      end
-      if member and not where then
-        return member, name, flow
-      elseif skipped >= 100 or unit.seen[name] then -- none of the tenants may start
-        return
-      elseif not member and not spent[name] then
-        leave(name) -- its messages were cancelled
-      elseif member then
-        hold(name, name, where, score)
-        flow.held = true
-      end
-      skipped, unit.at, unit.last, unit.seen[name] = skipped + 1, unit.at + 1, name, true
-    end
-  end
-end
+local reads = turns
 
 while turns do
-  -- Pick the messages whose turn it is, in order. fetched are units as active has them; line are
+  -- Pick the messages whose turn it is, in order. fetched are flows as active has them; line are
   -- those that had a turn in this call, by their next one.
-  local members, flows, units, owners, tags, nexts, line, spent = {}, {}, {}, {}, {}, {}, {}, {}
+  local members, flows, tenants, tags, nexts, line = {}, {}, {}, {}, {}, {}
   local before, most, virtual, first, fetched = skipped + lost, max - #receipts, tonumber(n.virtual), 1, 1
   local page = math.ceil(most / math.max(1, #turns / 2)) + 1
   local page_text = whole(page)
@@ -204,84 +140,54 @@ while turns do
     end
   end
   while #members < most do
-    local name, unit = turns[fetched], line[first]
+    local name, entry = turns[fetched], line[first]
     local tag = tonumber(turns[fetched + 1]) or math.huge
-    if name and unit and (unit.tag < tag or unit.tag == tag and unit.name < name) then
+    if name and entry and (entry.tag < tag or entry.tag == tag and entry.name < name) then
       first = first + 1
     elseif (name or '') ~= '' then
-      unit = {name = name, tag = tag, next = 1, form = string.byte(name), seen = {}}
-      if unit.form ~= 64 then -- @
-        unit.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', page_text)
-      end
+      entry = {name = name, tag = tag, next = 1, stream = string.byte(name) == 35} -- #
+      entry.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', page_text)
       fetched = fetched + 2
     else
-      break -- nothing waits; or units come next of which this knows nothing
+      break -- nothing waits; or flows come next of which this knows nothing
     end
-    name = unit.name
-    local member, flow, tenant, where, score = nil, name, unit
-    local owner = name
-    if unit.form == 64 then -- @
-      if counts then
-        where, score = hindrance(name, consumes)
-      end
-      if not where then
-        member, flow, tenant = account_head(unit, page, spent)
-      end
-    else
-      member = unit.page[unit.next]
-      if member and unit.form == 35 then -- #
-        flow = tenant_of(member)
-        owner = unit_of(flow)
-      end
-      if member and counts then
-        where, score = hindrance(owner, consumes, unit.form == 35)
-      end
+    name = entry.name
+    local member, tenant, where, score = entry.page[entry.next], name
+    if member and entry.stream then
+      tenant = tenant_of(member)
+    end
+    if member and counts then
+      where, score = hindrance(tenant, consumes, entry.stream)
     end
     if where then
-      hold(name, owner, where, score)
+      hold(name, tenant, where, score)
       skipped = skipped + 1
     elseif not member then
-      if skipped >= 100 and unit.form == 64 then
-        break -- the next call goes on
-      end
-      leave(name) -- its messages were cancelled, or its tenants may not start
-      if unit.form == 64 and forget_account then -- @
-        forget_account(name)
-      end
-      nexts[name] = nil
+      redis.call('ZREM', active, name) -- its messages were cancelled
       skipped = skipped + 1
     else
       if begins then
-        begin_delivery(flow, consumes)
+        begin_delivery(tenant, consumes)
       end
-      virtual = math.max(virtual, unit.tag)
+      virtual = math.max(virtual, entry.tag)
       local i = #members + 1
-      members[i], flows[i], units[i], owners[i], tags[i], nexts[name] = member, flow, name, owner, virtual, false
-      local from = unit.form == 35 and name or flow
-      tenant.next = tenant.next + 1
-      if not tenant.page[tenant.next] and #tenant.page >= (tenant.size or unit.size or page) then
-        tenant.page, tenant.next = redis.call('ZRANGEBYLEX', backlog, '(' .. member, '(' .. from .. '\2', 'LIMIT', '0', page_text), 1
-        tenant.size = page
+      members[i], flows[i], tenants[i], tags[i], nexts[name] = member, name, tenant, virtual, false
+      entry.next = entry.next + 1
+      if not entry.page[entry.next] and #entry.page >= page then
+        entry.page, entry.next = redis.call('ZRANGEBYLEX', backlog, '(' .. member, '(' .. name .. '\2', 'LIMIT', '0', page_text), 1
       end
-      local more = tenant.page[tenant.next]
-      if unit.form == 64 then -- @
-        unit.last, unit.at, unit.seen, spent[flow] = flow, unit.at + 1, {}, not more
-        if more and unit.all then
-          unit.ring[#unit.ring + 1] = flow
-        end
-        more = unit.ring[unit.at] or not unit.all
-      end
-      if more then -- its next turn is after those of other units
-        unit.turn = unit.turn or epoch and turn(name) or quantum
-        unit.tag = virtual + unit.turn
-        nexts[name] = unit.tag
+      local more = entry.page[entry.next]
+      if more then -- its next turn is after those of other flows
+        entry.turn = entry.turn or epoch and turn(name) or quantum
+        entry.tag = virtual + entry.turn
+        nexts[name] = entry.tag
         local place = #line + 1
         local ahead = line[place - 1]
-        while place > first and (ahead.tag > unit.tag or ahead.tag == unit.tag and ahead.name > name) do
+        while place > first and (ahead.tag > entry.tag or ahead.tag == entry.tag and ahead.name > name) do
           line[place], place = ahead, place - 1
           ahead = line[place - 1]
         end
-        line[place] = unit
+        line[place] = entry
       end
     end
   end
@@ -291,7 +197,7 @@ while turns do
   while taken < #members and room > 0 do
     local ids = {}
     for i = taken + 1, math.min(#members, taken + math.max(1, math.floor(room / largest))) do
-      local at = #(string.byte(members[i]) == 35 and units[i] or flows[i]) -- #
+      local at = #flows[i]
       ids[#ids + 1] = string.sub(members[i], at + 3, at + 18)
     end
     for i, body in ipairs(redis.call('HMGET', messages, unpack(ids))) do
@@ -314,7 +220,7 @@ while turns do
         reply[#reply + 1] = body
         n.virtual, room = math.max(n.virtual, tags[taken]), room - #body
         largest = #receipts == 1 and math.max(64, #body) or math.max(largest, #body)
-        note(owners[taken])
+        note(tenants[taken])
       else
         missing[#missing + 1] = taken
       end
@@ -322,12 +228,12 @@ while turns do
   end
   n.virtual, lost = whole(n.virtual), lost + #missing
   for i = #members, taken + 1, -1 do -- they keep their turns
-    nexts[units[i]], spent[flows[i]] = tags[i], false
+    nexts[flows[i]] = tags[i]
     missing[#missing + 1] = i
   end
   for _, i in ipairs(missing) do
     if begins then
-      undo_delivery(flows[i], consumes)
+      undo_delivery(tenants[i], consumes)
     end
     if i > taken and string.byte(members[i]) == 61 and epoch then -- =
       put({flows[i]}, 0)
@@ -339,29 +245,17 @@ while turns do
   if taken > 0 then
     redis.call('ZREM', backlog, unpack(members, 1, taken))
   end
-  local waiting, gone, cursors = {}, {}, {}
-  for unit, tag in pairs(nexts) do
+  local waiting, gone = {}, {}
+  for flow, tag in pairs(nexts) do
     if tag then
       waiting[#waiting + 1] = whole(tag)
-      waiting[#waiting + 1] = unit
+      waiting[#waiting + 1] = flow
     else
-      gone[#gone + 1] = unit
+      gone[#gone + 1] = flow
     end
-  end
-  for i = 1, taken do
-    if string.byte(units[i]) == 64 then -- @
-      cursors[units[i]] = flows[i]
-      if spent[flows[i]] then
-        redis.call('ZREM', ring, units[i] .. '\1' .. flows[i])
-      end
-    end
-  end
-  for unit, flow in pairs(cursors) do
-    redis.call('HSET', prefix .. 'work', unit .. '\1', flow)
-    forget_account(unit)
   end
   if #waiting > 0 then
-    redis.call('ZADD', active, 'XX', unpack(waiting)) -- a unit that is held is not active
+    redis.call('ZADD', active, 'XX', unpack(waiting)) -- a flow that is held is not active
   end
   if #gone > 0 then
     redis.call('ZREM', active, unpack(gone))

@@ -37,10 +37,10 @@ func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 
 // encoded is a draft as the script takes it.
 type encoded struct {
-	account, tenant, options, body string
+	tenant, options, body string
 }
 
-func (e encoded) bytes() int { return len(e.account) + len(e.tenant) + len(e.options) + len(e.body) }
+func (e encoded) bytes() int { return len(e.tenant) + len(e.options) + len(e.body) }
 
 // cost is what the draft costs the server. A message that may go to several flows has the
 // messages in each of them counted.
@@ -87,7 +87,7 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, err
 		if err != nil {
 			return nil, err
 		}
-		all[i] = encoded{account: d.Account, tenant: d.Tenant, options: d.options(), body: body}
+		all[i] = encoded{tenant: d.Tenant, options: d.options(), body: body}
 	}
 	candidates := q.known().perTenant
 	if reqid.Seeded(ctx) { // a repeat by another process must make the same calls
@@ -205,7 +205,7 @@ func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([]writ
 		args = append(args, strconv.Itoa(q.cfg.MaxAttempts), millis(q.cfg.DedupeWindow), q.cfg.expiry(), known.setting())
 		for _, r := range requests {
 			for _, e := range r.drafts {
-				args = append(args, known.flows(e.account, e.tenant), e.options, e.body)
+				args = append(args, known.flows(e.tenant), e.options, e.body)
 			}
 		}
 		reply, err := d.run.RunRequest(ctx, request, "write", baseKey(d.name), args...)

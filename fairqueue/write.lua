@@ -23,7 +23,7 @@
 --          or a schedule that has another state or is not due.
 --          '?AT' for a position that is not written because its source is at AT, '?' because the
 --          queue has no room for another source; '!' for a message that is not written because
---          as many of its tenant or account wait as may. {1, streams} if the setting is another one:
+--          as many of its tenant wait as may. {1, streams} if the setting is another one:
 --          then nothing was written
 -- Cost     O(log N) a message and candidate
 -- Repeat   harmless: the lane knows the answer. A request that its client repeats tries again
@@ -43,7 +43,7 @@ end
 
 local delayed, deadlines = prefix .. 'delayed', prefix .. 'deadlines'
 local ids, bodies, ready, flows = {}, {}, {}, {}
-local later, expiring, names, positions, states, accounts -- rare
+local later, expiring, names, positions, states -- rare
 local sources, most_sources = 0, 1000
 local last, next_turn = n.last + 0, whole(n.virtual + quantum)
 
@@ -65,35 +65,23 @@ if ARGV[4] ~= '' then
   end
 end
 
--- Whether the owners of a message have as many that wait as they may, with those that this call
--- adds.
+-- Whether as many messages of a tenant wait as may, with those that this call adds.
 local waiting_of, is_full
 if epoch and string.find(kinds, 'w', 1, true) then
-  local owners = {}
+  local tenants = {}
   for arg = 5, #ARGV, 3 do
-    local flow, unit = ARGV[arg], unit_of(ARGV[arg])
-    owners[#owners + 1] = flow
-    owners[#owners + 1] = unit ~= flow and unit or nil
+    tenants[#tenants + 1] = ARGV[arg]
   end
-  load_rules(owners)
+  load_rules(tenants)
 end
 if epoch and string.find(kinds, 'm', 1, true) then
   waiting_of = {}
-  local function counted(owner, from, to)
-    local most = rule_of(owner).waiting or 0
+  function is_full(flow)
+    local most = rule_of(flow).waiting or 0
     if most > 0 then
-      waiting_of[owner] = waiting_of[owner] or redis.call('ZLEXCOUNT', backlog, '[' .. from, '(' .. to)
-    end
-    return most > 0 and waiting_of[owner] >= most
-  end
-  function is_full(flow, unit)
-    local account = unit ~= flow and '=' .. string.sub(unit, 2) .. '\2'
-    if account and counted(unit, account .. 'c', account .. 'd') or counted(flow, flow .. '\1', flow .. '\2') then
-      return true
-    end
-    waiting_of[flow] = waiting_of[flow] and waiting_of[flow] + 1
-    if account then
-      waiting_of[unit] = waiting_of[unit] and waiting_of[unit] + 1
+      local waiting = waiting_of[flow] or redis.call('ZLEXCOUNT', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2')
+      waiting_of[flow] = math.min(most, waiting + 1)
+      return waiting >= most
     end
   end
 end
@@ -130,8 +118,7 @@ for arg = 5, #ARGV, 3 do
       before = before and '=' .. before
     end
   end
-  local unit = unit_of(least_loaded and string.match(tenant, '=.*') or tenant)
-  if not before and is_full and delay == 0 and is_full(tenant, unit) then
+  if not before and is_full and delay == 0 and is_full(tenant) then
     before = '!'
   end
   if before then
@@ -169,12 +156,11 @@ for arg = 5, #ARGV, 3 do
       ready[#ready + 1] = '0'
       ready[#ready + 1] = flow .. '\1' .. priority .. id .. tail
       if not flows[flow] then
-        flows[flow] = unit_of(flow)
+        flows[flow] = true
         flows[#flows + 1] = flow
       end
     end
-    accounts = accounts or string.byte(unit) == 64 and flow == tenant -- @
-    note(unit)
+    note(tenant)
   end
 end
 
@@ -187,8 +173,7 @@ if expiring then
 end
 redis.call('ZCARD', active)
 redis.call('ZCARD', backlog)
-if accounts or epoch then
-  redis.call('ZCARD', prefix .. 'ring')
+if epoch then
   redis.call('ZCARD', prefix .. 'asleep')
 end
 if not exists then
@@ -203,28 +188,17 @@ end
 if not plain and #flows > 0 then
   put(flows)
 elseif #flows > 0 then
-  local turns, ring = {}, {}
+  local turns = {}
   local held = n.blocked ~= '0' and redis.call('ZMSCORE', prefix .. 'blocked', unpack(flows)) or {}
   for i, flow in ipairs(flows) do
-    local unit = flows[flow]
     if not held[i] then
       turns[#turns + 1] = next_turn
-      turns[#turns + 1] = unit
-    end
-    if unit ~= flow then
-      ring[#ring + 1] = '0'
-      ring[#ring + 1] = unit .. '\1' .. flow
+      turns[#turns + 1] = flow
     end
   end
   if #turns > 0 then
     redis.call('ZADD', active, 'NX', unpack(turns))
   end
-  if #ring > 0 then
-    redis.call('ZADD', prefix .. 'ring', unpack(ring))
-  end
-end
-if accounts and not string.find(kinds or '', 'a', 1, true) then
-  redis.call('HSET', K, 'limits', whole(epoch or 1) .. ' ' .. (kinds or '') .. 'a')
 end
 local sooner = 0
 if later then

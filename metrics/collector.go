@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -98,8 +97,8 @@ func newFamily[S any](kind string, figures []figure[S], labels ...string) family
 // cause, with the first tenant that causes it.
 func newQueueFamily(labels ...string) family[fairqueue.Stats] {
 	f := newFamily("queue", queueFigures, labels...)
-	notice := desc("queue", "notice", "For how long the oldest message waits that suffers from a cause; of the first tenant or account that is the cause.",
-		append(labels, "cause", "severity", "owner")...)
+	notice := desc("queue", "notice", "For how long the oldest message waits that suffers from a cause; of the first tenant that is the cause.",
+		append(labels, "cause", "severity", "tenant")...)
 	sendFigures := f.send
 	f.descs = append(f.descs, notice)
 	f.send = func(ch chan<- prometheus.Metric, s fairqueue.Stats, values ...string) {
@@ -110,7 +109,7 @@ func newQueueFamily(labels ...string) family[fairqueue.Stats] {
 				continue
 			}
 			sent[found.Cause] = true
-			of := label(cmp.Or(found.Owner.Account, found.Owner.Tenant))
+			of := label(found.Tenant)
 			ch <- prometheus.MustNewConstMetric(notice, prometheus.GaugeValue, found.Waits.Seconds(),
 				append(slices.Clip(values), string(found.Cause), string(found.Severity), of)...)
 		}

@@ -151,22 +151,13 @@ func (r *run) tick() (next time.Time) {
 // asleep returns how many messages wait for tenants that may have none now, because they are paused
 // or used up their rate, and when the first of these tenants may; zero if none ever does by itself.
 func asleep(s fairqueue.Stats) (waiting int, until time.Time) {
-	accounts := map[string]bool{}
 	for _, f := range s.Flows {
 		if sleeps := f.Paused || f.NotBefore.After(s.At); !sleeps || f.Waiting == 0 {
 			continue
 		}
-		if f.Tenant == "" && f.Account != "" {
-			accounts[f.Account] = true
-		}
+		waiting += f.Waiting
 		if !f.Paused && (until.IsZero() || f.NotBefore.Before(until)) {
 			until = f.NotBefore
-		}
-	}
-	for _, f := range s.Flows {
-		tenant := f.Tenant != "" || f.Account == "" // and not an account as a whole
-		if tenant && (f.Paused || f.NotBefore.After(s.At) || accounts[f.Account]) {
-			waiting += f.Waiting
 		}
 	}
 	return waiting, until

@@ -12,14 +12,13 @@ import (
 
 // contentFilter selects messages by what they are.
 type contentFilter struct {
-	Tenant  document.Text            `placeholder:"NAME" complete:"tenant" help:"Of this tenant."`
-	Account document.Text            `placeholder:"NAME" help:"Of this account; with --tenant, of that tenant of it."`
-	Header  map[string]document.Text `mapsep:"none" placeholder:"K=V" help:"With this header. May be repeated."`
-	Text    document.Text            `placeholder:"TEXT" help:"With this text in the body."`
+	Tenant document.Text            `placeholder:"NAME" complete:"tenant" help:"Of this tenant."`
+	Header map[string]document.Text `mapsep:"none" placeholder:"K=V" help:"With this header. May be repeated."`
+	Text   document.Text            `placeholder:"TEXT" help:"With this text in the body."`
 }
 
 func (f contentFilter) config() fairqueue.SearchConfig {
-	cfg := fairqueue.SearchConfig{Tenant: string(f.Tenant), Account: string(f.Account), Text: string(f.Text), Headers: map[string]string{}}
+	cfg := fairqueue.SearchConfig{Tenant: string(f.Tenant), Text: string(f.Text), Headers: map[string]string{}}
 	for name, value := range f.Header {
 		cfg.Headers[name] = string(value)
 	}
@@ -77,7 +76,6 @@ Examples:
 type browsedMessage struct {
 	ID        string                   `json:"id"`
 	Tenant    document.Text            `json:"tenant"`
-	Account   document.Text            `json:"account,omitempty"`
 	Body      document.Text            `json:"body"`
 	Attempts  int                      `json:"attempts"`
 	WrittenAt time.Time                `json:"written_at"`
@@ -96,7 +94,7 @@ func (c *queueBrowse) Run(ctx context.Context, a *app) error {
 		}{[]browsedMessage{}, searchedOf(found)}
 		for _, m := range found.Messages {
 			doc.Messages = append(doc.Messages, browsedMessage{
-				m.ID, document.Text(m.Tenant), document.Text(m.Account), document.Text(m.Body), m.Attempt, m.Written.UTC(),
+				m.ID, document.Text(m.Tenant), document.Text(m.Body), m.Attempt, m.Written.UTC(),
 				document.OfHeaders(m.Headers), document.Text(m.Reason),
 			})
 		}

@@ -26,14 +26,14 @@ func (c *deadChoice) filter() (fairqueue.SearchConfig, error) {
 	cfg := c.config()
 	cfg.Reason = string(c.Reason)
 	ways := 0
-	for _, given := range []bool{len(c.IDs) > 0, c.All, c.Tenant+c.Account+c.Text+c.Reason != "" || len(c.Header) > 0} {
+	for _, given := range []bool{len(c.IDs) > 0, c.All, c.Tenant+c.Text+c.Reason != "" || len(c.Header) > 0} {
 		if given {
 			ways++
 		}
 	}
 	switch {
 	case ways != 1:
-		return cfg, errUsage.Errorf("name messages by their ids, or by what they have (--reason, --tenant, --account, --header, --text), or say --all")
+		return cfg, errUsage.Errorf("name messages by their ids, or by what they have (--reason, --tenant, --header, --text), or say --all")
 	case c.DryRun && len(c.IDs) > 0:
 		return cfg, errUsage.Errorf("--dry-run counts what matches, so there are no ids")
 	}

@@ -84,7 +84,7 @@ func tableOfFlows(w io.Writer, s fairqueue.Stats) {
 		return readable.Duration(oldest)
 	}
 	for _, f := range s.Flows {
-		name, handling, held := document.OfOwner(fairqueue.Owner{Account: f.Account, Tenant: f.Tenant}).String(), "-", "-"
+		name, handling, held := document.Text(f.Tenant).String(), "-", "-"
 		if f.Stream >= 0 {
 			name = fmt.Sprintf("stream %d", f.Stream)
 		}

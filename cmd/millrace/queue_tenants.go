@@ -48,7 +48,7 @@ func (c *queueTenants) Run(ctx context.Context, a *app) error {
 			return nil, nil, millrace.ErrBadArgument.Errorf("the flows of this queue are streams, so it does not count its tenants").
 				WithHint("Show its streams with: millrace queue stats")
 		}
-		all, _, err := q.Limits(ctx, fairqueue.Owner{})
+		all, _, err := q.Limits(ctx, "")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -84,7 +84,7 @@ func tableOfTenants(w io.Writer, doc document.Tenants, now time.Time) {
 		if t.Until != nil {
 			state += " for " + readable.Duration(max(0, t.Until.Sub(now)))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", t.Owner, t.Waiting, oldest, t.InFlight, handling, state, t.Limits)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", t.Tenant, t.Waiting, oldest, t.InFlight, handling, state, t.Limits)
 	}
 	if more := doc.Count - len(doc.Tenants); more > 0 {
 		fmt.Fprintf(w, "%d more\t\t\t\t\t\t\n", more)
@@ -105,11 +105,10 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 		if err != nil {
 			return nil, nil, err
 		}
-		doc.Limits = append(doc.Limits, document.TenantLimits{Owner: document.OfOwner(l.Owner), Own: true, Limits: document.OfLimits(l.Limits)})
+		doc.Limits = append(doc.Limits, document.TenantLimits{Tenant: document.Tenant{Tenant: document.Text(l.Tenant)}, Own: true, Limits: document.OfLimits(l.Limits)})
 	}
 	slices.SortStableFunc(doc.Limits, func(a, b document.TenantLimits) int {
-		rank := func(o document.Owner) int { return min(1, len(o.Account)+len(o.Tenant)) }
-		return cmp.Or(cmp.Compare(rank(a.Owner), rank(b.Owner)), cmp.Compare(a.String(), b.String()))
+		return cmp.Compare(a.Tenant.Tenant, b.Tenant.Tenant)
 	})
 	doc.Count = len(doc.Limits)
 	if c.Most > 0 {
@@ -118,7 +117,7 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 	return doc, func(w io.Writer) {
 		fmt.Fprintln(w, "TENANT\tLIMITS")
 		for _, l := range doc.Limits {
-			fmt.Fprintf(w, "%s\t%s\n", l.Owner, l.Limits)
+			fmt.Fprintf(w, "%s\t%s\n", l.Tenant, l.Limits)
 		}
 		if more := doc.Count - len(doc.Limits); more > 0 {
 			fmt.Fprintf(w, "%d more\t\n", more)
@@ -129,7 +128,7 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 // queueTenant is the noun below queue for one tenant.
 type queueTenant struct {
 	Show   tenantShow   `cmd:"" help:"Show the limits that count for a tenant."`
-	Set    tenantSet    `cmd:"" help:"Limit a tenant, an account, or all that have no limits of their own."`
+	Set    tenantSet    `cmd:"" help:"Limit a tenant, or all that have no limits of their own."`
 	Clear  tenantClear  `cmd:"" help:"Remove a tenant's own limits."`
 	Pause  tenantPause  `cmd:"" help:"Let a tenant's messages wait, for a time or until it is resumed."`
 	Resume tenantResume `cmd:"" help:"End a tenant's pause, and one by Throttle."`
@@ -139,8 +138,6 @@ type queueTenant struct {
 func (*queueTenant) Help() string {
 	return `Limits count for all readers at once. They waste nothing: what one tenant may not use, others get. Changes act at once.
 
---account names an account: with a tenant, that tenant of it; without one, the account as a whole.
-
 Examples:
 
     millrace queue tenant set orders acme --rate 100/m --max-in-flight 5
@@ -149,47 +146,44 @@ Examples:
     millrace queue tenant purge orders acme`
 }
 
-// ownerName is the argument that names a tenant or an account.
-type ownerName struct {
+// tenantName is the argument that names a tenant.
+type tenantName struct {
 	queueName
-	Tenant  document.Text `arg:"" optional:"" complete:"tenant" help:"The tenant."`
-	Account document.Text `placeholder:"NAME" help:"The account of the tenant; without a tenant, the account as a whole."`
+	Tenant document.Text `arg:"" optional:"" complete:"tenant" help:"The tenant."`
 }
 
-func (o ownerName) doc() document.Owner {
-	return document.Owner{Account: o.Account, Tenant: o.Tenant}
-}
+func (t tenantName) doc() document.Tenant { return document.Tenant{Tenant: t.Tenant} }
 
-// named returns the owner, which must be one.
-func (o ownerName) named() (fairqueue.Owner, error) {
-	if o.Tenant == "" && o.Account == "" {
-		return fairqueue.Owner{}, errUsage.Errorf("this needs a tenant, or --account").
-			WithHint("List the tenants with: millrace queue tenants " + o.Name.String())
+// named returns the tenant, which must be given.
+func (t tenantName) named() (string, error) {
+	if t.Tenant == "" {
+		return "", errUsage.Errorf("this needs a tenant").
+			WithHint("List the tenants with: millrace queue tenants " + t.Name.String())
 	}
-	return o.doc().Of(), nil
+	return string(t.Tenant), nil
 }
 
 // show prints the limits that count after a change.
-func (o ownerName) show(ctx context.Context, q *fairqueue.Queue, err error) (any, table, error) {
+func (t tenantName) show(ctx context.Context, q *fairqueue.Queue, err error) (any, table, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l, own, err := q.Limits(ctx, o.doc().Of())
-	doc := document.TenantLimits{Owner: o.doc(), Own: own, Limits: document.OfLimits(l)}
+	l, own, err := q.Limits(ctx, string(t.Tenant))
+	doc := document.TenantLimits{Tenant: t.doc(), Own: own, Limits: document.OfLimits(l)}
 	text := doc.Limits.String()
-	if !own && doc.Owner != (document.Owner{}) {
+	if !own && t.Tenant != "" {
 		text += ", as all that have no limits of their own"
 	}
-	return doc, says("%s: %s", doc.Owner, text), err
+	return doc, says("%s: %s", doc.Tenant, text), err
 }
 
 type tenantShow struct {
 	watchable
-	ownerName
+	tenantName
 }
 
 func (*tenantShow) Help() string {
-	return `Without a tenant and --account it shows the limits of all that have none of their own.
+	return `Without a tenant it shows the limits of all that have none of their own.
 
 Examples:
 
@@ -202,8 +196,8 @@ func (c *tenantShow) Run(ctx context.Context, a *app) error {
 }
 
 type tenantSet struct {
-	ownerName
-	Default     bool           `help:"For all tenants and accounts that have no limits of their own."`
+	tenantName
+	Default     bool           `help:"For all tenants that have no limits of their own."`
 	Weight      *float64       `placeholder:"N" help:"Turns for each turn of others, 0.01 to 100; 1 for as many."`
 	MaxInFlight *int           `placeholder:"N" help:"Deliveries at once; 0 for no limit."`
 	MaxShare    *float64       `placeholder:"PART" help:"The part of all handlers, from 0 to 1, at least one of them; 0 for no limit."`
@@ -218,7 +212,7 @@ func (*tenantSet) Help() string {
 Examples:
 
     millrace queue tenant set orders acme --rate 100/m --burst 10
-    millrace queue tenant set orders --account acme --max-in-flight 20
+    millrace queue tenant set orders acme --max-in-flight 20
     millrace queue tenant set orders --default --max-share 0.5`
 }
 
@@ -226,21 +220,21 @@ func (c *tenantSet) Run(ctx context.Context, a *app) error {
 	change := document.LimitsChange{
 		Weight: c.Weight, MaxInFlight: c.MaxInFlight, MaxShare: c.MaxShare, Rate: c.Rate, Burst: c.Burst, MaxWaiting: c.MaxWaiting,
 	}
-	named := c.Tenant != "" || c.Account != ""
+	named := c.Tenant != ""
 	switch {
 	case change == (document.LimitsChange{}):
 		return errUsage.Errorf("no limit is given").WithHint("Give one, such as --rate 5/s or --max-in-flight 10.")
 	case named == c.Default:
-		return errUsage.Errorf("this needs a tenant, --account or --default").WithHint("--default is for all that have no limits of their own.")
+		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.ChangeLimits(ctx, c.doc().Of(), change.Apply))
+		return c.show(ctx, q, q.ChangeLimits(ctx, string(c.Tenant), change.Apply))
 	})
 }
 
 type tenantClear struct {
-	ownerName
-	Default bool `help:"The limits of all tenants and accounts that have none of their own."`
+	tenantName
+	Default bool `help:"The limits of all tenants that have none of their own."`
 }
 
 func (*tenantClear) Help() string {
@@ -253,16 +247,16 @@ Examples:
 }
 
 func (c *tenantClear) Run(ctx context.Context, a *app) error {
-	if named := c.Tenant != "" || c.Account != ""; named == c.Default {
-		return errUsage.Errorf("this needs a tenant, --account or --default").WithHint("--default is for all that have no limits of their own.")
+	if named := c.Tenant != ""; named == c.Default {
+		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.ClearLimits(ctx, c.doc().Of()))
+		return c.show(ctx, q, q.ClearLimits(ctx, string(c.Tenant)))
 	})
 }
 
 type tenantPause struct {
-	ownerName
+	tenantName
 	For document.Duration `placeholder:"TIME" help:"How long. Defaults to until it is resumed."`
 }
 
@@ -276,21 +270,21 @@ Examples:
 }
 
 func (c *tenantPause) Run(ctx context.Context, a *app) error {
-	of, err := c.named()
+	tenant, err := c.named()
 	if err != nil {
 		return err
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		doc := document.PausedTenant{Owner: c.doc(), Paused: true, For: c.For.Milliseconds()}
-		said := says("%s is paused", doc.Owner)
+		doc := document.PausedTenant{Tenant: c.doc(), Paused: true, For: c.For.Milliseconds()}
+		said := says("%s is paused", doc.Tenant)
 		if c.For.Duration > 0 {
-			said = says("%s is paused for %s", doc.Owner, readable.Duration(c.For.Duration))
+			said = says("%s is paused for %s", doc.Tenant, readable.Duration(c.For.Duration))
 		}
-		return doc, said, q.PauseTenant(ctx, of, c.For.Duration)
+		return doc, said, q.PauseTenant(ctx, tenant, c.For.Duration)
 	})
 }
 
-type tenantResume struct{ ownerName }
+type tenantResume struct{ tenantName }
 
 func (*tenantResume) Help() string {
 	return `Examples:
@@ -299,18 +293,18 @@ func (*tenantResume) Help() string {
 }
 
 func (c *tenantResume) Run(ctx context.Context, a *app) error {
-	of, err := c.named()
+	tenant, err := c.named()
 	if err != nil {
 		return err
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		doc := document.PausedTenant{Owner: c.doc()}
-		return doc, says("%s goes on", doc.Owner), q.ResumeTenant(ctx, of)
+		doc := document.PausedTenant{Tenant: c.doc()}
+		return doc, says("%s goes on", doc.Tenant), q.ResumeTenant(ctx, tenant)
 	})
 }
 
 type tenantPurge struct {
-	ownerName
+	tenantName
 	Yes bool `help:"Do not ask."`
 }
 
@@ -324,7 +318,7 @@ Examples:
 }
 
 func (c *tenantPurge) Run(ctx context.Context, a *app) error {
-	of, err := c.named()
+	tenant, err := c.named()
 	if err != nil {
 		return err
 	}
@@ -338,16 +332,16 @@ func (c *tenantPurge) Run(ctx context.Context, a *app) error {
 		if err := a.ask(ctx, c.Yes, question); err != nil {
 			return nil, nil, err
 		}
-		n, err := q.PurgeTenant(ctx, of)
-		return document.PurgedTenant{Owner: c.doc(), Purged: n}, says("%s removed", readable.Count(n, "message")), err
+		n, err := q.PurgeTenant(ctx, tenant)
+		return document.PurgedTenant{Tenant: c.doc(), Purged: n}, says("%s removed", readable.Count(n, "message")), err
 	})
 }
 
 // purgeQuestion counts the messages that would be removed, within a bound.
-func purgeQuestion(ctx context.Context, q *fairqueue.Queue, of document.Owner) (string, error) {
+func purgeQuestion(ctx context.Context, q *fairqueue.Queue, of document.Tenant) (string, error) {
 	n, least := 0, ""
 	for _, state := range []fairqueue.State{fairqueue.Waiting, fairqueue.Delayed} {
-		cfg := fairqueue.SearchConfig{State: state, Tenant: string(of.Tenant), Account: string(of.Account), Max: 1000, Look: 1000}
+		cfg := fairqueue.SearchConfig{State: state, Tenant: string(of.Tenant), Max: 1000, Look: 1000}
 		found, err := q.Search(ctx, cfg)
 		if err != nil {
 			return "", err

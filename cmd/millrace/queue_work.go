@@ -28,7 +28,7 @@ type queueWork struct {
 }
 
 func (*queueWork) Help() string {
-	return `The command gets the body on standard input, and in its environment MILLRACE_QUEUE, MILLRACE_ID, MILLRACE_TENANT, MILLRACE_ACCOUNT, MILLRACE_ATTEMPT, and MILLRACE_HEADERS, a JSON object. Its output is this command's. A message may come more than once, so the work must be idempotent.
+	return `The command gets the body on standard input, and in its environment MILLRACE_QUEUE, MILLRACE_ID, MILLRACE_TENANT, MILLRACE_ATTEMPT, and MILLRACE_HEADERS, a JSON object. Its output is this command's. A message may come more than once, so the work must be idempotent.
 
     exit code 0      done
     exit code 65     dead at once, with the last line of standard error as the reason
@@ -86,7 +86,7 @@ func (c *queueWork) handle(ctx context.Context, a *app, guard *guard, m fairqueu
 		return err
 	}
 	env, err := variables(map[string]string{
-		"QUEUE": string(c.Name), "ID": m.ID, "TENANT": m.Tenant, "ACCOUNT": m.Account,
+		"QUEUE": string(c.Name), "ID": m.ID, "TENANT": m.Tenant,
 		"ATTEMPT": strconv.Itoa(m.Attempt), "HEADERS": string(headers),
 	})
 	if err != nil {

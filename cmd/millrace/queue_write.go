@@ -23,7 +23,6 @@ import (
 type queueWrite struct {
 	queueName
 	Tenant    document.Text `placeholder:"T" help:"The tenant to whom the message belongs."`
-	Account   document.Text `placeholder:"A" help:"The tenant's account, which takes turns as one."`
 	Body      optionalText  `placeholder:"TEXT" help:"The message's body. Defaults to standard input, byte for byte."`
 	Priority  int           `placeholder:"P" help:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0."`
 	Delay     time.Duration `placeholder:"DURATION" help:"For how long it may not be read yet, such as 500ms or 2h."`
@@ -53,7 +52,7 @@ func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
 }
 
 func (*queueWrite) Help() string {
-	return `With --batch each line is an object with the fields tenant, account, body, headers, priority, delay, deadline, dedupe, source and position, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
+	return `With --batch each line is an object with the fields tenant, body, headers, priority, delay, deadline, dedupe, source and position, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
 
 If you run it again after a lost answer, it may write a message twice, unless the message has a dedupe id or a position.
 
@@ -104,7 +103,7 @@ func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error)
 	d := fairqueue.Draft{
 		Tenant: string(c.Tenant), Body: []byte(c.Body.Text), Priority: c.Priority,
 		Delay: c.Delay, TTL: c.Deadline, DedupeID: string(c.Dedupe),
-		Source: string(c.Source), Position: c.Position, Account: string(c.Account),
+		Source: string(c.Source), Position: c.Position,
 	}
 	if d.Tenant == "" {
 		return d, errUsage.Errorf("the message has no tenant").WithHint("Name it with --tenant, or write many with --batch.")

@@ -30,7 +30,6 @@ type scheduleSet struct {
 	scheduleName
 	timing
 	Tenant   document.Text `placeholder:"T" required:"" help:"The tenant of its messages."`
-	Account  document.Text `placeholder:"A" help:"The tenant's account."`
 	Body     optionalText  `placeholder:"TEXT" help:"The body of each message. Defaults to nothing."`
 	File     string        `placeholder:"PATH" help:"Read the body from a file; - for standard input."`
 	Header   []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
@@ -74,7 +73,7 @@ func (c *scheduleSet) schedule(ctx context.Context, a *app) (s fairqueue.Schedul
 		return s, errUsage.Errorf("the body is given by --body and by --file").WithHint("Leave one of them out.")
 	}
 	c.Body.given = true // draft does not read standard input
-	message := queueWrite{Tenant: c.Tenant, Account: c.Account, Body: c.Body, Header: c.Header, Priority: c.Priority, Deadline: c.Deadline}
+	message := queueWrite{Tenant: c.Tenant, Body: c.Body, Header: c.Header, Priority: c.Priority, Deadline: c.Deadline}
 	if s.Draft, err = message.draft(ctx, a); err != nil {
 		return s, err
 	}

@@ -1,7 +1,6 @@
 package parts
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -10,26 +9,26 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// SetLimits sets the limits of an owner over its parts together: each of them gets its share of
+// SetLimits sets the limits of a tenant over its parts together: each of them gets its share of
 // MaxInFlight, Rate, Burst and MaxWaiting, and the shares add up to the limit. No share is below
-// one, so these limits are at least the number of the owner's parts. Weight and Paused are the
-// same in each part. MaxShare is a part of all handlers; in each of its parts an owner may have at
-// least one handler. Without Burst the owner may start at least one delivery at once in each part.
+// one, so these limits are at least the number of the tenant's parts. Weight and Paused are the
+// same in each part. MaxShare is a part of all handlers; in each of its parts a tenant may have at
+// least one handler. Without Burst the tenant may start at least one delivery at once in each part.
 //
-// Those of the empty owner are the default for each tenant or account. There each part gets the
-// same share, rounded down.
+// Those of the tenant "" are the default for each tenant. There each part gets the same share,
+// rounded down.
 //
-// SetLimits replaces all limits of the owner, and creates parts that do not exist yet. After
+// SetLimits replaces all limits of the tenant, and creates parts that do not exist yet. After
 // [millrace.ErrPartial] some parts have the old ones: repeat it. If two processes set limits at
 // the same time, parts may have those of either. Set them again after a change of [Config.Parts]
 // or PerTenant.
 //
 // Errors: those of [fairqueue.Queue.ChangeLimits], [millrace.ErrBadArgument] also for a limit
 // below the number of parts, before a part is asked.
-func (q *Queue) SetLimits(ctx context.Context, of fairqueue.Owner, l fairqueue.Limits) error {
-	owned := q.partsOf(of)
+func (q *Queue) SetLimits(ctx context.Context, tenant string, l fairqueue.Limits) error {
+	owned := q.partsOf(tenant)
 	n := len(owned)
-	if of == (fairqueue.Owner{}) {
+	if tenant == "" {
 		n = len(q.ranked("")) // as many as each tenant has
 	}
 	for name, limit := range map[string]int{"MaxInFlight": l.MaxInFlight, "Burst": l.Burst, "MaxWaiting": l.MaxWaiting} {
@@ -42,10 +41,10 @@ func (q *Queue) SetLimits(ctx context.Context, of fairqueue.Owner, l fairqueue.L
 		within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
 		defer cancel()
 		at := n - 1 // of the smallest share
-		if of != (fairqueue.Owner{}) {
+		if tenant != "" {
 			at = slices.Index(owned, p)
 		}
-		return p.queue.ChangeLimits(within, of, func(own *fairqueue.Limits) { *own = q.share(l, at, n) })
+		return p.queue.ChangeLimits(within, tenant, func(own *fairqueue.Limits) { *own = q.share(l, at, n) })
 	})
 }
 
@@ -61,23 +60,23 @@ func (q *Queue) share(l fairqueue.Limits, at, n int) fairqueue.Limits {
 	return l
 }
 
-// ClearLimits removes the limits of an owner from all parts, so that the default applies again.
+// ClearLimits removes the limits of a tenant from all parts, so that the default applies again.
 // See [fairqueue.Queue.ClearLimits]. Errors: as of [Queue.Pause].
-func (q *Queue) ClearLimits(ctx context.Context, of fairqueue.Owner) error {
-	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.ClearLimits(ctx, of) })
+func (q *Queue) ClearLimits(ctx context.Context, tenant string) error {
+	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.ClearLimits(ctx, tenant) })
 }
 
-// PauseTenant has the messages of an owner wait for d in all parts, or with 0 until
+// PauseTenant has the messages of a tenant wait for d in all parts, or with 0 until
 // [Queue.ResumeTenant]. See [fairqueue.Queue.PauseTenant].
 //
-// Errors: as of [Queue.Pause]; [millrace.ErrNotFound] for parts of the owner without a first
+// Errors: as of [Queue.Pause]; [millrace.ErrNotFound] for parts of the tenant without a first
 // message, where nothing can be paused. SetLimits with Paused creates them.
-func (q *Queue) PauseTenant(ctx context.Context, of fairqueue.Owner, d time.Duration) error {
-	owned := q.partsOf(of)
+func (q *Queue) PauseTenant(ctx context.Context, tenant string, d time.Duration) error {
+	owned := q.partsOf(tenant)
 	return q.each(ctx, q.parts, func(p *part) error {
 		within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
 		defer cancel()
-		err := p.queue.PauseTenant(within, of, d)
+		err := p.queue.PauseTenant(within, tenant, d)
 		if !slices.Contains(owned, p) {
 			err = ignoreMissing(err)
 		}
@@ -85,19 +84,19 @@ func (q *Queue) PauseTenant(ctx context.Context, of fairqueue.Owner, d time.Dura
 	})
 }
 
-// ResumeTenant ends a pause and a throttle of an owner in all parts. Errors: as of [Queue.Pause].
-func (q *Queue) ResumeTenant(ctx context.Context, of fairqueue.Owner) error {
-	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.ResumeTenant(ctx, of) })
+// ResumeTenant ends a pause and a throttle of a tenant in all parts. Errors: as of [Queue.Pause].
+func (q *Queue) ResumeTenant(ctx context.Context, tenant string) error {
+	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.ResumeTenant(ctx, tenant) })
 }
 
-// PurgeTenant removes the messages of an owner that wait or are delayed, from all parts, and
+// PurgeTenant removes the messages of a tenant that wait or are delayed, from all parts, and
 // returns how many. [Config.Timeout] does not end it. See [fairqueue.Queue.PurgeTenant].
 //
 // Errors: as of [Queue.Pause].
-func (q *Queue) PurgeTenant(ctx context.Context, of fairqueue.Owner) (int, error) {
+func (q *Queue) PurgeTenant(ctx context.Context, tenant string) (int, error) {
 	counts := make([]int, len(q.parts))
 	err := q.each(ctx, q.parts, func(p *part) (err error) {
-		counts[p.index], err = p.queue.PurgeTenant(ctx, of)
+		counts[p.index], err = p.queue.PurgeTenant(ctx, tenant)
 		return ignoreMissing(err)
 	})
 	sum := 0
@@ -107,10 +106,10 @@ func (q *Queue) PurgeTenant(ctx context.Context, of fairqueue.Owner) (int, error
 	return sum, err
 }
 
-// partsOf returns the parts of an owner; those of the default are all.
-func (q *Queue) partsOf(of fairqueue.Owner) []*part {
-	if of == (fairqueue.Owner{}) {
+// partsOf returns the parts of a tenant; those of the default are all.
+func (q *Queue) partsOf(tenant string) []*part {
+	if tenant == "" {
 		return q.parts
 	}
-	return q.ranked(cmp.Or(of.Account, of.Tenant))
+	return q.ranked(tenant)
 }

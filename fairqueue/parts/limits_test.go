@@ -39,9 +39,7 @@ func TestShares(t *testing.T) {
 // no part.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]fairqueue.Owner{
-		"of its own": {Tenant: "a"}, "default": {}, "of an account": {Account: "firm"}, "in an account": {Account: "firm", Tenant: "a"},
-	} {
+	for name, of := range map[string]string{"of its own": "a", "default": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := onShared(t, 4)
@@ -53,9 +51,6 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			drafts := many(8, "a")
-			for i := range drafts {
-				drafts[i].Account = of.Account
-			}
 			written, err := q.WriteBatch(t.Context(), drafts...)
 			got := 0
 			for _, w := range written {
@@ -97,13 +92,13 @@ func TestLimitsBelowTheParts(t *testing.T) {
 	t.Parallel()
 	q := onShared(t, 4)
 	for _, l := range []fairqueue.Limits{{MaxInFlight: 1}, {MaxWaiting: 1}, {Rate: 10, Burst: 1}, {MaxInFlight: -1}, {MaxShare: 2}, {Burst: 5}} {
-		err := q.SetLimits(t.Context(), fairqueue.Owner{Tenant: "a"}, l)
+		err := q.SetLimits(t.Context(), "a", l)
 		if !errors.Is(err, millrace.ErrBadArgument) || errors.Is(err, millrace.ErrPartial) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
 	for i, part := range q.Parts() {
-		if _, _, err := part.Limits(t.Context(), fairqueue.Owner{}); !errors.Is(err, millrace.ErrNotFound) {
+		if _, _, err := part.Limits(t.Context(), ""); !errors.Is(err, millrace.ErrNotFound) {
 			t.Errorf("part %d was created: %v", i, err)
 		}
 	}
@@ -113,7 +108,7 @@ func TestLimitsBelowTheParts(t *testing.T) {
 func TestTenantIsPaused(t *testing.T) {
 	t.Parallel()
 	q := onShared(t, 4)
-	a := fairqueue.Owner{Tenant: "a"}
+	a := "a"
 	if err := q.PauseTenant(t.Context(), a, 0); !errors.Is(err, millrace.ErrNotFound) {
 		t.Fatalf("a pause before the first message: %v", err)
 	}

@@ -131,8 +131,7 @@ func (q *Queue) Parts() []*fairqueue.Queue {
 	return queues
 }
 
-// PartsOf returns the indexes of a tenant's parts, or of those of its account, in no order of
-// preference.
+// PartsOf returns the indexes of a tenant's parts, in no order of preference.
 func (q *Queue) PartsOf(tenant string) []int {
 	list := q.ranked(tenant)
 	indexes := make([]int, len(list))

@@ -1,7 +1,6 @@
 package parts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -122,7 +121,7 @@ func (q *Queue) choose(d fairqueue.Draft, refused []*part) *part {
 	if d.Source != "" {
 		return unless(q.ranked("source " + d.Source)[0])
 	}
-	list := q.ranked(cmp.Or(d.Account, d.Tenant))
+	list := q.ranked(d.Tenant)
 	if d.DedupeID != "" {
 		return unless(list[shuffleshard.Get(len(list), 1, d.DedupeID)[0]])
 	}

@@ -84,7 +84,7 @@ func limitFigure(name string, change func(*fairqueue.Limits)) Figure {
 		{Name: "limits", Measure: func(ctx context.Context, b *B) float64 {
 			q := b.queue(b.Client, fairqueue.Config{})
 			for i := range tenants {
-				must.Do(q.ChangeLimits(ctx, fairqueue.Owner{Tenant: tenant(i)}, change))
+				must.Do(q.ChangeLimits(ctx, tenant(i), change))
 			}
 			return cycles(ctx, b, 1, func(int) *fairqueue.Queue { return q })
 		}},

@@ -253,7 +253,7 @@ func queueKeys(name string) []string {
 	keys := []string{base}
 	for _, part := range []string{
 		"messages", "backlog", "active", "blocked", "work", "flight", "delayed", "deadlines", "dead", "deaths", "readers",
-		"dedupe", "dedupes", "limits", "asleep", "buckets", "ring", "schedules", "ticks", "wake",
+		"dedupe", "dedupes", "limits", "asleep", "buckets", "schedules", "ticks", "wake",
 	} {
 		keys = append(keys, base+":"+part)
 	}

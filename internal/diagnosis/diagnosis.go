@@ -45,11 +45,11 @@ const (
 type Finding struct {
 	Cause    Cause
 	Severity Severity
-	Owner    fairqueue.Owner // the tenant or account that causes it; zero if none does
-	Text     string          // without the queue's name, with which a sentence begins: "has no reader: ..."
-	Command  string          // that stops it, without the program's name; empty if none does
-	Advice   string          // what to do if there is no command, or besides it
-	Waits    time.Duration   // for how long the oldest message waits that suffers from it
+	Tenant   string        // that causes it; empty if none does
+	Text     string        // without the queue's name, with which a sentence begins: "has no reader: ..."
+	Command  string        // that stops it, without the program's name; empty if none does
+	Advice   string        // what to do if there is no command, or besides it
+	Waits    time.Duration // for how long the oldest message waits that suffers from it
 }
 
 // From when on something is a finding.
@@ -80,8 +80,8 @@ const (
 	// oldAge is the age of a message that needs attention whatever the cause.
 	oldAge = 5 * time.Minute
 
-	// maxOwners is how many owners are named for one setting. The rest are counted.
-	maxOwners = 3
+	// maxTenants is how many tenants are named for one setting. The rest are counted.
+	maxTenants = 3
 )
 
 // OfQueue returns what is wrong with a queue, the most urgent first.
@@ -115,37 +115,14 @@ func sortByUrgency(all []Finding) {
 type queue struct {
 	fairqueue.Stats
 
-	units   []*fairqueue.FlowStats // tenants without an account, and accounts
-	tenancy []*fairqueue.FlowStats // tenants, also those of accounts, and streams
-	stopped map[string]bool        // accounts that are paused or sleep, and whether they are paused
-	oldest  time.Duration          // age of the oldest message that no pause holds back
-	busy    int                    // handlers
+	oldest time.Duration // age of the oldest message that no pause holds back
+	busy   int           // handlers
 }
 
 func newQueue(s fairqueue.Stats) *queue {
-	q := &queue{Stats: s, stopped: map[string]bool{}}
-	ages := map[string]time.Duration{} // of accounts, which have no head of their own
+	q := &queue{Stats: s}
 	for _, f := range s.Flows {
-		ages[f.Account] = max(ages[f.Account], f.OldestAge)
-	}
-	q.Flows = slices.Clone(s.Flows)
-	for i := range q.Flows {
-		f := &q.Flows[i]
-		account := f.Account != "" && f.Tenant == ""
-		if account {
-			f.OldestAge = ages[f.Account]
-		}
-		if f.Stream < 0 && (f.Account == "" || account) {
-			q.units = append(q.units, f)
-		}
-		if !account {
-			q.tenancy = append(q.tenancy, f)
-		} else if f.Paused || !f.NotBefore.IsZero() {
-			q.stopped[f.Account] = f.Paused
-		}
-	}
-	for _, f := range q.tenancy {
-		if !f.Paused && !q.stopped[f.Account] {
+		if !f.Paused {
 			q.oldest = max(q.oldest, f.OldestAge)
 		}
 	}
@@ -155,14 +132,13 @@ func newQueue(s fairqueue.Stats) *queue {
 	return q
 }
 
-// free returns how many messages wait that a reader could have, without those of some owners,
+// free returns how many messages wait that a reader could have, without those of some tenants,
 // and for how long the oldest of them waits, negative if Stats does not show it. A pause or a
 // rate holds back the others.
-func (q *queue) free(without func(*fairqueue.FlowStats) bool) (n int, oldest time.Duration) {
+func (q *queue) free(without func(fairqueue.FlowStats) bool) (n int, oldest time.Duration) {
 	n, oldest = q.Waiting, -1
-	for _, f := range q.tenancy {
-		_, stopped := q.stopped[f.Account]
-		if without(f) || stopped || f.Paused || !f.NotBefore.IsZero() {
+	for _, f := range q.Flows {
+		if without(f) || f.Paused || !f.NotBefore.IsZero() {
 			n -= f.Waiting
 		} else {
 			oldest = max(oldest, f.OldestAge)
@@ -173,7 +149,7 @@ func (q *queue) free(without func(*fairqueue.FlowStats) bool) (n int, oldest tim
 
 // readers looks whether anybody reads.
 func (q *queue) readers() []Finding {
-	n, oldest := q.free(func(*fairqueue.FlowStats) bool { return false })
+	n, oldest := q.free(func(fairqueue.FlowStats) bool { return false })
 	n = max(0, n)
 	if n+q.Abandoned == 0 || q.Paused {
 		return nil
@@ -235,15 +211,14 @@ func (q *queue) paused() []Finding {
 	return []Finding{f}
 }
 
-// floods looks for an owner with most of the messages that wait.
+// floods looks for a tenant with most of the messages that wait.
 func (q *queue) floods() (all []Finding) {
-	for _, u := range q.units {
-		if u.Waiting < floodMessages || 2*u.Waiting <= q.Waiting || u.Paused || q.Paused {
+	for _, u := range q.Flows {
+		if u.Stream >= 0 || u.Waiting < floodMessages || 2*u.Waiting <= q.Waiting || u.Paused || q.Paused {
 			continue
 		}
-		of := fairqueue.Owner{Account: u.Account, Tenant: u.Tenant}
-		f := Finding{Cause: Flood, Severity: Note, Owner: of, Command: q.tenantCommand("pause", of)}
-		f.Text = fmt.Sprintf("is flooded by %s: %s of %s are its own", ownerOf(of), readable.Number(u.Waiting), waiting(q.Waiting))
+		f := Finding{Cause: Flood, Severity: Note, Tenant: u.Tenant, Command: q.tenantCommand("pause", u.Tenant)}
+		f.Text = fmt.Sprintf("is flooded by %s: %s of %s are its own", named(u.Tenant), readable.Number(u.Waiting), waiting(q.Waiting))
 		f.Waits = q.others(u, &f.Text)
 		switch {
 		case f.Waits >= waitAge:
@@ -253,22 +228,21 @@ func (q *queue) floods() (all []Finding) {
 			f.Waits = u.OldestAge
 			f.Text += fmt.Sprintf("; its own wait for %s", readable.Duration(u.OldestAge))
 		}
-		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", of) + " --rate N"
+		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", u.Tenant) + " --rate N"
 		all = append(all, f)
 	}
 	return all
 }
 
-// slow looks for an owner whose messages have a third of the handlers, and take long.
+// slow looks for a tenant whose messages have a third of the handlers, and take long.
 func (q *queue) slow() (all []Finding) {
-	for _, u := range q.units {
+	for _, u := range q.Flows {
 		slow := u.Handling >= slowHandling || u.Held && (u.Handling < 0 || u.Handling > quickHandling)
-		if !slow || q.Capacity == 0 || 3*u.InFlight < q.Capacity || u.InFlight == 0 || q.Paused {
+		if u.Stream >= 0 || !slow || q.Capacity == 0 || 3*u.InFlight < q.Capacity || u.InFlight == 0 || q.Paused {
 			continue
 		}
-		of := fairqueue.Owner{Account: u.Account, Tenant: u.Tenant}
-		f := Finding{Cause: Slow, Severity: Note, Owner: of, Command: q.tenantCommand("pause", of)}
-		f.Text = fmt.Sprintf("has slow handlers for %s: its messages have %d of %d", ownerOf(of), u.InFlight, q.Capacity)
+		f := Finding{Cause: Slow, Severity: Note, Tenant: u.Tenant, Command: q.tenantCommand("pause", u.Tenant)}
+		f.Text = fmt.Sprintf("has slow handlers for %s: its messages have %d of %d", named(u.Tenant), u.InFlight, q.Capacity)
 		if u.Handling >= 0 {
 			f.Text += fmt.Sprintf(", and take %s each", readable.Duration(u.Handling))
 		} else {
@@ -279,17 +253,15 @@ func (q *queue) slow() (all []Finding) {
 		} else if u.Waiting > 0 && u.OldestAge >= oldAge {
 			f.Severity = Warning
 		}
-		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", of) + " --max-in-flight N"
+		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", u.Tenant) + " --max-in-flight N"
 		all = append(all, f)
 	}
 	return all
 }
 
 // others returns for how long messages of others wait, and says so.
-func (q *queue) others(u *fairqueue.FlowStats, text *string) time.Duration {
-	n, longest := q.free(func(f *fairqueue.FlowStats) bool {
-		return f.Account == u.Account && (f.Tenant == u.Tenant || u.Account != "")
-	})
+func (q *queue) others(u fairqueue.FlowStats, text *string) time.Duration {
+	n, longest := q.free(func(f fairqueue.FlowStats) bool { return f.Tenant == u.Tenant })
 	if n <= 0 {
 		*text += "; nobody else waits"
 		return 0
@@ -303,19 +275,18 @@ func (q *queue) others(u *fairqueue.FlowStats, text *string) time.Duration {
 func (q *queue) tenants() []Finding {
 	var full, paused []Finding
 	for _, f := range q.Flows {
-		of := fairqueue.Owner{Account: f.Account, Tenant: f.Tenant}
 		switch {
 		case f.Stream >= 0 || f.Waiting == 0:
 		case f.Limits.MaxWaiting > 0 && f.Waiting >= f.Limits.MaxWaiting:
 			full = append(full, Finding{
-				Cause: TenantFull, Severity: Warning, Owner: of, Waits: f.OldestAge,
-				Text:    fmt.Sprintf("refuses messages of %s: %s, as many as may", ownerOf(of), waits(f.Waiting)),
-				Command: q.tenantCommand("show", of), Advice: "Its handlers are too slow for what it writes, or its limit is too low.",
+				Cause: TenantFull, Severity: Warning, Tenant: f.Tenant, Waits: f.OldestAge,
+				Text:    fmt.Sprintf("refuses messages of %s: %s, as many as may", named(f.Tenant), waits(f.Waiting)),
+				Command: q.tenantCommand("show", f.Tenant), Advice: "Its handlers are too slow for what it writes, or its limit is too low.",
 			})
 		case f.Paused && !q.Paused:
 			n := Finding{
-				Cause: TenantPaused, Severity: Note, Owner: of, Waits: f.OldestAge, Command: q.tenantCommand("resume", of),
-				Text: fmt.Sprintf("has %s paused: %s", ownerOf(of), waits(f.Waiting)),
+				Cause: TenantPaused, Severity: Note, Tenant: f.Tenant, Waits: f.OldestAge, Command: q.tenantCommand("resume", f.Tenant),
+				Text: fmt.Sprintf("has %s paused: %s", named(f.Tenant), waits(f.Waiting)),
 			}
 			if f.OldestAge >= 24*time.Hour {
 				n.Severity = Warning
@@ -331,16 +302,16 @@ func (q *queue) tenants() []Finding {
 // tenants.
 func (q *queue) first(all []Finding, rest string) []Finding {
 	sortByUrgency(all)
-	if len(all) <= maxOwners+1 {
+	if len(all) <= maxTenants+1 {
 		return all
 	}
-	more := all[maxOwners]
-	for _, f := range all[maxOwners:] {
+	more := all[maxTenants]
+	for _, f := range all[maxTenants:] {
 		more.Waits = max(more.Waits, f.Waits)
 	}
-	more.Owner, more.Command = fairqueue.Owner{}, "queue tenants "+argument(q.Name)
-	more.Text = fmt.Sprintf(rest, readable.Number(len(all)-maxOwners))
-	return append(all[:maxOwners], more)
+	more.Tenant, more.Command = "", "queue tenants "+argument(q.Name)
+	more.Text = fmt.Sprintf(rest, readable.Number(len(all)-maxTenants))
+	return append(all[:maxTenants], more)
 }
 
 func (q *queue) old() Finding {
@@ -358,16 +329,9 @@ func (q *queue) old() Finding {
 	return f
 }
 
-// tenantCommand is a command for an owner.
-func (q *queue) tenantCommand(verb string, of fairqueue.Owner) string {
-	text := "queue tenant " + verb + " " + argument(q.Name)
-	if of.Account != "" {
-		text += " --account " + argument(of.Account)
-	}
-	if of.Tenant != "" {
-		text += " " + argument(of.Tenant)
-	}
-	return text
+// tenantCommand is a command for a tenant.
+func (q *queue) tenantCommand(verb, tenant string) string {
+	return "queue tenant " + verb + " " + argument(q.Name) + " " + argument(tenant)
 }
 
 // argument quotes a name for a shell if it needs quotes, and encodes what would be a flag.
@@ -386,15 +350,7 @@ func argument(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-func ownerOf(of fairqueue.Owner) string {
-	switch {
-	case of.Account == "":
-		return "tenant " + readable.Name(of.Tenant)
-	case of.Tenant == "":
-		return "account " + readable.Name(of.Account)
-	}
-	return "tenant " + readable.Name(of.Tenant) + " of account " + readable.Name(of.Account)
-}
+func named(tenant string) string { return "tenant " + readable.Name(tenant) }
 
 func reader(r fairqueue.ReaderStats) string {
 	if r.Name == "" {

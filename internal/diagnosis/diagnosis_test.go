@@ -34,10 +34,8 @@ func inFlight(n int, handling time.Duration) func(*fairqueue.FlowStats) {
 func in(delivered int64, readers []fairqueue.ReaderStats, flows ...fairqueue.FlowStats) fairqueue.Stats {
 	s := fairqueue.Stats{Name: "orders", At: noon, Flows: flows, Readers: readers, Counters: fairqueue.Counters{Delivered: delivered}}
 	for _, f := range flows {
-		if f.Account == "" || f.Tenant == "" {
-			s.Waiting += f.Waiting
-			s.InFlight += f.InFlight
-		}
+		s.Waiting += f.Waiting
+		s.InFlight += f.InFlight
 		s.OldestAge = max(s.OldestAge, f.OldestAge)
 	}
 	for _, r := range readers {
@@ -109,16 +107,8 @@ func TestOfQueue(t *testing.T) {
 		"a flood that harms nobody": {in(9, one, flow("acme", 500, time.Second)), []string{
 			"note flood of {acme} for 0s: is flooded by tenant acme: 500 of 500 waiting messages are its own; nobody else waits (queue tenant pause orders acme)",
 		}},
-		"a flood of an account": {in(9, one,
-			fairqueue.FlowStats{Account: "it's", Stream: -1, Waiting: 500, Handling: -1},
-			fairqueue.FlowStats{Account: "it's", Tenant: "x", Stream: -1, Waiting: 500, OldestAge: 8 * time.Second, Handling: -1},
-			flow("b", 2, 3*time.Second)), []string{
-			`warning flood of {it's} for 3s: is flooded by account it's: 500 of 502 waiting messages are its own; meanwhile 2 messages wait of others, the oldest for 3s (queue tenant pause orders --account 'it'\''s')`,
-		}},
-		"an old flood of an account": {in(9, one,
-			fairqueue.FlowStats{Account: "big", Stream: -1, Waiting: 500, Handling: -1},
-			fairqueue.FlowStats{Account: "big", Tenant: "x", Stream: -1, Waiting: 500, OldestAge: 8 * time.Minute, Handling: -1}), []string{
-			`warning flood of {big} for 8m0s: is flooded by account big: 500 of 500 waiting messages are its own; nobody else waits; its own wait for 8m0s (queue tenant pause orders --account big)`,
+		"an old flood of a tenant whose name needs quotes": {in(9, one, flow("it's", 500, 8*time.Minute)), []string{
+			`warning flood of {it's} for 8m0s: is flooded by tenant it's: 500 of 500 waiting messages are its own; nobody else waits; its own wait for 8m0s (queue tenant pause orders 'it'\''s')`,
 		}},
 		"a flood of a tenant whose name is a flag": {in(9, one, flow("-h", 500, time.Second)), []string{
 			`note flood of {-h} for 0s: is flooded by tenant -h: 500 of 500 waiting messages are its own; nobody else waits (queue tenant pause orders '{"base64":"LWg="}')`,
@@ -145,23 +135,18 @@ func TestOfQueue(t *testing.T) {
 			"note tenant_paused of {a} for 1h0m0s: has tenant a paused: 5 messages wait (queue tenant resume orders a)",
 		}},
 		"a rate that holds back all that waits": {in(9, nil, flow("a", 5, time.Minute, sleeps)), nil},
-		"a pause of an account, and no reader for the others": {in(9, nil,
-			fairqueue.FlowStats{Account: "big", Stream: -1, Waiting: 5, Handling: -1, Paused: true},
-			fairqueue.FlowStats{Account: "big", Tenant: "x", Stream: -1, Waiting: 5, OldestAge: time.Hour, Handling: -1},
-			flow("b", 2, 15*time.Second)), []string{
+		"a pause of a tenant, and no reader for the others": {in(9, nil, flow("big", 5, time.Hour, paused), flow("b", 2, 15*time.Second)), []string{
 			"critical no_reader for 15s: has no reader: 2 messages wait, the oldest for 15s",
-			"note tenant_paused of {big} for 1h0m0s: has account big paused: 5 messages wait (queue tenant resume orders --account big)",
+			"note tenant_paused of {big} for 1h0m0s: has tenant big paused: 5 messages wait (queue tenant resume orders big)",
 		}},
 		"a reader that vanished a moment after the last message": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 9*time.Second)}, flow("a", 1, time.Millisecond)), nil},
 		"a flood that nobody reads": {in(9, nil, flow("acme", 500, time.Minute), flow("b", 1, 30*time.Second)), []string{
 			"critical no_reader for 1m0s: has no reader: 501 messages wait, the oldest for 1m0s",
 			"note flood of {acme} for 30s: is flooded by tenant acme: 500 of 501 waiting messages are its own; meanwhile 1 message waits of others, the oldest for 30s (queue tenant pause orders acme)",
 		}},
-		"a flood beside an account that is paused": {in(9, one, flow("acme", 500, time.Second), flow("b", 1, time.Millisecond),
-			fairqueue.FlowStats{Account: "big", Stream: -1, Waiting: 5, Handling: -1, Paused: true},
-			fairqueue.FlowStats{Account: "big", Tenant: "x", Stream: -1, Waiting: 5, OldestAge: time.Hour, Handling: -1}), []string{
+		"a flood beside a tenant that is paused": {in(9, one, flow("acme", 500, time.Second), flow("b", 1, time.Millisecond), flow("big", 5, time.Hour, paused)), []string{
 			"note flood of {acme} for 1ms: is flooded by tenant acme: 500 of 506 waiting messages are its own; meanwhile 1 message waits of others, the oldest for 1ms (queue tenant pause orders acme)",
-			"note tenant_paused of {big} for 1h0m0s: has account big paused: 5 messages wait (queue tenant resume orders --account big)",
+			"note tenant_paused of {big} for 1h0m0s: has tenant big paused: 5 messages wait (queue tenant resume orders big)",
 		}},
 		"a quick tenant at its limit": {in(9, one, flow("a", 40, 20*time.Second, inFlight(5, 5*time.Millisecond), func(f *fairqueue.FlowStats) { f.Held = true }), flow("b", 20, 3*time.Second)), nil},
 		"a slow tenant in a queue that is paused": {func() fairqueue.Stats {
@@ -193,8 +178,8 @@ func TestOfQueue(t *testing.T) {
 			var got []string
 			for _, f := range OfQueue(c.stats) {
 				text := fmt.Sprintf("%s %s", f.Severity, f.Cause)
-				if f.Owner != (fairqueue.Owner{}) {
-					text += fmt.Sprintf(" of {%s}", strings.TrimSpace(f.Owner.Account+" "+f.Owner.Tenant))
+				if f.Tenant != "" {
+					text += fmt.Sprintf(" of {%s}", f.Tenant)
 				}
 				text += fmt.Sprintf(" for %s: %s", readable.Duration(f.Waits), f.Text)
 				if f.Command != "" {

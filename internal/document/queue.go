@@ -23,7 +23,6 @@ type Deleted struct {
 // Draft is a message to write.
 type Draft struct {
 	Tenant   Text            `json:"tenant" doc:"The tenant; 1 to 512 bytes." example:"\"acme\""`
-	Account  Text            `json:"account,omitempty" doc:"The account of the tenant: an account takes turns as one, and its tenants take turns inside; at most 512 bytes. Defaults to none." example:"\"acme\""`
 	Body     Text            `json:"body,omitempty" doc:"The content. Defaults to nothing." example:"\"{\\\"order\\\":17}\""`
 	Headers  map[string]Text `json:"headers,omitempty" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
 	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
@@ -39,7 +38,7 @@ func (d Draft) Message() fairqueue.Draft {
 	m := fairqueue.Draft{
 		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority,
 		Delay: d.Delay.Duration, TTL: d.Deadline.Duration, DedupeID: string(d.Dedupe),
-		Source: string(d.Source), Position: d.Position, Account: string(d.Account),
+		Source: string(d.Source), Position: d.Position,
 	}
 	for name, value := range d.Headers {
 		m.Headers[name] = string(value)
@@ -78,7 +77,6 @@ type Message struct {
 	ID          string          `json:"id" doc:"Stays the same through all deliveries." example:"1795226400100321"`
 	Receipt     string          `json:"receipt" doc:"Settles this delivery." example:"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx"`
 	Tenant      Text            `json:"tenant" example:"\"acme\""`
-	Account     Text            `json:"account,omitempty" doc:"Absent if the tenant has none." example:"\"acme\""`
 	Body        Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
 	Priority    int             `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
 	Attempt     int             `json:"attempt" doc:"The number of this delivery, from 1 on." example:"1"`
@@ -97,7 +95,7 @@ func OfMessages(messages []fairqueue.Message, paused bool) Messages {
 	doc := Messages{Messages: make([]Message, len(messages)), Paused: paused}
 	for i, m := range messages {
 		doc.Messages[i] = Message{
-			m.ID, m.Receipt, Text(m.Tenant), Text(m.Account), Text(m.Body), m.Priority, m.Attempt, m.PickupDelay.Milliseconds(), OfHeaders(m.Headers),
+			m.ID, m.Receipt, Text(m.Tenant), Text(m.Body), m.Priority, m.Attempt, m.PickupDelay.Milliseconds(), OfHeaders(m.Headers),
 		}
 	}
 	return doc
@@ -144,7 +142,6 @@ func OfCancelled(ids []string, states []fairqueue.State) Cancelled {
 type DeadMessage struct {
 	ID        string          `json:"id" example:"1795226400110405"`
 	Tenant    Text            `json:"tenant" example:"\"acme\""`
-	Account   Text            `json:"account,omitempty" doc:"Absent if the tenant has none." example:"\"acme\""`
 	Body      Text            `json:"body" example:"\"{\\\"order\\\":18}\""`
 	Attempts  int             `json:"attempts" doc:"How often it was delivered." example:"5"`
 	WrittenAt time.Time       `json:"written_at" doc:"By the server's clock, in UTC."`
@@ -155,7 +152,7 @@ type DeadMessage struct {
 // OfDead converts a dead message.
 func OfDead(m fairqueue.Message) DeadMessage {
 	return DeadMessage{
-		m.ID, Text(m.Tenant), Text(m.Account), Text(m.Body), m.Attempt, m.Written.UTC(), Text(m.Reason), OfHeaders(m.Headers),
+		m.ID, Text(m.Tenant), Text(m.Body), m.Attempt, m.Written.UTC(), Text(m.Reason), OfHeaders(m.Headers),
 	}
 }
 
@@ -197,8 +194,7 @@ type QueueStats struct {
 type Notice struct {
 	Cause    string `json:"cause" enum:"never_read,readers_gone,no_reader,paused,flood,slow,tenant_full,tenant_paused,old" example:"flood"`
 	Severity string `json:"severity" enum:"critical,warning,note" doc:"critical: nothing moves; warning: somebody waits who should not; note: nobody waits because of it." example:"warning"`
-	Account  Text   `json:"account,omitempty" doc:"Of the cause. Absent if it has none." example:"\"acme\""`
-	Tenant   Text   `json:"tenant,omitempty" doc:"The tenant that is the cause. Absent if none is, or an account as a whole." example:"\"acme\""`
+	Tenant   Text   `json:"tenant,omitempty" doc:"The tenant that is the cause. Absent if none is." example:"\"acme\""`
 	Text     string `json:"text" doc:"In words, to be read behind the queue's name." example:"is paused, and 3 messages wait"`
 	Command  string `json:"command,omitempty" doc:"What stops it, without the program's name." example:"queue resume orders"`
 	Advice   string `json:"advice,omitempty" doc:"What else to do."`
@@ -220,8 +216,7 @@ type Resized struct {
 
 // FlowStats has the numbers of one flow: a tenant or a stream.
 type FlowStats struct {
-	Tenant    Text  `json:"tenant,omitempty" doc:"The tenant. Absent if the flow is a stream, or an account as a whole." example:"\"acme\""`
-	Account   Text  `json:"account,omitempty" doc:"The account. Absent if the tenant has none." example:"\"acme\""`
+	Tenant    Text  `json:"tenant,omitempty" doc:"The tenant. Absent if the flow is a stream." example:"\"acme\""`
 	Stream    int   `json:"stream" doc:"The index of the stream; -1 if the flow is a tenant." example:"-1"`
 	Waiting   int   `json:"waiting" example:"17"`
 	InFlight  int   `json:"in_flight" doc:"Messages with handlers of the readers; 0 for a stream, where it is unknown." example:"2"`
@@ -250,7 +245,7 @@ func ofFindings(all []diagnosis.Finding) []Notice {
 	notices := make([]Notice, len(all))
 	for i, f := range all {
 		notices[i] = Notice{
-			string(f.Cause), string(f.Severity), Text(f.Owner.Account), Text(f.Owner.Tenant), f.Text, f.Command, f.Advice, f.Waits.Milliseconds(),
+			string(f.Cause), string(f.Severity), Text(f.Tenant), f.Text, f.Command, f.Advice, f.Waits.Milliseconds(),
 		}
 	}
 	return notices
@@ -266,7 +261,7 @@ func OfQueueStats(s fairqueue.Stats) QueueStats {
 		Notices: ofFindings(diagnosis.OfQueue(s)),
 	}
 	for i, f := range s.Flows {
-		doc.Flows[i] = FlowStats{Text(f.Tenant), Text(f.Account), f.Stream, f.Waiting, f.InFlight, f.OldestAge.Milliseconds(), -1, f.Held}
+		doc.Flows[i] = FlowStats{Text(f.Tenant), f.Stream, f.Waiting, f.InFlight, f.OldestAge.Milliseconds(), -1, f.Held}
 		if f.Handling >= 0 {
 			doc.Flows[i].Handling = f.Handling.Milliseconds()
 		}

@@ -41,7 +41,6 @@ type ScheduleDraft struct {
 	Timing
 
 	Tenant   Text            `json:"tenant" doc:"The tenant of the messages; 1 to 512 bytes." example:"\"acme\""`
-	Account  Text            `json:"account,omitempty" doc:"The account of the tenant; at most 512 bytes. Defaults to none." example:"\"acme\""`
 	Body     Text            `json:"body,omitempty" doc:"The content of each message. Defaults to nothing." example:"\"{\\\"report\\\":\\\"daily\\\"}\""`
 	Headers  map[string]Text `json:"headers,omitempty" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
 	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
@@ -57,7 +56,7 @@ func (d ScheduleDraft) Schedule(name string) (s fairqueue.Schedule, err error) {
 		return s, err
 	}
 	s.Draft = Draft{
-		Tenant: d.Tenant, Account: d.Account, Body: d.Body, Headers: d.Headers, Priority: d.Priority, Deadline: d.Deadline,
+		Tenant: d.Tenant, Body: d.Body, Headers: d.Headers, Priority: d.Priority, Deadline: d.Deadline,
 	}.Message()
 	s.Spec, err = d.Spec()
 	return s, err
@@ -71,7 +70,6 @@ type Schedule struct {
 	Words       string          `json:"words" doc:"When it ticks, for people." example:"every 15m"`
 	Zone        string          `json:"zone,omitempty" doc:"The time zone of its clock times. Absent for an interval." example:"Europe/Berlin"`
 	Tenant      Text            `json:"tenant" example:"\"acme\""`
-	Account     Text            `json:"account,omitempty" doc:"Absent if the tenant has none." example:"\"acme\""`
 	Body        Text            `json:"body" example:"\"{\\\"report\\\":\\\"daily\\\"}\""`
 	Headers     map[string]Text `json:"headers" doc:"Empty when there are none."`
 	Priority    int             `json:"priority,omitempty" doc:"Absent if it is 0." example:"1"`
@@ -91,7 +89,7 @@ type Schedule struct {
 func OfSchedule(queue string, s fairqueue.ScheduleState) Schedule {
 	doc := Schedule{
 		Queue: Text(queue), Name: Text(s.Name), Spec: s.Spec.String(), Words: InWords(s.Spec), Zone: Zone(s.Spec),
-		Tenant: Text(s.Draft.Tenant), Account: Text(s.Draft.Account), Body: Text(s.Draft.Body), Headers: OfHeaders(s.Draft.Headers), Priority: s.Draft.Priority,
+		Tenant: Text(s.Draft.Tenant), Body: Text(s.Draft.Body), Headers: OfHeaders(s.Draft.Headers), Priority: s.Draft.Priority,
 		Deadline: s.Draft.TTL.Milliseconds(), Jitter: s.Jitter.Milliseconds(), Missed: s.Missed.String(),
 		Paused: s.Paused, Last: Time(s.Last), LastID: s.LastID, Trouble: s.Trouble, Ticks: s.Ticks, MissedTicks: s.MissedTicks,
 	}

@@ -66,7 +66,7 @@ func (Rate) Schema(r huma.Registry) *huma.Schema {
 	})
 }
 
-// Limits are limits of a tenant, of an account or of all that have none of their own. 0 is no limit.
+// Limits are limits of a tenant, or of all that have none of their own. 0 is no limit.
 type Limits struct {
 	Weight      float64 `json:"weight" doc:"Turns for each turn of a tenant of weight 1." example:"1"`
 	MaxInFlight int     `json:"max_in_flight" doc:"Deliveries at once, over all readers; 0 for no limit." example:"5"`
@@ -151,38 +151,22 @@ func set[T any](to, from *T) {
 	}
 }
 
-// Owner is a tenant, an account, or a tenant of an account; all others if it is empty.
-type Owner struct {
-	Account Text `json:"account,omitempty" doc:"The account. Absent for a tenant without one." example:"\"acme\""`
-	Tenant  Text `json:"tenant,omitempty" doc:"The tenant. Absent for an account as a whole." example:"\"acme-eu\""`
+// Tenant names a tenant, or all that have no limits of their own if it is empty.
+type Tenant struct {
+	Tenant Text `json:"tenant,omitempty" doc:"The tenant. Absent for all that have no limits of their own." example:"\"acme-eu\""`
 }
 
-// Of returns the owner for the library.
-func (o Owner) Of() fairqueue.Owner {
-	return fairqueue.Owner{Account: string(o.Account), Tenant: string(o.Tenant)}
-}
-
-// OfOwner converts an owner.
-func OfOwner(of fairqueue.Owner) Owner {
-	return Owner{Account: Text(of.Account), Tenant: Text(of.Tenant)}
-}
-
-// String returns the owner's name for people.
-func (o Owner) String() string {
-	switch {
-	case o.Account != "" && o.Tenant != "":
-		return o.Account.String() + " / " + o.Tenant.String()
-	case o.Account != "":
-		return "account " + o.Account.String()
-	case o.Tenant != "":
-		return o.Tenant.String()
+// String returns the tenant's name for people.
+func (t Tenant) String() string {
+	if t.Tenant == "" {
+		return "all others"
 	}
-	return "all others"
+	return t.Tenant.String()
 }
 
-// TenantLimits are the limits that count for an owner.
+// TenantLimits are the limits that count for a tenant.
 type TenantLimits struct {
-	Owner
+	Tenant
 
 	Own    bool   `json:"own" doc:"They are its own. If not, they are those of all that have none."`
 	Limits Limits `json:"limits"`
@@ -193,30 +177,30 @@ type StoredLimits struct {
 	Limits []TenantLimits `json:"limits" doc:"Those of all others first; tenants that have none of their own are not there."`
 }
 
-// TenantStats has the numbers of a tenant or an account.
+// TenantStats has the numbers of a tenant.
 type TenantStats struct {
-	Owner
+	Tenant
 
-	Waiting   int        `json:"waiting" doc:"Of an account: those of all its tenants." example:"17"`
+	Waiting   int        `json:"waiting" example:"17"`
 	InFlight  int        `json:"in_flight" doc:"Messages with handlers of consumers, and with other readers if there are limits." example:"2"`
-	OldestAge int64      `json:"oldest_age_ms" doc:"How long its next message has been readable; 0 for an account." example:"310"`
+	OldestAge int64      `json:"oldest_age_ms" doc:"How long its next message has been readable." example:"310"`
 	Handling  int64      `json:"handling_ms" doc:"How long handlers took for its last messages, on average; -1 if unknown." example:"42"`
 	State     string     `json:"state" enum:"ready,held,asleep,paused" doc:"ready: its next message waits for its turn; held: it has its share of the handlers, or its most in flight; asleep: by its rate, or a pause that ends; paused." example:"ready"`
 	Until     *time.Time `json:"until,omitempty" doc:"When a tenant that is asleep goes on, in UTC. Absent in other states."`
 	Limits    Limits     `json:"limits" doc:"Those that count for it."`
 }
 
-// Tenants are the tenants and accounts of a queue that have messages.
+// Tenants are the tenants of a queue that have messages.
 type Tenants struct {
 	Default Limits        `json:"default" doc:"The limits of all that have none of their own."`
 	Count   int           `json:"count" doc:"How many there are." example:"2"`
 	Tenants []TenantStats `json:"tenants" doc:"At most 1,024 are examined."`
 }
 
-// OfTenant converts the numbers of a flow that is a tenant or an account, at an instant.
+// OfTenant converts the numbers of a flow that is a tenant, at an instant.
 func OfTenant(f fairqueue.FlowStats, at time.Time) TenantStats {
 	doc := TenantStats{
-		Owner: Owner{Account: Text(f.Account), Tenant: Text(f.Tenant)}, Waiting: f.Waiting, InFlight: f.InFlight,
+		Tenant: Tenant{Text(f.Tenant)}, Waiting: f.Waiting, InFlight: f.InFlight,
 		OldestAge: f.OldestAge.Milliseconds(), Handling: -1, State: "ready", Limits: OfLimits(f.Limits),
 	}
 	if f.Handling >= 0 {
@@ -246,14 +230,14 @@ func OfTenants(s fairqueue.Stats, all fairqueue.Limits) Tenants {
 
 // PurgedTenant counts removed messages of a tenant.
 type PurgedTenant struct {
-	Owner
+	Tenant
 
 	Purged int `json:"purged" doc:"How many messages that waited or were delayed are removed." example:"17"`
 }
 
 // PausedTenant is the outcome of pausing or resuming a tenant.
 type PausedTenant struct {
-	Owner
+	Tenant
 
 	Paused bool  `json:"paused"`
 	For    int64 `json:"for_ms,omitempty" doc:"How long; absent for until it is resumed." example:"600000"`

@@ -5,8 +5,6 @@ import (
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/millrace/millrace/fairqueue"
 )
 
 // maxFilter is how long the text of a filter may be, in characters.
@@ -113,14 +111,14 @@ func (m *model) ask(resume bool) {
 		refuse("the last action is still under way")
 		return
 	case m.page == tenant:
-		a.of = m.of
+		a.tenant = m.tenant
 	case m.page == queues && ok:
 		a.queue = row.id
 	case m.page == tenants && ok && row.stream:
 		refuse("a stream cannot be paused: the flows of this queue are streams; pause the queue")
 		return
 	case m.page == tenants && ok:
-		a.of = row.of
+		a.tenant = row.tenant
 	default:
 		refuse("select a queue or a tenant first")
 		return
@@ -175,7 +173,7 @@ func (m *model) enter() {
 		}
 		m.page = tenants
 	case m.page == tenants && !r.stream:
-		m.page, m.of = tenant, r.of
+		m.page, m.tenant = tenant, r.tenant
 	}
 }
 
@@ -185,7 +183,7 @@ func (m *model) leave() {
 	case l.filter != "":
 		l.filter = ""
 	case m.page == tenant:
-		m.page, m.of = tenants, fairqueue.Owner{}
+		m.page, m.tenant = tenants, ""
 	case m.page == tenants:
 		m.page = queues
 	}

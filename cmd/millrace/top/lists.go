@@ -66,9 +66,9 @@ type row struct {
 	id     string // the same in each look
 	cells  []cell
 	tone   tone
-	queue  string          // of a reader
-	of     fairqueue.Owner // of a tenant
-	stream bool            // it is a stream and no tenant
+	queue  string // of a reader
+	tenant string // of a tenant
+	stream bool   // it is a stream and no tenant
 }
 
 // tone is how a line looks.
@@ -214,7 +214,7 @@ func (m *model) tenantRows() []row {
 	all := make([]row, 0, len(s.Flows))
 	for _, f := range s.Flows {
 		t := document.OfTenant(f, s.At)
-		r := row{id: fmt.Sprintf("%q %q", f.Account, f.Tenant), of: ownerOf(f), cells: []cell{
+		r := row{id: strconv.Quote(f.Tenant), tenant: f.Tenant, cells: []cell{
 			label(t.String()), amount(f.Waiting), amount(f.InFlight), length(f.Handling), age(f.Waiting, f.OldestAge),
 			label(tenantState(t, s.At)), label(t.Limits.String()),
 		}}

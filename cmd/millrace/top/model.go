@@ -85,10 +85,10 @@ type model struct {
 	counts map[subject]count
 	rates  map[subject]rate
 
-	page  page
-	lists map[page]*list
-	queue string          // of the tenants
-	of    fairqueue.Owner // the tenant
+	page   page
+	lists  map[page]*list
+	queue  string // of the tenants
+	tenant string
 
 	typing   bool // text for the filter
 	help     bool
@@ -210,15 +210,11 @@ func (m *model) flow() *fairqueue.FlowStats {
 	if s == nil {
 		return nil
 	}
-	i := slices.IndexFunc(s.Flows, func(f fairqueue.FlowStats) bool { return ownerOf(f) == m.of && f.Stream < 0 })
+	i := slices.IndexFunc(s.Flows, func(f fairqueue.FlowStats) bool { return f.Tenant == m.tenant && f.Stream < 0 })
 	if i < 0 {
 		return nil
 	}
 	return &s.Flows[i]
-}
-
-func ownerOf(f fairqueue.FlowStats) fairqueue.Owner {
-	return fairqueue.Owner{Account: f.Account, Tenant: f.Tenant}
 }
 
 // scroll finds the selected row again, and keeps it on the screen.

@@ -143,7 +143,7 @@ func flood() *survey.View {
 				Flows: []fairqueue.FlowStats{
 					{Tenant: "acme", Stream: -1, Waiting: 48200, InFlight: 1, OldestAge: 3 * time.Minute, Handling: 20 * time.Millisecond, Limits: fairqueue.Limits{Weight: 1}},
 					{Tenant: "bolt", Stream: -1, Waiting: 8, InFlight: 8, OldestAge: time.Second, Handling: 5 * time.Second, Held: true, Limits: fairqueue.Limits{Weight: 1}},
-					{Account: "core", Tenant: "dune", Stream: -1, Waiting: 2, OldestAge: 2 * time.Second, Handling: -1, Paused: true, Limits: fairqueue.Limits{Weight: 1}},
+					{Tenant: "dune", Stream: -1, Waiting: 2, OldestAge: 2 * time.Second, Handling: -1, Paused: true, Limits: fairqueue.Limits{Weight: 1}},
 				},
 				Readers: []fairqueue.ReaderStats{{Name: "worker-1", Host: "host-3", Concurrency: 10, InFlight: 9, LastSeen: at.Add(-time.Second)}},
 			},
@@ -219,7 +219,7 @@ func TestPages(t *testing.T) {
 	}
 	s.keys("3", "enter")
 	s.want("queue orders (flood): 48,210 waiting, 9 in flight, 1 reader, 10 handlers")
-	s.wantNames("acme", "bolt", "core / dune")
+	s.wantNames("acme", "bolt", "dune")
 	s.keys("down", "enter")
 	s.want("bolt", "handling    5s", "state       held", "limits      none")
 	s.keys("esc", "esc")
@@ -234,14 +234,14 @@ func TestSort(t *testing.T) {
 		keys []string
 		want []string
 	}{
-		{nil, []string{"acme", "bolt", "core / dune"}},
-		{[]string{"s"}, []string{"bolt", "acme", "core / dune"}},                   // in flight
-		{[]string{"s"}, []string{"bolt", "acme", "core / dune"}},                   // handling
-		{[]string{"s"}, []string{"acme", "core / dune", "bolt"}},                   // oldest
-		{[]string{"i"}, []string{"bolt", "core / dune", "acme"}},                   // the youngest first
-		{[]string{"s"}, []string{"bolt", "core / dune", "acme"}},                   // state: held, paused, ready
-		{[]string{"S", "left", "S", "S"}, []string{"acme", "bolt", "core / dune"}}, // waiting
-		{[]string{"S", "i"}, []string{"core / dune", "bolt", "acme"}},              // name, from Z
+		{nil, []string{"acme", "bolt", "dune"}},
+		{[]string{"s"}, []string{"bolt", "acme", "dune"}},                   // in flight
+		{[]string{"s"}, []string{"bolt", "acme", "dune"}},                   // handling
+		{[]string{"s"}, []string{"acme", "dune", "bolt"}},                   // oldest
+		{[]string{"i"}, []string{"bolt", "dune", "acme"}},                   // the youngest first
+		{[]string{"s"}, []string{"bolt", "dune", "acme"}},                   // state: held, paused, ready
+		{[]string{"S", "left", "S", "S"}, []string{"acme", "bolt", "dune"}}, // waiting
+		{[]string{"S", "i"}, []string{"dune", "bolt", "acme"}},              // name, from Z
 	} {
 		s.keys(step.keys...)
 		s.wantNames(step.want...)
@@ -295,10 +295,10 @@ func TestActions(t *testing.T) {
 		{"n", []string{"p", "n"}, nil, "nothing was changed"},
 		{"enter", []string{"p", "enter"}, nil, "nothing was changed"},
 		{"q", []string{"p", "q"}, nil, "nothing was changed"},
-		{"pause a tenant", []string{"enter", "p", "y"}, []action{{queue: "orders", of: fairqueue.Owner{Tenant: "acme"}}}, "acme of queue orders is paused"},
+		{"pause a tenant", []string{"enter", "p", "y"}, []action{{queue: "orders", tenant: "acme"}}, "acme of queue orders is paused"},
 		{
-			"resume a tenant of an account", []string{"enter", "end", "enter", "r", "y"},
-			[]action{{queue: "orders", of: fairqueue.Owner{Account: "core", Tenant: "dune"}, resume: true}}, "core / dune of queue orders goes on",
+			"resume a tenant", []string{"enter", "end", "enter", "r", "y"},
+			[]action{{queue: "orders", tenant: "dune", resume: true}}, "dune of queue orders goes on",
 		},
 		{"no queue", []string{"2", "p", "y"}, nil, ""},
 		{"nothing there", []string{"/", "z", "z", "enter", "p"}, nil, "select a queue or a tenant first"},
@@ -577,7 +577,7 @@ func TestNotices(t *testing.T) {
 		"queue unread was never read: 1 message waits, the oldest for 1m0s",
 		"queue orders is flooded by tenant acme: 48,200 of 48,210 waiting messages are its own; meanwhile 8 messages wait of others, the oldest for 1s",
 		"queue orders has slow handlers for tenant bolt: its messages have 8 of 10, and take 5s each; meanwhile 48,200 messages wait of others, the oldest for 3m0s",
-		"queue orders has tenant dune of account core paused: 2 messages wait",
+		"queue orders has tenant dune paused: 2 messages wait",
 		"queue orders: 2 schedules late",
 		"12 of the kind lease are not shown",
 	}, texts); diff != "" {

@@ -35,19 +35,19 @@ type source interface {
 	act(a action) error
 }
 
-// action pauses or resumes a queue, or a tenant or an account of it.
+// action pauses or resumes a queue, or a tenant of it.
 type action struct {
 	queue  string
-	of     fairqueue.Owner // zero for the queue as a whole
+	tenant string // empty for the queue as a whole
 	resume bool
 }
 
 // target names what the action is about.
 func (a action) target() string {
-	if a.of == (fairqueue.Owner{}) {
+	if a.tenant == "" {
 		return "queue " + name(a.queue)
 	}
-	return document.OfOwner(a.of).String() + " of queue " + name(a.queue)
+	return document.Text(a.tenant).String() + " of queue " + name(a.queue)
 }
 
 // done says that it happened.
@@ -93,14 +93,14 @@ func (a action) do(ctx context.Context, client rueidis.Client) error {
 	if err != nil {
 		return err
 	}
-	whole := a.of == (fairqueue.Owner{})
+	whole := a.tenant == ""
 	switch {
 	case whole && a.resume:
 		return q.Resume(ctx)
 	case whole:
 		return q.Pause(ctx)
 	case a.resume:
-		return q.ResumeTenant(ctx, a.of)
+		return q.ResumeTenant(ctx, a.tenant)
 	}
-	return q.PauseTenant(ctx, a.of, 0)
+	return q.PauseTenant(ctx, a.tenant, 0)
 }

@@ -260,7 +260,7 @@ func fit(s string, width int, left bool) string {
 
 // card is all about one tenant.
 func (m *model) card() []string {
-	of := document.OfOwner(m.of).String()
+	of := document.Text(m.tenant).String()
 	f := m.flow()
 	if f == nil {
 		return []string{strong.Styled(of), "", "no messages wait or are in flight now; p and r still pause and resume it"}

@@ -72,7 +72,6 @@ type browsedMessages struct {
 type browsedMessage struct {
 	ID          string                   `json:"id" example:"1795226400100321"`
 	Tenant      document.Text            `json:"tenant" example:"\"acme\""`
-	Account     document.Text            `json:"account,omitempty" doc:"Absent if the tenant has none." example:"\"big-co\""`
 	Body        document.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
 	Headers     map[string]document.Text `json:"headers" doc:"Empty when there are none."`
 	Stream      int                      `json:"stream" doc:"The index of the stream; -1 if the flow is the tenant." example:"-1"`
@@ -98,7 +97,7 @@ func browsed(messages []fairqueue.Message) []browsedMessage {
 	list := make([]browsedMessage, len(messages))
 	for i, m := range messages {
 		list[i] = browsedMessage{
-			ID: m.ID, Tenant: document.Text(m.Tenant), Account: document.Text(m.Account), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
+			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
 			Stream: m.Stream, Priority: m.Priority, Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
 			Deadline: document.Time(m.Deadline), Until: document.Time(m.Until), Since: document.Time(m.Since),
 			Consumed: m.Consumed, Reason: document.Text(m.Reason), DecodeError: m.DecodeError,
@@ -135,7 +134,6 @@ type deadChoice struct {
 type deadMatch struct {
 	Reason  document.Text            `json:"reason,omitempty" doc:"The reason, whole. Defaults to any." example:"\"no such article\""`
 	Tenant  document.Text            `json:"tenant,omitempty" doc:"The tenant. Defaults to any." example:"\"acme\""`
-	Account document.Text            `json:"account,omitempty" doc:"The account; with a tenant, that tenant of it. Defaults to any, and with a tenant to none." example:"\"big-co\""`
 	Headers map[string]document.Text `json:"headers,omitempty" doc:"Headers with these values."`
 	Text    document.Text            `json:"text,omitempty" doc:"In the body. Defaults to any." example:"\"order\""`
 	Look    int                      `json:"look,omitempty" minimum:"1" maximum:"100000" doc:"How many dead messages to examine. Defaults to 10000." example:"10000"`
@@ -144,7 +142,7 @@ type deadMatch struct {
 
 func (m deadMatch) config() fairqueue.SearchConfig {
 	cfg := fairqueue.SearchConfig{
-		Reason: string(m.Reason), Tenant: string(m.Tenant), Account: string(m.Account), Text: string(m.Text), Look: cmp.Or(m.Look, 10_000), After: m.After,
+		Reason: string(m.Reason), Tenant: string(m.Tenant), Text: string(m.Text), Look: cmp.Or(m.Look, 10_000), After: m.After,
 		Headers: make(map[string]string, len(m.Headers)),
 	}
 	for name, value := range m.Headers {

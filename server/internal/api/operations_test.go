@@ -298,7 +298,7 @@ func queues(s service, name string) {
 	s.ask("DELETE", q, nil).want(200, `{"deleted":0}`)
 }
 
-// tenants limits, pauses and purges tenants and an account.
+// tenants limits, pauses and purges tenants.
 func tenants(s service, name string) {
 	q := "/v1/queues/" + name
 	s.ask("GET", q+"/tenants", nil).refused(404, "not_found")
@@ -306,32 +306,31 @@ func tenants(s service, name string) {
 	const none = `"max_share":0,"rate":0,"burst":0,"max_waiting":0,"paused":false`
 	s.ask("POST", q+"/tenants/limit", object{"max_in_flight": 10}).want(200, `{"own":true,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
 	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","own":true,"limits":{"weight":2.5,"max_in_flight":10,`+none+`}}`)
-	s.ask("POST", q+"/tenants/limit", object{"account": "acme", "rate": "120/m", "burst": 3}).
-		want(200, `{"account":"acme","own":true,"limits":{"weight":1,"max_in_flight":10,"max_share":0,"rate":2,"burst":3,"max_waiting":0,"paused":false}}`)
+	s.ask("POST", q+"/tenants/limit", object{"tenant": "acme", "rate": "120/m", "burst": 3}).
+		want(200, `{"tenant":"acme","own":true,"limits":{"weight":1,"max_in_flight":10,"max_share":0,"rate":2,"burst":3,"max_waiting":0,"paused":false}}`)
 	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "weight": 0}).refused(400, "bad_request")
 	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "rate": "5/y"}).refused(400, "bad_request")
-	s.ask("POST", q+"/tenants/limit", object{"account": "acme", "tenant": "x", "weight": 2}).refused(400, "bad_argument")
 	s.ask("GET", q+"/limits?tenant=c", nil).want(200, `{"tenant":"c","own":false,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
-	if all := read[document.StoredLimits](s.ask("GET", q+"/limits/all", nil).want(200, "")).Limits; len(all) != 3 || all[0].Owner != (document.Owner{}) {
+	if all := read[document.StoredLimits](s.ask("GET", q+"/limits/all", nil).want(200, "")).Limits; len(all) != 3 || all[0].Tenant.Tenant != "" {
 		s.t.Errorf("limits %+v", all)
 	}
 	s.ask("POST", q+"/tenants/limit", object{"tenant": "full", "max_waiting": 1}).want(200, "")
 	s.ask("POST", q+"/messages", object{"tenant": "full"}).want(201, "")
 	s.ask("POST", q+"/messages", object{"tenant": "full"}).refused(429, "tenant_full")
-	s.ask("POST", q+"/messages", object{"tenant": "x", "account": "acme"}).want(201, "")
+	s.ask("POST", q+"/messages", object{"tenant": "acme"}).want(201, "")
 	s.ask("POST", q+"/tenants/pause", object{"tenant": "full", "for": "1h"}).want(200, `{"tenant":"full","paused":true,"for_ms":3600000}`)
-	s.ask("POST", q+"/tenants/pause", object{"account": "acme"}).want(200, `{"account":"acme","paused":true}`)
+	s.ask("POST", q+"/tenants/pause", object{"tenant": "acme"}).want(200, `{"tenant":"acme","paused":true}`)
 	s.ask("POST", q+"/tenants/pause", object{}).refused(400, "bad_argument")
 	s.ask("POST", q+"/receive", nil).want(200, `{"messages":[]}`)
 	states := map[string]string{}
 	for _, t := range read[document.Tenants](s.ask("GET", q+"/tenants", nil).want(200, "")).Tenants {
 		states[t.String()] = t.State
 	}
-	if diff := cmp.Diff(map[string]string{"full": "asleep", "account acme": "paused", "acme / x": "ready"}, states); diff != "" {
+	if diff := cmp.Diff(map[string]string{"full": "asleep", "acme": "paused"}, states); diff != "" {
 		s.t.Errorf("states (-want +got):\n%s", diff)
 	}
-	s.ask("POST", q+"/tenants/resume", object{"account": "acme"}).want(200, `{"account":"acme","paused":false}`)
-	if got := read[document.Messages](s.ask("POST", q+"/receive", nil).want(200, "")).Messages; len(got) != 1 || got[0].Account != "acme" || got[0].Tenant != "x" {
+	s.ask("POST", q+"/tenants/resume", object{"tenant": "acme"}).want(200, `{"tenant":"acme","paused":false}`)
+	if got := read[document.Messages](s.ask("POST", q+"/receive", nil).want(200, "")).Messages; len(got) != 1 || got[0].Tenant != "acme" {
 		s.t.Errorf("messages %+v", got)
 	}
 	s.ask("POST", q+"/tenants/purge", object{"tenant": "full"}).want(200, `{"tenant":"full","purged":1}`)

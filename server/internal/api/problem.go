@@ -105,7 +105,7 @@ var refusals = map[int]struct{ meaning, codes string }{
 	http.StatusUnsupportedMediaType:  {"The Content-Type is not JSON", "media_type"},
 	http.StatusMisdirectedRequest:    {"The service does not answer to this host name", "misdirected"},
 	http.StatusUnprocessableEntity:   {"The Idempotency-Key was used for another query or body", "key_reused"},
-	http.StatusTooManyRequests:       {"As many messages of the tenant or account wait as may", "tenant_full"},
+	http.StatusTooManyRequests:       {"As many messages of the tenant wait as may", "tenant_full"},
 	http.StatusInternalServerError:   {"A structure is broken, or the service failed", "broken failed"},
 	http.StatusNotImplemented:        {"The structure has a version that this service does not know", "unknown_version"},
 	http.StatusBadGateway:            {"Redis refused", "no_permission redis"},

@@ -14,7 +14,6 @@ type SearchQuery struct {
 	Named
 
 	Tenant  string   `query:"tenant" doc:"The tenant. Defaults to any." example:"acme"`
-	Account string   `query:"account" doc:"The account; with a tenant, that tenant of it. Defaults to any, and with a tenant to none." example:"big-co"`
 	ID      string   `query:"id" doc:"The id of one message. Defaults to any." example:"1795226400110405"`
 	Headers []string `query:"header,explode" nullable:"false" maxItems:"20" doc:"A header and its value, as NAME=VALUE; may be repeated." example:"[\"kind=invoice\"]"`
 	Text    string   `query:"text" doc:"In the body. Defaults to any." example:"order"`
@@ -25,7 +24,7 @@ type SearchQuery struct {
 
 func (in SearchQuery) config() (fairqueue.SearchConfig, error) {
 	cfg := fairqueue.SearchConfig{
-		Tenant: in.Tenant, Account: in.Account, ID: in.ID, Text: in.Text, Reason: in.Reason, Look: in.Look, After: in.After,
+		Tenant: in.Tenant, ID: in.ID, Text: in.Text, Reason: in.Reason, Look: in.Look, After: in.After,
 		Headers: make(map[string]string, len(in.Headers)),
 	}
 	for _, pair := range in.Headers {

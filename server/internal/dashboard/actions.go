@@ -58,8 +58,8 @@ type form struct {
 	url.Values
 
 	picked   []string
-	schedule string          // the schedule of the path, if there is one
-	owner    fairqueue.Owner // the tenant or account of the path, if there is one
+	schedule string // the schedule of the path, if there is one
+	tenant   string // of the path, if there is one
 }
 
 // actions are all actions by section and word, which are their path.

@@ -142,7 +142,7 @@ func pathsOfActions() (paths []string) {
 		paths = append(paths, "/queues/orders/schedules/nightly/"+word)
 	}
 	for word := range tenantActions {
-		paths = append(paths, "/queues/orders/tenants/%20/acme/"+word)
+		paths = append(paths, "/queues/orders/tenants/acme/"+word)
 	}
 	return paths
 }

@@ -180,7 +180,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/queues/{name}/search", "search", "Queues", d.search},
 		{"/queues/{name}/readers", "readers", "Queues", d.readers},
 		{"/queues/{name}/schedules/{schedule}", "schedule", "Schedules", d.schedule},
-		{"/queues/{name}/tenants/{account}/{tenant}", "tenant", "Queues", d.tenant},
+		{"/queues/{name}/tenants/{tenant}", "tenant", "Queues", d.tenant},
 		{"/schedules", "schedules", "Schedules", d.schedules},
 		{"/schedules/new", "schedule-new", "Schedules", d.newSchedule},
 		{"/icks", "icks", "Dirty lists", d.icks},
@@ -206,7 +206,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		mux.HandleFunc("POST /queues/{name}/schedules/{schedule}/"+word, d.act("schedules", word, a))
 	}
 	for word, a := range tenantActions {
-		mux.HandleFunc("POST /queues/{name}/tenants/{account}/{tenant}/"+word, d.actOnTenant(word, a))
+		mux.HandleFunc("POST /queues/{name}/tenants/{tenant}/"+word, d.actOnTenant(word, a))
 	}
 	mux.HandleFunc("GET /queues/{name}/tenants", d.openTenant)
 	mux.HandleFunc("POST /schedules/new", d.create)

@@ -70,7 +70,7 @@ const (
 // maxFlows is how many flows have a row.
 const maxFlows = 15
 
-// state says why a tenant or an account may not start a message now.
+// state says why a tenant may not start a message now.
 func state(f fairqueue.FlowStats, now time.Time) string {
 	switch {
 	case f.Paused:
@@ -91,7 +91,7 @@ func most(flows []fairqueue.FlowStats) (m fairqueue.FlowStats) {
 
 func newFlowRow(f fairqueue.FlowStats, s fairqueue.Stats, most fairqueue.FlowStats, path string) flowRow {
 	r := flowRow{
-		FlowStats: f, Key: "t" + token(f.Account) + "/" + token(f.Tenant), Path: path, State: state(f, s.At),
+		FlowStats: f, Key: "t" + token(f.Tenant), Path: path, State: state(f, s.At),
 		Waits:  measure{readable.Number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
 		Oldest: measure{ago(f.OldestAge), "", hundredths(part(f.OldestAge, most.OldestAge)), "used", false},
 		Flying: measure{readable.Number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},
@@ -109,8 +109,8 @@ func newFlowRow(f fairqueue.FlowStats, s fairqueue.Stats, most fairqueue.FlowSta
 }
 
 // newFlows ranks the flows of a queue. path returns the path of a ranking, and tenant that
-// of the page of a tenant or an account.
-func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant func(fairqueue.Owner) string) flowList {
+// of the page of a tenant.
+func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant func(string) string) flowList {
 	l := flowList{Sort: by, Count: s.FlowCount, Looked: len(s.Flows), Streams: s.Streams, PerTenant: s.PerTenant}
 	if by != byOldest && by != byHandling {
 		l.Sort = byWaiting
@@ -128,7 +128,7 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 	row := func(f fairqueue.FlowStats) flowRow {
 		path := ""
 		if f.Stream < 0 {
-			path = tenant(fairqueue.Owner{Account: f.Account, Tenant: f.Tenant})
+			path = tenant(f.Tenant)
 		}
 		return newFlowRow(f, s, most, path)
 	}

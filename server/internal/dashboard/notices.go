@@ -146,8 +146,8 @@ func (d *Dashboard) finding(queue string, f diagnosis.Finding) notice {
 	case diagnosis.Note:
 		n.Tone = "note"
 	}
-	if f.Owner != (fairqueue.Owner{}) {
-		n.Path = d.tenantPath(queue, f.Owner)
+	if f.Tenant != "" {
+		n.Path = d.tenantPath(queue, f.Tenant)
 	}
 	if f.Command != "" {
 		n.Hint = strings.TrimSpace("Stop it: millrace " + f.Command + ". " + f.Advice)

@@ -98,8 +98,8 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 			queueRow: d.newQueueRow(v, stats), How: how, Counters: readable.Counters(stats.Counters), Browser: seen,
 			Flows: newFlows(stats, sorting(at.By), func(by sorting) string {
 				return d.selectionPath(name, selection{at.Place, at.Tenant, string(by)}, "") + "#flows"
-			}, func(of fairqueue.Owner) string { return d.tenantPath(name, of) }),
-			Notices: d.findings(stats), Others: d.tenantPath(name, fairqueue.Owner{}), FindTenant: d.link("queues", name, "tenants"),
+			}, func(tenant string) string { return d.tenantPath(name, tenant) }),
+			Notices: d.findings(stats), Others: d.tenantPath(name, ""), FindTenant: d.link("queues", name, "tenants"),
 			Controls: d.dialogs("queues", name, toggle, "resize", "delete"),
 		}
 		p.Controls[1].Fields = []field{{"streams", "Streams", stats.Streams, 0, 1024}, {"per_tenant", "Streams per tenant", stats.PerTenant, 0, 1024}}

@@ -16,15 +16,15 @@ import (
 type searchPage struct {
 	heading
 
-	Queue                                                   string
-	State, Tenant, Account, ID, Header, Value, Text, Reason string
-	Rows                                                    []messageRow
-	Groups                                                  []deadGroup
-	MoreGroups                                              int // that are not listed
-	Found                                                   fairqueue.Found
-	Next                                                    string // path that goes on; empty at the end
-	Controls                                                []dialog
-	Wrong, Hint                                             string
+	Queue                                          string
+	State, Tenant, ID, Header, Value, Text, Reason string
+	Rows                                           []messageRow
+	Groups                                         []deadGroup
+	MoreGroups                                     int // that are not listed
+	Found                                          fairqueue.Found
+	Next                                           string // path that goes on; empty at the end
+	Controls                                       []dialog
+	Wrong, Hint                                    string
 }
 
 // maxGroups is how many reasons a page lists: some have an id or an address in them.
@@ -82,7 +82,7 @@ func (d *Dashboard) search(a *asked) (scene, error) {
 func newSearch(queue string, asked url.Values) searchPage {
 	return searchPage{
 		heading: heading{Title: "Search in " + plain(queue)}, Queue: queue,
-		State: asked.Get("state"), Tenant: asked.Get("tenant"), Account: asked.Get("account"), ID: asked.Get("id"),
+		State: asked.Get("state"), Tenant: asked.Get("tenant"), ID: asked.Get("id"),
 		Header: asked.Get("header"), Value: asked.Get("value"), Text: asked.Get("text"), Reason: asked.Get("reason"),
 	}
 }
@@ -90,7 +90,7 @@ func newSearch(queue string, asked url.Values) searchPage {
 // config returns the search of the form.
 func (p searchPage) config(after string) fairqueue.SearchConfig {
 	cfg := fairqueue.SearchConfig{
-		State: fairqueue.State(p.State), Tenant: p.Tenant, Account: p.Account, ID: p.ID, Text: p.Text, Reason: p.Reason, Max: maxRows, After: after,
+		State: fairqueue.State(p.State), Tenant: p.Tenant, ID: p.ID, Text: p.Text, Reason: p.Reason, Max: maxRows, After: after,
 	}
 	if p.Header != "" {
 		cfg.Headers = map[string]string{p.Header: p.Value}
@@ -149,7 +149,7 @@ func (f form) matching(ctx context.Context, done string, do func(context.Context
 func (p searchPage) words() string {
 	var text strings.Builder
 	for _, field := range [][2]string{
-		{"tenant", p.Tenant}, {"account", p.Account}, {"id", p.ID}, {"header " + p.Header, p.Value}, {"text", p.Text}, {"reason", p.Reason},
+		{"tenant", p.Tenant}, {"id", p.ID}, {"header " + p.Header, p.Value}, {"text", p.Text}, {"reason", p.Reason},
 	} {
 		if field[1] != "" {
 			fmt.Fprintf(&text, ", %s %q", plain(field[0]), plain(cut(field[1], 60)))

@@ -16,11 +16,11 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// tenantPage is the page of one tenant or account of a queue, or of the default limits.
+// tenantPage is the page of one tenant of a queue, or of the default limits.
 type tenantPage struct {
 	heading
-	fairqueue.Owner
 
+	Tenant   string
 	Queue    string
 	Path     string
 	Flow     flowRow
@@ -29,7 +29,7 @@ type tenantPage struct {
 	Default  bool
 	Source   string // where the limits come from
 	Limits   limitsForm
-	Message  string // path of its waiting messages; empty for an account
+	Message  string // path of its waiting messages
 	Dead     string // path of its dead ones
 	Controls []dialog
 }
@@ -39,11 +39,10 @@ type limitsForm struct {
 	Weight, InFlight, Share, Rate, Burst, Waiting string
 
 	Paused bool
-	Inside bool // of a tenant of an account, which has no weight
 	Own    bool
 }
 
-func newLimitsForm(l fairqueue.Limits, of fairqueue.Owner, own bool) limitsForm {
+func newLimitsForm(l fairqueue.Limits, own bool) limitsForm {
 	count := func(n int) string {
 		if n == 0 {
 			return ""
@@ -52,7 +51,7 @@ func newLimitsForm(l fairqueue.Limits, of fairqueue.Owner, own bool) limitsForm 
 	}
 	f := limitsForm{
 		InFlight: count(l.MaxInFlight), Burst: count(l.Burst), Waiting: count(l.MaxWaiting), Paused: l.Paused,
-		Inside: of.Account != "" && of.Tenant != "", Own: own,
+		Own: own,
 	}
 	if l.Weight != 0 && l.Weight != 1 {
 		f.Weight = strconv.FormatFloat(l.Weight, 'g', -1, 64)
@@ -106,30 +105,17 @@ func (f limitsForm) limits() (l fairqueue.Limits, err error) {
 	return l, nil
 }
 
-// tenantPath is the path of the page of an owner.
-func (d *Dashboard) tenantPath(queue string, of fairqueue.Owner, more ...string) string {
-	return d.link(append([]string{"queues", queue, "tenants", of.Account, of.Tenant}, more...)...)
+// tenantPath is the path of the page of a tenant, or of the default limits.
+func (d *Dashboard) tenantPath(queue, tenant string, more ...string) string {
+	return d.link(append([]string{"queues", queue, "tenants", tenant}, more...)...)
 }
 
-// owner returns the owner of a path.
-func owner(r *http.Request) (of fairqueue.Owner, ok bool) {
-	account, good := untoken(r.PathValue("account"))
-	tenant, also := untoken(r.PathValue("tenant"))
-	return fairqueue.Owner{Account: account, Tenant: tenant}, good && also
-}
-
-// label is how messages name an owner.
-func label(of fairqueue.Owner) string {
-	account, tenant := plain(cut(of.Account, 100)), plain(cut(of.Tenant, 100))
-	switch {
-	case account != "" && tenant != "":
-		return account + " / " + tenant
-	case account != "":
-		return "account " + account
-	case tenant != "":
-		return tenant
+// label is how messages name a tenant.
+func label(tenant string) string {
+	if tenant == "" {
+		return "All other tenants"
 	}
-	return "All other tenants"
+	return plain(cut(tenant, 100))
 }
 
 func (d *Dashboard) tenant(a *asked) (scene, error) {
@@ -137,7 +123,7 @@ func (d *Dashboard) tenant(a *asked) (scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, ok := owner(a.Request)
+	tenant, ok := untoken(a.PathValue("tenant"))
 	if !ok {
 		return nil, errNoPage
 	}
@@ -150,42 +136,42 @@ func (d *Dashboard) tenant(a *asked) (scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, own, err := q.Limits(a.Context(), of)
+	limits, own, err := q.Limits(a.Context(), tenant)
 	if err != nil {
 		return nil, err
 	}
-	form := newLimitsForm(limits, of, own)
+	form := newLimitsForm(limits, own)
 	if values := a.URL.Query(); values.Has("again") {
 		form = typed(values, form)
 	}
 	return func(v *survey.View) body {
 		stats, how := find(v)
 		p := tenantPage{
-			heading: heading{Title: label(of)}, Owner: of, Queue: queue, Path: d.tenantPath(queue, of), How: how,
-			Default: of == fairqueue.Owner{}, Source: source(of, own, limits), Limits: form,
+			heading: heading{Title: label(tenant)}, Tenant: tenant, Queue: queue, Path: d.tenantPath(queue, tenant), How: how,
+			Default: tenant == "", Source: source(tenant, own, limits), Limits: form,
 		}
 		for _, f := range stats.Flows {
-			if f.Stream < 0 && f.Account == of.Account && f.Tenant == of.Tenant && !p.Default {
+			if f.Stream < 0 && f.Tenant == tenant && !p.Default {
 				p.Flow, p.Listed = newFlowRow(f, stats, most(stats.Flows), ""), true
 			}
 		}
-		if of.Account == "" && of.Tenant != "" {
-			p.Message = d.selectionPath(queue, selection{Place: string(fairqueue.Waiting), Tenant: of.Tenant}, "") + "#browser"
-			p.Dead = d.selectionPath(queue, selection{Place: string(fairqueue.Dead), Tenant: of.Tenant}, "") + "#browser"
+		if !p.Default {
+			p.Message = d.selectionPath(queue, selection{Place: string(fairqueue.Waiting), Tenant: tenant}, "") + "#browser"
+			p.Dead = d.selectionPath(queue, selection{Place: string(fairqueue.Dead), Tenant: tenant}, "") + "#browser"
 		}
 		stopped := limits.Paused || p.Listed && p.Flow.State != ""
 		if !p.Default {
-			p.Controls = d.tenantDialogs(queue, of, p.Flow.Waiting, stopped)
+			p.Controls = d.tenantDialogs(queue, tenant, p.Flow.Waiting, stopped)
 		}
 		return p
 	}, nil
 }
 
 // source says where limits come from.
-func source(of fairqueue.Owner, own bool, l fairqueue.Limits) string {
+func source(tenant string, own bool, l fairqueue.Limits) string {
 	switch {
-	case of == fairqueue.Owner{}:
-		return "They count for each tenant without an account, and for each account, that has no limits of its own."
+	case tenant == "":
+		return "They count for each tenant that has no limits of its own."
 	case own:
 		return "These limits are its own."
 	case document.OfLimits(l).String() == "none":
@@ -194,8 +180,8 @@ func source(of fairqueue.Owner, own bool, l fairqueue.Limits) string {
 	return "It has no limits of its own: these are the default of the queue."
 }
 
-// tenantDialogs are what can be done to an owner.
-func (d *Dashboard) tenantDialogs(queue string, of fairqueue.Owner, waiting int, stopped bool) []dialog {
+// tenantDialogs are what can be done to a tenant.
+func (d *Dashboard) tenantDialogs(queue, tenant string, waiting int, stopped bool) []dialog {
 	words := []string{"pause", "purge"}
 	if stopped {
 		words = []string{"resume", "pause", "purge"}
@@ -203,17 +189,17 @@ func (d *Dashboard) tenantDialogs(queue string, of fairqueue.Owner, waiting int,
 	var all []dialog
 	for _, word := range words {
 		ask := tenantActions[word].dialog
-		ask.ID, ask.Path = "ask-"+word, d.tenantPath(queue, of, word)
+		ask.ID, ask.Path = "ask-"+word, d.tenantPath(queue, tenant, word)
 		if word == "purge" {
-			ask.Title = "Delete " + readable.Count(waiting, "waiting message") + " of " + label(of) + "?"
-			ask.Confirm = label(of)
+			ask.Title = "Delete " + readable.Count(waiting, "waiting message") + " of " + label(tenant) + "?"
+			ask.Confirm = label(tenant)
 		}
 		all = append(all, ask)
 	}
 	return all
 }
 
-// tenantActions change one owner. Their words are the ends of their paths.
+// tenantActions change one tenant. Their words are the ends of their paths.
 var tenantActions = map[string]action{
 	"pause": {dialog{
 		Open: "Pause", Title: "Pause its messages?", Verb: "Pause",
@@ -228,55 +214,55 @@ var tenantActions = map[string]action{
 			}
 		}
 		d := time.Duration(minutes) * time.Minute
-		text := label(f.owner) + " is paused"
+		text := label(f.tenant) + " is paused"
 		if d > 0 {
 			text += " for " + readable.Duration(d)
 		}
-		return text + ".", q.PauseTenant(ctx, f.owner, d)
+		return text + ".", q.PauseTenant(ctx, f.tenant, d)
 	})},
 	"resume": {dialog{
 		Open: "Resume", Title: "Resume its messages?", Verb: "Resume", Text: "A pause or a throttle ends, and its messages take turns again.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		return label(f.owner) + " is resumed.", q.ResumeTenant(ctx, f.owner)
+		return label(f.tenant) + " is resumed.", q.ResumeTenant(ctx, f.tenant)
 	})},
 	"purge": {dialog{
 		Open: "Purge", Verb: "Delete", Danger: true, Typed: true,
 		Text: "Messages that wait or are delayed are deleted with their bodies. Those in flight stay, and dead ones.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		n, err := q.PurgeTenant(ctx, f.owner)
-		return readable.Count(n, "message") + " of " + label(f.owner) + " deleted.", err
+		n, err := q.PurgeTenant(ctx, f.tenant)
+		return readable.Count(n, "message") + " of " + label(f.tenant) + " deleted.", err
 	})},
 	"clear": {dialog{}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		return "The limits of " + label(f.owner) + " are removed.", q.ClearLimits(ctx, f.owner)
+		return "The limits of " + label(f.tenant) + " are removed.", q.ClearLimits(ctx, f.tenant)
 	})},
 	"limits": {dialog{}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
 		limits, err := typed(f.Values, limitsForm{}).limits()
 		if err != nil {
 			return "", err
 		}
-		return "The limits of " + label(f.owner) + " are changed.", q.ChangeLimits(ctx, f.owner, func(l *fairqueue.Limits) {
+		return "The limits of " + label(f.tenant) + " are changed.", q.ChangeLimits(ctx, f.tenant, func(l *fairqueue.Limits) {
 			limits.Paused = l.Paused
 			*l = limits
 		})
 	})},
 }
 
-// actOnTenant serves an action on a tenant or an account.
+// actOnTenant serves an action on a tenant.
 func (d *Dashboard) actOnTenant(word string, a action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		queue, ok := untoken(r.PathValue("name"))
-		of, also := owner(r)
+		tenant, also := untoken(r.PathValue("tenant"))
 		if !ok || !also {
 			d.refuse(w, r, errNoPage)
 			return
 		}
-		name := label(of)
+		name := label(tenant)
 		d.commit(w, r, "tenant."+word, queue+": "+name, func(ctx context.Context, values url.Values) (string, error) {
 			f, err := a.read(name, values)
 			if err != nil {
 				return "", err
 			}
-			f.owner = of
+			f.tenant = tenant
 			text, err := a.do(ctx, d, queue, f)
 			if errors.Is(err, millrace.ErrNotFound) {
 				err = millrace.ErrNotFound.Errorf("the queue does not exist yet").WithHint("Write a message first.")
@@ -291,9 +277,9 @@ func (d *Dashboard) actOnTenant(word string, a action) http.HandlerFunc {
 				for _, field := range []string{"weight", "in_flight", "share", "rate", "burst", "waiting"} {
 					again = append(again, field, cut(values.Get(field), 40))
 				}
-				return query(d.tenantPath(queue, of), again...) + "#limits"
+				return query(d.tenantPath(queue, tenant), again...) + "#limits"
 			}
-			return d.tenantPath(queue, of)
+			return d.tenantPath(queue, tenant)
 		})
 	}
 }
@@ -305,6 +291,5 @@ func (d *Dashboard) openTenant(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, errNoPage)
 		return
 	}
-	values := r.URL.Query()
-	http.Redirect(w, r, d.tenantPath(queue, fairqueue.Owner{Account: values.Get("account"), Tenant: values.Get("tenant")}), http.StatusSeeOther)
+	http.Redirect(w, r, d.tenantPath(queue, r.URL.Query().Get("tenant")), http.StatusSeeOther)
 }

@@ -14,11 +14,11 @@ func TestTenantPages(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	q := h.queue("or ders", fairqueue.Config{})
-	noisy := fairqueue.Owner{Tenant: "noi/sy\x00<b>"}
-	h.write(q, fairqueue.Draft{Tenant: noisy.Tenant}, fairqueue.Draft{Tenant: noisy.Tenant}, fairqueue.Draft{Tenant: "quiet"},
-		fairqueue.Draft{Account: "acme", Tenant: "eu"})
+	noisy := "noi/sy\x00<b>"
+	h.write(q, fairqueue.Draft{Tenant: noisy}, fairqueue.Draft{Tenant: noisy}, fairqueue.Draft{Tenant: "quiet"},
+		fairqueue.Draft{Tenant: "eu"})
 	h.look()
-	opened := h.get("/queues/or%20ders/tenants?tenant=" + url.QueryEscape(noisy.Tenant)).want(http.StatusSeeOther)
+	opened := h.get("/queues/or%20ders/tenants?tenant=" + url.QueryEscape(noisy)).want(http.StatusSeeOther)
 	path := opened.header.Get("Location")
 	page := h.get(path).want(http.StatusOK)
 	page.figures(map[string]string{"waiting": "2", "share": "50%"})
@@ -29,7 +29,7 @@ func TestTenantPages(t *testing.T) {
 		t.Errorf("its state is %q, want how long it waits", got)
 	}
 	page = h.follow(h.post(path+"/pause", url.Values{"view": {"queue"}}))
-	if got := page.one("data-quick", "t~/"+token(noisy.Tenant)); got != "Resume" {
+	if got := page.one("data-quick", "t"+token(noisy)); got != "Resume" {
 		t.Errorf("the list offers to %q it", got)
 	}
 	if messages, err := q.Read(t.Context(), fairqueue.ReadConfig{Max: 10}); err != nil || len(messages) != 2 {
@@ -75,28 +75,20 @@ func TestTenantPages(t *testing.T) {
 	}
 }
 
-// TestDefaultAndAccountPages sets limits for all, and shows a tenant of an account.
-func TestDefaultAndAccountPages(t *testing.T) {
+// TestDefaultPage sets limits for all, and shows them on the page of a tenant that has none of its own.
+func TestDefaultPage(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	q := h.queue("orders", fairqueue.Config{})
-	h.write(q, fairqueue.Draft{Tenant: "acme"}, fairqueue.Draft{Account: "globex", Tenant: "eu"})
+	h.write(q, fairqueue.Draft{Tenant: "acme"})
 	h.look()
-	page := h.follow(h.post("/queues/orders/tenants/~/~/limits", url.Values{"in_flight": {"5"}}))
+	page := h.follow(h.post("/queues/orders/tenants/~/limits", url.Values{"in_flight": {"5"}}))
 	page.says("All other tenants")
-	h.get("/queues/orders/tenants/~/acme").want(http.StatusOK).says("these are the default of the queue")
-	h.follow(h.post("/queues/orders/tenants/~/~/pause", url.Values{})).one("data-flash", "bad")
-
-	h.get("/queues/orders").want(http.StatusOK).says("globex / eu")
-	inside := h.get("/queues/orders/tenants/globex/eu").want(http.StatusOK)
-	inside.says("a tenant of account globex")
-	inside.figures(map[string]string{"waiting": "1"})
-	if fields := inside.all("id", "weight"); len(fields) > 0 {
-		t.Error("the form of a tenant of an account has a weight")
-	}
-	h.follow(h.post("/queues/orders/tenants/globex/~/pause", url.Values{"minutes": {"soon"}})).one("data-flash", "bad")
-	h.follow(h.post("/queues/orders/tenants/globex/~/pause", url.Values{"minutes": {"0"}})).one("data-state", "")
-	h.get("/queues/none/tenants/~/acme").want(http.StatusNotFound)
+	h.get("/queues/orders/tenants/acme").want(http.StatusOK).says("these are the default of the queue")
+	h.follow(h.post("/queues/orders/tenants/~/pause", url.Values{})).one("data-flash", "bad")
+	h.follow(h.post("/queues/orders/tenants/acme/pause", url.Values{"minutes": {"soon"}})).one("data-flash", "bad")
+	h.follow(h.post("/queues/orders/tenants/acme/pause", url.Values{"minutes": {"0"}})).one("data-state", "")
+	h.get("/queues/none/tenants/acme").want(http.StatusNotFound)
 }
 
 // TestTenantPagesAreReadOnly where actions are off.
@@ -107,9 +99,9 @@ func TestTenantPagesAreReadOnly(t *testing.T) {
 	h.write(q, fairqueue.Draft{Tenant: "acme"})
 	h.look()
 	for word := range tenantActions {
-		h.post("/queues/orders/tenants/~/acme/"+word, url.Values{"confirm": {"acme"}}).want(http.StatusForbidden)
+		h.post("/queues/orders/tenants/acme/"+word, url.Values{"confirm": {"acme"}}).want(http.StatusForbidden)
 	}
-	for _, path := range []string{"/queues/orders", "/queues/orders/tenants/~/acme"} {
+	for _, path := range []string{"/queues/orders", "/queues/orders/tenants/acme"} {
 		page := h.get(path).want(http.StatusOK)
 		for n := range nodes(page.root, having("method", "post")) {
 			action, _ := attribute(n, "action")

@@ -16,13 +16,13 @@ import (
 type writePage struct {
 	heading
 
-	Queue, Tenant, Account, Body, Headers, Delay, Priority string
+	Queue, Tenant, Body, Headers, Delay, Priority string
 }
 
 func newWritePage(queue string, typed url.Values) writePage {
 	return writePage{
 		heading: heading{Title: "Write to " + plain(queue)}, Queue: queue,
-		Tenant: typed.Get("tenant"), Account: typed.Get("account"), Body: typed.Get("body"),
+		Tenant: typed.Get("tenant"), Body: typed.Get("body"),
 		Headers: typed.Get("headers"), Delay: typed.Get("delay"), Priority: typed.Get("priority"),
 	}
 }
@@ -74,7 +74,7 @@ func (d *Dashboard) writeMessage(w http.ResponseWriter, r *http.Request) {
 
 // draft returns the message of the form.
 func (p writePage) draft() (fairqueue.Draft, error) {
-	draft := fairqueue.Draft{Tenant: p.Tenant, Account: p.Account, Body: []byte(p.Body), Headers: map[string]string{}}
+	draft := fairqueue.Draft{Tenant: p.Tenant, Body: []byte(p.Body), Headers: map[string]string{}}
 	delay, err := duration(strings.TrimSpace(p.Delay), "the delay")
 	if err != nil {
 		return draft, err

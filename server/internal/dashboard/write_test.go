@@ -18,7 +18,7 @@ func TestWriteAMessage(t *testing.T) {
 	path := "/queues/" + segment(q.Name()) + "/write"
 	h.get(path).want(http.StatusOK).says("Write a message")
 	form := url.Values{
-		"tenant": {"acme"}, "account": {"globex"}, "delay": {"1h"}, "priority": {"2"},
+		"tenant": {"acme"}, "delay": {"1h"}, "priority": {"2"},
 		"body": {"</textarea><script>" + strings.Repeat("x", 20_000)}, "headers": {"kind: a: b\r\n\r\nempty:\r\n"},
 	}
 	for name, values := range map[string][]string{
@@ -32,7 +32,7 @@ func TestWriteAMessage(t *testing.T) {
 			wrong.Set(name, value)
 			page := h.post(path, wrong).want(http.StatusBadRequest)
 			page.one("data-flash", "bad")
-			for _, field := range []string{"tenant", "account", "delay", "priority"} {
+			for _, field := range []string{"tenant", "delay", "priority"} {
 				if got := page.value(field); got != wrong.Get(field) {
 					t.Errorf("with a wrong %s the field %s has %q, want %q", name, field, got, wrong.Get(field))
 				}
@@ -48,7 +48,7 @@ func TestWriteAMessage(t *testing.T) {
 		t.Fatalf("%d messages are delayed, %v, want one", len(messages), err)
 	}
 	m := messages[0]
-	if m.Tenant != "acme" || m.Account != "globex" || m.Priority != 2 || string(m.Body) != form.Get("body") ||
+	if m.Tenant != "acme" || m.Priority != 2 || string(m.Body) != form.Get("body") ||
 		len(m.Headers) != 2 || m.Headers["kind"] != "a: b" || m.Headers["empty"] != "" || m.Until.Sub(m.Written) < 59*time.Minute {
 		t.Errorf("the message is %+v", m)
 	}
