@@ -227,9 +227,10 @@ func TestBrokenQueueIsToldAfterAnInterrupt(t *testing.T) {
 // TestQueueWorkDoesNotSettle: a command whose last message is not settled says so, and does not exit as if it were.
 func TestQueueWorkDoesNotSettle(t *testing.T) {
 	t.Parallel()
-	s, name, dir := sharedShell(t), redistest.Name(t), t.TempDir()
+	server := redistest.Start(t, redistest.Options{}) // its queue is broken, which lists of all queues would tell
+	s, name, dir := shell{t: t, url: server.URL()}, redistest.Name(t), t.TempDir()
 	s.run("queue", "write", name, "--tenant", "a", "--body", "x")
-	started, goes, client := filepath.Join(dir, "started"), filepath.Join(dir, "go"), redistest.Shared(t).Client(t)
+	started, goes, client := filepath.Join(dir, "started"), filepath.Join(dir, "go"), server.Client(t)
 	command, stderr := `: > '`+started+`'; while [ ! -e '`+goes+`' ]; do sleep 0.05; done`, &locked{}
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
