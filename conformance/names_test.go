@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,7 +148,7 @@ func TestReservedNames(t *testing.T) {
 			t.Parallel()
 			names := reserved
 			if p.braces {
-				names = append(names[:len(names):len(names)], braces...)
+				names = append(slices.Clip(names), braces...)
 			}
 			for _, name := range names {
 				if err := p.use(t.Context(), name); !errors.Is(err, millrace.ErrBadName) {

@@ -91,10 +91,7 @@ func (p *hashPlay) set(r *rapid.T) {
 			there++
 		}
 	}
-	want := true
-	if cfg.IfNone && there > 0 || cfg.IfExist && there < len(fields) {
-		want = false
-	}
+	want := !(cfg.IfNone && there > 0 || cfg.IfExist && there < len(fields))
 	got, err := p.h.SetMany(p.t.Context(), inHash, values, cfg)
 	p.want("SetMany", got, want, err)
 	if !want {

@@ -59,7 +59,8 @@ func (c *Cache) claim(ctx context.Context, key string, accept func(payload []byt
 func (c *Cache) store(ctx context.Context, key, claim string, e entry, lifetime time.Duration) (refused bool) {
 	storing, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	stored, err := true, error(nil)
+	stored := true
+	var err error
 	if lifetime == 0 {
 		_, err = c.keys.Remove(storing, key)
 	} else {

@@ -194,18 +194,19 @@ func (s *sqlSource) idOf(after string) (any, error) {
 // them in another way. The first value gives the others the type of the column.
 func (s *sqlSource) Pending(ctx context.Context, ids []string) ([]string, error) {
 	var args []any
-	values := "(-1, (SELECT " + s.id + s.from + "1 = 0))"
+	var values strings.Builder
+	values.WriteString("(-1, (SELECT " + s.id + s.from + "1 = 0))")
 	for i, id := range ids {
 		if arg, ok := s.argument(id); ok {
 			args = append(args, arg)
-			values += ", (" + strconv.Itoa(i) + ", " + s.idPlaceholder(len(args)) + ")"
+			values.WriteString(", (" + strconv.Itoa(i) + ", " + s.idPlaceholder(len(args)) + ")")
 		}
 	}
 	if len(args) == 0 {
 		return nil, nil
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT asked.column1 FROM (VALUES "+values+") AS asked WHERE (SELECT 1"+
-		s.selectWork+"asked.column2 LIMIT 1) IS NOT NULL", args...)
+	query := "SELECT asked.column1 FROM (VALUES " + values.String() + ") AS asked WHERE (SELECT 1" + s.selectWork + "asked.column2 LIMIT 1) IS NOT NULL"
+	rows, err := s.db.QueryContext(ctx, query, args...) // values has placeholders only
 	if err != nil {
 		return nil, err
 	}

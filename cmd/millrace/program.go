@@ -120,7 +120,7 @@ func (p program) run(stop, kill context.Context) (ending, error) {
 		defer close(ended)
 		state, _ = cmd.Process.Wait() // nil if it cannot be waited for
 	}()
-	stopped := p.await(&processes{cmd.Process, p.guard == nil}, ended, stop, kill)
+	stopped := p.await(stop, kill, &processes{cmd.Process, p.guard == nil}, ended)
 	_ = cmd.Wait() // for its output, which is copied
 	switch {
 	case unguarded != nil:
@@ -142,7 +142,7 @@ type group interface {
 
 // await returns when the program has ended and its group is gone. It reports whether the
 // program got a signal before it ended.
-func (p program) await(g group, ended <-chan struct{}, stop, kill context.Context) (stopped bool) {
+func (p program) await(stop, kill context.Context, g group, ended <-chan struct{}) (stopped bool) {
 	gone := func(until, orUntil context.Context) bool {
 		if !over(ended) {
 			select {
@@ -175,7 +175,7 @@ func (p program) await(g group, ended <-chan struct{}, stop, kill context.Contex
 		if gone(moment, kill) {
 			return false
 		}
-		p.log.Warn("the program has left processes behind: they are stopped", "program", p.args[0])
+		p.log.WarnContext(kill, "the program has left processes behind: they are stopped", "program", p.args[0])
 	}
 	if kill.Err() == nil {
 		g.terminate()
@@ -193,7 +193,7 @@ func (p program) await(g group, ended <-chan struct{}, stop, kill context.Contex
 		if is {
 			return stopped
 		}
-		p.log.Error("the program survives SIGKILL: its lease or message is kept until it is gone", "program", p.args[0])
+		p.log.ErrorContext(kill, "the program survives SIGKILL: its lease or message is kept until it is gone", "program", p.args[0])
 	}
 }
 

@@ -231,7 +231,7 @@ func TestStubbornGroup(t *testing.T) {
 		ended, done := make(chan struct{}), make(chan bool)
 		close(ended)
 		began := time.Now()
-		go func() { done <- p.await(g, ended, t.Context(), t.Context()) }()
+		go func() { done <- p.await(t.Context(), t.Context(), g, ended) }()
 		time.Sleep(linger + p.grace + killLimit + 2*killLimit + time.Second)
 		synctest.Wait()
 		if got, want := g.got.String(), "TKKK"; got != want {
