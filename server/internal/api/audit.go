@@ -85,7 +85,7 @@ func (a *API) routeAudit() {
 			doc.Actions = make([]auditedAction, len(entries))
 			for i, e := range entries {
 				doc.Actions[i] = auditedAction{
-					e.At.UTC(), document.Text(e.Who), e.From, e.Way, e.Action, document.Text(e.Name), document.Text(e.Result), document.Text(e.Error),
+					e.At.UTC().Truncate(time.Millisecond), document.Text(e.Who), e.From, e.Way, e.Action, document.Text(e.Name), document.Text(e.Result), document.Text(e.Error),
 				}
 			}
 			return doc, err

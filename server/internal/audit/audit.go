@@ -136,15 +136,15 @@ func (l *Log) List(ctx context.Context, first, most int) ([]Entry, error) {
 	return entries[first:min(first+most, len(entries))], nil
 }
 
-// decode reads the stored form: "ID MS JSON".
+// decode reads the stored form: "ID MICROSECONDS JSON".
 func decode(line string) (e Entry, ok bool) {
 	id, rest, _ := strings.Cut(line, " ")
-	ms, text, _ := strings.Cut(rest, " ")
-	at, err := strconv.ParseInt(ms, 10, 64)
+	micros, text, _ := strings.Cut(rest, " ")
+	at, err := strconv.ParseInt(micros, 10, 64)
 	if err != nil || json.Unmarshal([]byte(text), &e) != nil {
 		return e, false
 	}
-	e.ID, e.At = id, time.UnixMilli(at)
+	e.ID, e.At = id, time.UnixMicro(at)
 	return e, true
 }
 

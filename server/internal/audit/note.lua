@@ -17,5 +17,5 @@ for _, line in ipairs(redis.call('LRANGE', K, 0, -1)) do
 end
 local time = redis.call('TIME')
 redis.call('LTRIM', K, 0, ARGV[3] - 2) -- a full server does not refuse it, nor then what follows
-redis.call('LPUSH', K, start .. string.format('%d%03d', time[1], math.floor(time[2] / 1000)) .. ' ' .. ARGV[2])
+redis.call('LPUSH', K, start .. string.format('%d%06d', time[1], time[2]) .. ' ' .. ARGV[2])
 return 1
