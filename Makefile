@@ -2,9 +2,9 @@
 
 # Nested modules hold what only examples, benchmarks and tests with drivers need.
 # The longest come first, so that the last one to run is short.
-NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sqltest/go.mod examples/*/go.mod))
-# The other queues of the benchmarks take long to compile, and no other package needs them: `make more` tests these.
-MODULES := . $(NESTED) bench bench/compare
+NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sqltest/go.mod bench/go.mod examples/*/go.mod))
+# The other queues of the comparison take long to compile, and no other package needs them: `make more` tests it.
+MODULES := . $(NESTED) bench/compare
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
 # third of the time without it: `make more` tests them with it, too.
