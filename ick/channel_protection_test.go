@@ -181,35 +181,12 @@ var channelHistories = []struct {
 		return s.finish()
 	}},
 	{"a failover that lost a growth", func(s *steerer) error {
-		s.attend(s.epoch())
-		before := s.c.known()
-		grown := s.resize(8)
-		s.add(7, "new")
-		if err := do(s.t, s.c.run.Client, "HSET", channelKey(s.c.name), "size", "4", "span", "4",
-			"epoch", strconv.FormatInt(before.epoch, 10)).Error(); err != nil {
-			s.t.Fatal(err)
-		}
-		args := []string{"me", "60000", "8", "8", strconv.FormatInt(grown, 10), "0"}
-		if _, err := s.c.call(s.t.Context(), "attend", args...); err != nil {
-			s.t.Fatal(err)
-		}
-		return s.finish()
+		return s.report(s.loseGrowth())
 	}},
 	{"a failover that lost a growth, and a resize before a consumer reports", func(s *steerer) error {
-		s.attend(s.epoch())
-		before := s.c.known()
-		grown := s.resize(8)
-		s.add(7, "new")
-		if err := do(s.t, s.c.run.Client, "HSET", channelKey(s.c.name), "size", "4", "span", "4",
-			"epoch", strconv.FormatInt(before.epoch, 10)).Error(); err != nil {
-			s.t.Fatal(err)
-		}
+		grown := s.loseGrowth()
 		s.resize(2)
-		args := []string{"me", "60000", "8", "8", strconv.FormatInt(grown, 10), "0"}
-		if _, err := s.c.call(s.t.Context(), "attend", args...); err != nil {
-			s.t.Fatal(err)
-		}
-		return s.finish()
+		return s.report(grown)
 	}},
 }
 
@@ -223,6 +200,30 @@ var channelProtections = []struct{ name, old, replacement, history string }{
 	{"a resize takes back what was retired", "if who == '' then\n      redis.call('HDEL', owners, index)", "if false then\n      redis.call('HDEL', owners, index)", "a retirement that was reported before the channel grew and shrank"},
 	{"who knows better teaches the channel", "size == 0 or its_epoch > epoch", "size == 0", "a failover that lost a growth"},
 	{"a later resize keeps serving what a lost one served", "0 < its_epoch and its_epoch < epoch and", "false and", "a failover that lost a growth, and a resize before a consumer reports"},
+}
+
+// loseGrowth has the channel grow to eight Icks, and a failover lose that. It returns the epoch of the growth.
+func (s *steerer) loseGrowth() (grown int64) {
+	s.t.Helper()
+	s.attend(s.epoch())
+	before := s.c.known()
+	grown = s.resize(8)
+	s.add(7, "new")
+	if err := do(s.t, s.c.run.Client, "HSET", channelKey(s.c.name), "size", "4", "span", "4",
+		"epoch", strconv.FormatInt(before.epoch, 10)).Error(); err != nil {
+		s.t.Fatal(err)
+	}
+	return grown
+}
+
+// report has a consumer report that knows the growth, and ends the history.
+func (s *steerer) report(grown int64) error {
+	s.t.Helper()
+	args := []string{"me", "60000", "8", "8", strconv.FormatInt(grown, 10), "0"}
+	if _, err := s.c.call(s.t.Context(), "attend", args...); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.finish()
 }
 
 func steer(t *testing.T, history, old, replacement string) error {
