@@ -105,7 +105,7 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 		if err != nil {
 			return nil, nil, err
 		}
-		doc.Limits = append(doc.Limits, document.TenantLimits{Tenant: document.Tenant{Tenant: document.Text(l.Tenant)}, Own: true, Limits: document.OfLimits(l.Limits)})
+		doc.Limits = append(doc.Limits, document.OfTenantLimits(l.Tenant, true, l.Limits))
 	}
 	slices.SortStableFunc(doc.Limits, func(a, b document.TenantLimits) int {
 		return cmp.Compare(a.Tenant.Tenant, b.Tenant.Tenant)
@@ -169,7 +169,7 @@ func (t tenantName) show(ctx context.Context, q *fairqueue.Queue, err error) (an
 		return nil, nil, err
 	}
 	l, own, err := q.Limits(ctx, string(t.Tenant))
-	doc := document.TenantLimits{Tenant: t.doc(), Own: own, Limits: document.OfLimits(l)}
+	doc := document.OfTenantLimits(string(t.Tenant), own, l)
 	text := doc.Limits.String()
 	if !own && t.Tenant != "" {
 		text += ", as all that have no limits of their own"

@@ -177,6 +177,11 @@ type StoredLimits struct {
 	Limits []TenantLimits `json:"limits" doc:"Those of all others first; tenants that have none of their own are not there."`
 }
 
+// OfTenantLimits converts the limits that count for a tenant, or for all others if it is empty.
+func OfTenantLimits(tenant string, own bool, l fairqueue.Limits) TenantLimits {
+	return TenantLimits{Tenant: Tenant{Text(tenant)}, Own: own, Limits: OfLimits(l)}
+}
+
 // TenantStats has the numbers of a tenant.
 type TenantStats struct {
 	Tenant

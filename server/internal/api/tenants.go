@@ -37,7 +37,7 @@ func (a *API) routeTenants() {
 	onQueue(a, op(http.MethodGet, queuePath+"/limits", "getLimits", "Show the limits that count for a tenant",
 		"Without a tenant, those of all that have no limits of their own.", http.StatusNotFound),
 		func(ctx context.Context, q *fairqueue.Queue, in *tenantQuery) (document.TenantLimits, error) {
-			return limitsOf(ctx, q, document.Tenant{Tenant: document.Text(in.Tenant)})
+			return limitsOf(ctx, q, in.Tenant)
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/tenants/limit", "changeLimits", "Change the limits of a tenant",
 		"Only the given limits change, for all readers, at once. The first change gives a tenant limits of its own, which begin as those of all others. Without a tenant, it changes the limits of all that have none of their own. It creates the queue if there is none.",
@@ -46,7 +46,7 @@ func (a *API) routeTenants() {
 			if err := q.ChangeLimits(ctx, string(in.Body.Tenant.Tenant), in.Body.Apply); err != nil {
 				return doc, err
 			}
-			return limitsOf(ctx, q, in.Body.Tenant)
+			return limitsOf(ctx, q, string(in.Body.Tenant.Tenant))
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/tenants/clear", "clearLimits", "Remove the own limits of a tenant",
 		"The limits of all others count for it again. Without a tenant, it removes those.", http.StatusNotFound),
@@ -54,7 +54,7 @@ func (a *API) routeTenants() {
 			if err := q.ClearLimits(ctx, string(in.Body.Tenant)); err != nil {
 				return doc, err
 			}
-			return limitsOf(ctx, q, in.Body)
+			return limitsOf(ctx, q, string(in.Body.Tenant))
 		})
 	onQueue(a, op(http.MethodGet, queuePath+"/limits/all", "listLimits", "List all limits that are stored",
 		"Also those of tenants without messages."), listLimits)
@@ -86,9 +86,9 @@ func onTenant(t document.Tenant, do func(tenant string) error) error {
 	return do(string(t.Tenant))
 }
 
-func limitsOf(ctx context.Context, q *fairqueue.Queue, t document.Tenant) (document.TenantLimits, error) {
-	l, own, err := q.Limits(ctx, string(t.Tenant))
-	return document.TenantLimits{Tenant: t, Own: own, Limits: document.OfLimits(l)}, err
+func limitsOf(ctx context.Context, q *fairqueue.Queue, tenant string) (document.TenantLimits, error) {
+	l, own, err := q.Limits(ctx, tenant)
+	return document.OfTenantLimits(tenant, own, l), err
 }
 
 func listTenants(ctx context.Context, q *fairqueue.Queue, _ *Named) (doc document.Tenants, err error) {
@@ -110,7 +110,7 @@ func listLimits(ctx context.Context, q *fairqueue.Queue, _ *Named) (doc document
 		if err != nil {
 			return doc, err
 		}
-		doc.Limits = append(doc.Limits, document.TenantLimits{Tenant: document.Tenant{Tenant: document.Text(l.Tenant)}, Own: true, Limits: document.OfLimits(l.Limits)})
+		doc.Limits = append(doc.Limits, document.OfTenantLimits(l.Tenant, true, l.Limits))
 	}
 	return doc, nil
 }
