@@ -91,7 +91,7 @@ func (p *hashPlay) set(r *rapid.T) {
 			there++
 		}
 	}
-	want := !(cfg.IfNone && there > 0 || cfg.IfExist && there < len(fields))
+	want := (!cfg.IfNone || there == 0) && (!cfg.IfExist || there == len(fields))
 	got, err := p.h.SetMany(p.t.Context(), inHash, values, cfg)
 	p.want("SetMany", got, want, err)
 	if !want {
