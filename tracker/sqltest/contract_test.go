@@ -138,6 +138,9 @@ func testTexts(t *testing.T, db database) {
 		}
 		want = append(want, item)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	wantWalk(t, source, want...)
 }
 
