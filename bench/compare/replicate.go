@@ -66,7 +66,7 @@ func replicateScripts() (scripts [2]*rueidis.Lua, err error) {
 		return scripts, errors.New(replicateFolder + " names no folder with github.com/replicate/go")
 	}
 	for i, name := range []string{"write.lua", "read.lua"} {
-		text, err := os.ReadFile(filepath.Join(folder, "queue", name))
+		text, err := os.ReadFile(filepath.Join(folder, "queue", name)) //nolint:gosec // the caller names the folder
 		if err != nil {
 			return scripts, fmt.Errorf("%s: %w", replicateFolder, err)
 		}

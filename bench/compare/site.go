@@ -58,9 +58,9 @@ func (k kind) config(folder string) (redisproc.Config, error) {
 		return redisproc.Config{AOF: true, Args: []string{"--appendfsync", "everysec"}}, nil
 	case counted:
 		return underCallgrind(folder)
-	default:
-		return redisproc.Config{}, nil
+	case volatile: // nothing to set
 	}
+	return redisproc.Config{}, nil
 }
 
 // open starts a server for the peer.
