@@ -33,7 +33,13 @@ def handle(message, worker):
     the delay; Dead makes it a dead letter. message.lost is set when the message belongs to
     another worker: stop then.
     """
-    print(json.dumps({"id": message.id, "tenant": message.tenant, "attempt": message.attempt}), flush=True)
+    say(json.dumps({"id": message.id, "tenant": message.tenant, "attempt": message.attempt}))
+
+
+def say(line):
+    """Prints a line whole. print() writes its end apart, and another thread may come between."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 class Retry(Exception):

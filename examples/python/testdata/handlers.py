@@ -6,7 +6,7 @@ import worker
 
 
 def handle(message, _):
-    print("start", message.body, message.attempt, flush=True)
+    worker.say(f"start {message.body} {message.attempt}")
     if message.body == "hold":
         sys.stdin.readline()
     if message.body == "dead":
