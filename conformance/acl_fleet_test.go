@@ -30,6 +30,7 @@ import (
 // refused to them, and there may be no command among theirs that no server was
 // given meanwhile.
 func TestACLOnFleet(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	f := newUsersFleet(t)
 	f.allow("millrace-replica", f.page.user(t, "millrace-replica")...)

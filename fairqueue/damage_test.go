@@ -113,14 +113,20 @@ func TestWrongTypesAreRefusedWhole(t *testing.T) {
 			}
 			t.Run("key"+part+name, func(t *testing.T) {
 				t.Parallel()
+				var q *Queue
+				var flying Message
+				var deadID string
 				for call := range everyCall(t.Context(), nil, Message{}, "") {
-					q, flying, deadID := busy(t, client)
-					if err := do(t, client, "SET", baseKey(q.name)+part, "foreign").Error(); err != nil {
-						t.Fatal(err)
+					if q == nil {
+						q, flying, deadID = busy(t, client)
+						if err := do(t, client, "SET", baseKey(q.name)+part, "foreign").Error(); err != nil {
+							t.Fatal(err)
+						}
 					}
 					before := dump(t, q)
 					err := everyCall(t.Context(), q, flying, deadID)[call]()
 					if err == nil {
+						q = nil // the next call begins with another one
 						continue
 					}
 					if !errors.Is(err, millrace.ErrBroken) && (name == "" || call != "Resize") { // there are limits

@@ -364,6 +364,7 @@ func (c *crowd) consume(n int) {
 // TestLargeQueueCostsAsMuch: a call makes as many commands however many messages wait in however
 // many flows. How long they take is for the soak.
 func TestLargeQueueCostsAsMuch(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	for name, cfg := range crowds {
 		t.Run(name, func(t *testing.T) {

@@ -58,6 +58,7 @@ func noteTick(client rueidis.Client) Handler {
 // others begin. Real processes among them are killed, and stopped for longer than a tick. Each
 // tick has exactly one message. It takes 4 s; MILLRACE_SOAK makes it a minute.
 func TestTwoHundredKeepers(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	ticks := int64(4)
 	if os.Getenv("MILLRACE_SOAK") != "" {

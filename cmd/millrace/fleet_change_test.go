@@ -76,6 +76,7 @@ func (d *process) stopped(signal os.Signal) {
 // TestAKilledChangeIsFinished by an agent, or by the same command, wherever it was killed;
 // and one that was interrupted says so.
 func TestAKilledChangeIsFinished(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	s := fleetShell(t)
 	twoMembers(t, s)

@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/redistest"
 )
 
 // TestFleetPartitionRemove: a partition is retired, and then removed after a question.
 func TestFleetPartitionRemove(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	s := fleetShell(t)
 	s.init(specs(member(t), member(t))...)

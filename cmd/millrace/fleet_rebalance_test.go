@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
 )
 
 // TestFleetRebalance moves what tags have, and gives a partition up and takes it back.
 func TestFleetRebalance(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	s := fleetShell(t)
 	s.init(append(specs(member(t), member(t)), "--max-fill", "90")...)

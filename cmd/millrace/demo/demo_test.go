@@ -107,6 +107,7 @@ func TestFiveScenesPlayOnMiniredis(t *testing.T) {
 
 // Each check can fail: it does when the protection is taken away.
 func TestChecksFailWithoutTheProtection(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	for _, test := range []struct {
 		scene, sabotage string

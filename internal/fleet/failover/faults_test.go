@@ -225,6 +225,7 @@ func TestAFrozenAgentWakesUp(t *testing.T) {
 // TestTheDirectoryFailsOver to its replica, by hand, and a master is lost after
 // that.
 func TestTheDirectoryFailsOver(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
 	second := redistest.Start(t, redistest.Options{TCP: true})
@@ -313,9 +314,12 @@ func TestEpochsNeverGoBack(t *testing.T) {
 // nothing that was acknowledged is lost. 200 faults with MILLRACE_SOAK=1.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	faults := 10
-	if soak() {
+	faults := 4
+	switch {
+	case soak():
 		faults = 200
+	case redistest.More():
+		faults = 10
 	}
 	w := start(t, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2})
 	f := w.client(fleet.Config{WaitReplicas: 1})
@@ -328,14 +332,16 @@ func TestFaults(t *testing.T) {
 		loads = append(loads, w.load(f, fmt.Sprint("tag", i), 2))
 	}
 	procs := &processes{w: w, loose: map[string]*redisproc.Proc{}}
+	first := rand.IntN(len(kinds)) // a short run does not take the same ones each time
 	for fault := range faults {
+		kind := kinds[(first+fault)%len(kinds)]
 		p := w.mapNow().Partitions[rand.IntN(2)]
 		members := p.Members()
 		victim := w.server(members[rand.IntN(len(members))].Addr)
 		if rand.IntN(2) == 0 {
 			victim = w.server(p.Master.Addr)
 		}
-		procs.strike(victim, kinds[fault%len(kinds)])
+		procs.strike(victim, kind)
 		if fault%5 == 4 {
 			stop()
 			stop = w.agent()

@@ -154,8 +154,12 @@ func TestCutOffAtEachStep(t *testing.T) {
 					w.agent()
 				}
 				step, stride := 1, 1
-				if !soak() {
+				switch {
+				case soak():
+				case redistest.More():
 					step, stride = 2, 2
+				default:
+					step, stride = 2, 4
 				}
 				for w.cutOff(l, by, step, request) {
 					step += stride
