@@ -3,6 +3,7 @@ package redistest
 import (
 	"bytes"
 	"crypto/rand"
+	"flag"
 	"runtime"
 	"strings"
 	"sync"
@@ -33,7 +34,16 @@ func Main(m *testing.M, opts ...goleak.Option) {
 	for _, late := range []string{"(*call).DelayDo.func1", "(*clusterClient)._refresh.func2", "(*clusterClient).redirectOrNew.func1"} {
 		opts = append(opts, goleak.IgnoreAnyFunction("github.com/redis/rueidis."+late))
 	}
+	shortModels()
 	goleak.VerifyTestMain(mainWithServer{m}, opts...)
+}
+
+// shortModels has tests of models play 40 histories instead of 100, where `make more` does not run and no flag says
+// how many.
+func shortModels() {
+	if checks := flag.Lookup("rapid.checks"); checks != nil && !More() {
+		_ = checks.Value.Set("40") // flags are parsed later
+	}
 }
 
 // mainWithServer ends the shared server between the tests and the look for
