@@ -90,6 +90,8 @@ func viewQueues(w *walker) {
 	for _, err := range q.Dead(w) {
 		w.must("Dead", err)
 	}
+	w.longFlow(w.admin.queue(fairqueue.Config{}))
+	w.look(q)
 }
 
 func viewLeases(w *walker) {

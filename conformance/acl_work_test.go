@@ -210,6 +210,37 @@ func walkQueue(w *walker) {
 	w.must("Delete", err)
 }
 
+// longFlow writes more messages of a tenant than lie in its record, and has two in flight.
+func (w *walker) longFlow(q *fairqueue.Queue) {
+	drafts := make([]fairqueue.Draft, 30)
+	for i := range drafts {
+		drafts[i].Tenant = "long"
+	}
+	_, err := q.WriteBatch(w, drafts...)
+	w.must("WriteBatch", err)
+	_, err = q.Read(w, fairqueue.ReadConfig{Max: 2})
+	w.must("Read", err)
+}
+
+// look shows a long flow, and what is in flight page by page.
+func (w *walker) look(q *fairqueue.Queue) {
+	_, err := q.Stats(w)
+	w.must("Stats", err)
+	_, _, err = q.Browse(w, fairqueue.BrowseConfig{})
+	w.must("Browse", err)
+	_, next, err := q.Browse(w, fairqueue.BrowseConfig{State: fairqueue.InFlight, Max: 1})
+	w.must("Browse", err)
+	_, _, err = q.Browse(w, fairqueue.BrowseConfig{State: fairqueue.InFlight, Max: 1, After: next})
+	w.must("Browse", err)
+}
+
+func receiptsOf(messages []fairqueue.Message) (receipts []string) {
+	for _, m := range messages {
+		receipts = append(receipts, m.Receipt)
+	}
+	return receipts
+}
+
 // walkTenants limits tenants and keeps a schedule.
 func walkTenants(w *walker) {
 	t := w.queue(fairqueue.Config{})
@@ -219,6 +250,19 @@ func walkTenants(w *walker) {
 		w.must("AllLimits", err)
 	}
 	_, err := t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "c"}, fairqueue.Draft{Tenant: "a", Delay: time.Hour})
+	w.must("WriteBatch", err)
+	w.longFlow(t)
+	w.look(t)
+	for {
+		some, err := t.Read(w, fairqueue.ReadConfig{Max: 10})
+		if errors.Is(err, fairqueue.ErrEmpty) {
+			break
+		}
+		w.must("Read", err)
+		_, err = t.Ack(w, receiptsOf(some)...)
+		w.must("Ack", err)
+	}
+	_, err = t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "c"})
 	w.must("WriteBatch", err)
 	w.must("PauseTenant", t.PauseTenant(w, a, time.Hour))
 	some, err := t.Read(w, fairqueue.ReadConfig{Max: 10})

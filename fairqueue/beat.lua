@@ -4,7 +4,7 @@
 -- seconds is removed, with its handlers.
 --
 -- Needs    record
--- Touches  flight, readers
+-- Touches  hot, flight, readers
 -- KEYS[1]  K
 -- ARGV[1]  visibility: for how many milliseconds from now
 -- ARGV[2]  reader: letters that no other reader has, or ''
@@ -27,11 +27,15 @@ end
 local flight, readers = prefix .. 'flight', prefix .. 'readers'
 redis.call('HLEN', readers) -- a key of another type ends the script here
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
-for i = 7, #ARGV do
-  local good = redis.call('ZSCORE', flight, ARGV[i]) and redis.call('HEXISTS', messages, string.sub(ARGV[i], 2, 17)) == 1
-  reply[#reply + 1] = good and 1 or 0
+local values = #ARGV > 6 and redis.call('HMGET', hot, unpack(ARGV, 7)) or {}
+for i, value in ipairs(values) do
+  local receipt = ARGV[i + 6]
+  local good = value and redis.call('HEXISTS', hot, string.sub(receipt, 1, 16)) == 1
+  reply[i] = good and 1 or 0
   if good then
-    redis.call('ZADD', flight, 'XX', now + tonumber(ARGV[1]), ARGV[i])
+    redis.call('ZADD', flight, whole(now + ARGV[1]), receipt)
+    sets[receipt] = string.sub(value, 1, 16) .. whole(now + ARGV[1]) .. string.sub(value, 30, 30) .. 'f' .. string.sub(value, 32)
+    due_at(now + ARGV[1])
   end
 end
 if ARGV[2] ~= '' then
@@ -50,6 +54,6 @@ if ARGV[2] ~= '' then
     end
   end
   n.capacity = capacity
-  save()
 end
+save()
 return reply

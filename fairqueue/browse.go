@@ -27,8 +27,8 @@ const (
 	Gone     State = ""          // there is no such message
 )
 
-// sets are the sorted sets in which messages of a state lie.
-var sets = map[State]string{Waiting: "backlog", InFlight: "flight", Delayed: "delayed", Dead: "dead"}
+// states are what the script browse calls them.
+var states = map[State]string{Waiting: "waiting", InFlight: "flight", Delayed: "delayed", Dead: "dead"}
 
 // BrowseConfig selects messages. The zero value selects messages that wait.
 type BrowseConfig struct {
@@ -54,13 +54,13 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 	after, err := base64.RawURLEncoding.DecodeString(c.After)
 	bad := millrace.ErrBadArgument
 	switch {
-	case sets[c.State] == "":
+	case states[c.State] == "":
 		return c, bad.Errorf("messages are %s, %s, %s or %s, not %q", Waiting, InFlight, Delayed, Dead, c.State)
 	case len(c.Tenant) > maxLabel:
 		return c, bad.Errorf("the tenant has %d bytes, more than %d", len(c.Tenant), maxLabel)
 	case c.Max < 0 || c.Max > maxRead:
 		return c, bad.Errorf("a page has 1 to %d messages, not %d", maxRead, c.Max)
-	case err != nil || c.After != "" && !memberForm.Match(after) && !placeForm.Match(after):
+	case err != nil || c.After != "" && !placeForm.Match(after):
 		return c, bad.Errorf("not the end of a page: %.60q", c.After)
 	}
 	c.After = string(after)
@@ -70,8 +70,8 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 // selects reports whether a message is one of the tenant.
 func (c BrowseConfig) selects(m Message) bool { return c.Tenant == "" || m.Tenant == c.Tenant }
 
-// placeForm is the form of a place in a sorted set by time: a score and a member.
-var placeForm = regexp.MustCompile(`(?s)^\d{1,16} .+$`)
+// placeForm is the form of a place: a set, a score and a member.
+var placeForm = regexp.MustCompile(`(?s)^[a-z]+ [-+.0-9a-z]{1,24} .+$`)
 
 // Browse returns a page of messages and where the next page starts, "" at the end. It takes
 // nothing and changes nothing, and works in a paused queue and on a full server.
@@ -114,7 +114,7 @@ func (q *Queue) scan(ctx context.Context, cfg BrowseConfig, visit func([]Message
 	after := cfg.After
 	for left := cfg.Max; left > 0; left -= page {
 		most := min(left, page)
-		reply, err := q.call(ctx, "browse", sets[cfg.State], strconv.Itoa(most), flow, after)
+		reply, err := q.call(ctx, "browse", states[cfg.State], strconv.Itoa(most), flow, after)
 		if err != nil {
 			return next, err
 		}
@@ -160,29 +160,27 @@ func (q *Queue) Dead(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// browsed reads one message of a page: its member and score in the sorted set of the state,
-// its body, and the record of its death. The last two may be missing.
+// browsed reads one message of a page: its member, a time, its body, and what else there is of
+// its delivery or its death. The last two may be missing.
 func browsed(state State, reply *script.Reply) Message {
 	text, at := reply.Text(), milliTime(reply.Text())
 	stored, found := reply.Maybe()
-	death, _ := reply.Maybe()
+	more, _ := reply.Maybe()
 	msg := Message{Stream: -1}
 	switch state {
 	case InFlight:
-		msg.Until = at
-		if len(text) >= memberAt {
-			msg.Since = milliTime(text[17:30])
-			msg.Consumed = strings.ContainsAny(text[:1], "cC")
+		msg.Until, msg.Attempt = at, 1
+		if len(more) > handleSize {
+			micros, _ := strconv.ParseInt(more[handleSize+1:], 10, 64) // digits that a script wrote
+			msg.Since = time.UnixMicro(micros).Truncate(time.Millisecond)
+			msg.Consumed = strings.ContainsAny(more[handleSize:handleSize+1], "cC")
 		}
-		if receiptForm.MatchString(text) {
-			msg.Receipt = receipt(text).String()
-		}
-		msg.Attempt, text = 1, receipt(text).member()
 	case Delayed:
 		msg.Until = at
 	case Dead:
 		msg.ID, msg.Since = text, at
-		msg.Attempt, text, msg.Reason = readDeath(death)
+		msg.Attempt, msg.Reason = readDeath(more)
+		text = memberOf(text, stored)
 	case Waiting, Gone: // nothing more
 	}
 	m, err := readMember(text)
@@ -191,6 +189,9 @@ func browsed(state State, reply *script.Reply) Message {
 			msg.Attempt += m.attempts
 		}
 		err = m.fill(&msg, stored)
+	}
+	if state == InFlight && err == nil {
+		msg.Receipt = receipt(more[:min(len(more), handleSize)] + tenantFlow(m.tenant)).String()
 	}
 	switch {
 	case !found:
@@ -201,17 +202,26 @@ func browsed(state State, reply *script.Reply) Message {
 	return msg
 }
 
-// readDeath reads the record of a death: 'ATTEMPTS:SIZE:', the member of backlog of that
-// size, and the reason.
-func readDeath(death string) (attempts int, member, reason string) {
-	parts := strings.SplitN(death, ":", 3)
-	if len(parts) < 3 {
-		return 0, "", "unknown: the record of the death was deleted"
+// memberOf returns the member of a message that was never delivered.
+func memberOf(id, stored string) string {
+	head := storedForm.FindStringSubmatch(stored)
+	switch {
+	case head == nil:
+		return ""
+	case head[3] == "":
+		return head[4] + "\x01" + head[2] + id
 	}
-	attempts, _ = strconv.Atoi(parts[0])
-	size, _ := strconv.Atoi(parts[1])
-	size = min(max(0, size), len(parts[2]))
-	return attempts, parts[2][:size], parts[2][size:]
+	return head[3] + "\x01" + head[2] + id + head[4]
+}
+
+// readDeath reads the record of a death: 'ATTEMPTS:REASON'.
+func readDeath(death string) (attempts int, reason string) {
+	made, reason, found := strings.Cut(death, ":")
+	if !found {
+		return 0, "unknown: the record of the death was deleted"
+	}
+	attempts, _ = strconv.Atoi(made)
+	return attempts, reason
 }
 
 // milliTime reads Unix milliseconds; anything but digits is the zero time.

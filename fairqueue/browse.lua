@@ -1,25 +1,29 @@
--- fairqueue.browse(K) set max flow after -> {...} or nil
+-- fairqueue.browse(K) state max flow after -> {...} or nil
 --
--- Shows messages without taking them. It ends early after a mebibyte.
+-- Shows messages without taking them. It ends early after a mebibyte, and looks at 50 flows at most.
 --
--- Needs    record
--- Touches  flight, delayed, dead, deaths
+-- Needs    record, flows
+-- Touches  young, flight, delayed, dead, deaths, blocked, asleep
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  set: backlog, flight, delayed or dead
+-- ARGV[1]  state: waiting, flight, delayed or dead
 -- ARGV[2]  max: how many, at most 50
--- ARGV[3]  flow: of those that wait in flows of tenants, only those of this one; '' for all
--- ARGV[4]  after: where the page before ended, '' for the beginning: a member of backlog, or of
---          another set a score and a member, 'SCORE MEMBER'; it may be gone by now
+-- ARGV[3]  flow: of those that wait, only those of this one; '' for all
+-- ARGV[4]  after: where the page before ended, '' for the beginning: 'SET SCORE MEMBER', and of
+--          those that wait \1, priority and id behind it; what it names may be gone by now
 -- Reply    nil without a queue, else {the server's clock; where the next page starts or '';
---          member, score, body or nil, record of the death or nil ...}
--- Cost     O(log N * log M) for M members with that score, and O(1) a message
+--          FLOW \1 PRIORITY ID with ';' and what its tail has behind it, or the id of a dead message; when it is due or died, or '0'; body or nil; the record of the death, or of
+--          a delivery its receipt, its kind and its instant in microseconds, or nil ...}
+-- Cost     O(log N * log M) for M members with that score, and O(1) a message and flow; O(N) in the
+--          deliveries of the last second
 -- Repeat   harmless: it only reads
 if not exists then
   return false
 end
-local set, max, after = ARGV[1], tonumber(ARGV[2]), ARGV[4]
-local members, reply, room = {}, {now, ''}, 1048576
+local state, max, shown, room, last = ARGV[1], tonumber(ARGV[2]), 0, 1048576, ''
+local place, score, member = string.match(ARGV[4], '^(%l+) (%S+) (.*)$')
+local reply = {now, ''}
+
 -- later compares bytes, as sorted sets do and < in Lua does not.
 local function later(a, b)
   for i = 1, math.max(#a, #b) do
@@ -30,54 +34,115 @@ local function later(a, b)
   end
   return false
 end
-local function list(key)
-  local score, last = string.match(after, '^(%d+) (.+)$')
-  local first, past = 0, 0
-  if score then
-    first = redis.call('ZCOUNT', key, '-inf', '(' .. score)
-    past = first + redis.call('ZCOUNT', key, score, score)
+
+-- The members of a sorted set behind a score and a member.
+local function list(name, after_score, after)
+  local key, first, past = prefix .. name, 0, 0
+  if after_score then
+    first = redis.call('ZCOUNT', key, '-inf', '(' .. after_score)
+    past = first + redis.call('ZCOUNT', key, after_score, after_score)
   end
   while first < past do
     local middle = math.floor((first + past) / 2)
-    if later(redis.call('ZRANGE', key, middle, middle)[1], last) then
+    if later(redis.call('ZRANGE', key, middle, middle)[1], after) then
       past = middle
     else
       first = middle + 1
     end
   end
-  members = redis.call('ZRANGE', key, first, first + max - 1, 'WITHSCORES')
+  return redis.call('ZRANGE', key, first, first + max, 'WITHSCORES')
 end
-local function add(low, high)
-  for _, member in ipairs(redis.call('ZRANGEBYLEX', backlog, low, high, 'LIMIT', 0, max - #members / 2)) do
-    members[#members + 1] = member
-    members[#members + 1] = '0'
+
+-- Shows a message, and reports whether there is room for more.
+local function show(where, text, at, id, record)
+  local body = redis.call('HGET', hot, id)
+  for _, word in ipairs({text, at, body, record}) do
+    reply[#reply + 1] = word
   end
+  shown, room, last = shown + 1, room - (body and #body or 0), where
+  return shown < max and room > 0
 end
-if set == 'backlog' then
-  add('(' .. after, ARGV[3] == '' and '+' or '(=') -- streams come before tenants
-  if ARGV[3] ~= '' then
-    add(string.sub(after, 1, 1) == '=' and '(' .. after or '[' .. ARGV[3] .. '\1', '(' .. ARGV[3] .. '\2')
+
+local function text_of(flow, priority, id, tail)
+  return flow .. '\1' .. priority .. id .. (string.find(tail, '^%d') and ';' or '') .. tail
+end
+
+-- Shows the entries of a flow behind one, and reports whether there is room for more.
+local function show_flow(where, flow, after)
+  local record, entries = record_of(flow), {}
+  for _, entry in ipairs(record and list_of(record) or {}) do
+    entries[#entries + 1] = string.sub(entry, 1, 17) > after and entry or nil
   end
-elseif set == 'flight' then
-  list(prefix .. 'flight')
-elseif set == 'delayed' then
-  list(prefix .. 'delayed')
+  if record and string.byte(record) > 96 and #entries < max then
+    for _, text in ipairs(redis.call('ZRANGEBYLEX', backlog, '(' .. flow .. '\1' .. after .. (after == '' and '' or '\255'), '(' .. flow .. '\2',
+      'LIMIT', '0', whole(max))) do
+      entries[#entries + 1] = string.sub(text, #flow + 2)
+    end
+  end
+  for _, entry in ipairs(entries) do
+    local priority, id = string.sub(entry, 1, 1), string.sub(entry, 2, 17)
+    if not show(where .. '\1' .. priority .. id, text_of(flow, priority, id, string.sub(entry, 23)), '0', id, false) then
+      return false
+    end
+  end
+  return true
+end
+
+local more = true
+if state == 'waiting' and ARGV[3] ~= '' and not redis.call('HGET', K, 'streamed') then
+  more = show_flow('flow 0 ' .. ARGV[3], ARGV[3], string.match(member or '', '\1(%d+)$') or '')
+elseif state == 'waiting' then
+  local start, looked = member and string.match(member, '\1(%d+)$') or '', 0
+  member = member and string.match(member, '^[^\1]*')
+  for _, name in ipairs({'blocked', 'asleep', 'active'}) do
+    if more and (not place or place == name) then
+      if place and start ~= '' then
+        more = show_flow(place .. ' ' .. score .. ' ' .. member, member, start)
+      end
+      local flows = more and list(name, place and score, member) or {}
+      for i = 1, #flows, 2 do
+        if more and string.find(flows[i], '^[=#]') then
+          looked, last = looked + 1, name .. ' ' .. flows[i + 1] .. ' ' .. flows[i]
+          more = show_flow(last, flows[i], '') and looked < 50
+        end
+      end
+      place = nil
+    end
+  end
+elseif state == 'flight' then
+  local receipts = {} -- those that are young first: they become old, and then come again
+  if place ~= 'flight' then
+    local from = place and redis.call('LPOS', prefix .. 'young', member) or 0
+    for _, receipt in ipairs(redis.call('LRANGE', prefix .. 'young', whole(from + 1), '-1')) do
+      receipts[#receipts + 1] = receipt
+      receipts[#receipts + 1] = false
+    end
+  end
+  for _, word in ipairs(list('flight', place == 'flight' and score, member)) do
+    receipts[#receipts + 1] = word
+  end
+  for i = 1, #receipts, 2 do
+    local receipt = receipts[i]
+    local value = more and receipt ~= '' and redis.call('HGET', hot, receipt)
+    if value and (receipts[i + 1] or string.byte(value, 31) == 46) then -- . ; else flight has it
+      local ends = receipts[i + 1] or string.sub(value, 17, 29)
+      local behind = string.byte(value, 33) == 59 and string.sub(value, 34, 37) - 963 or 33 -- ;
+      local id, flow = string.sub(receipt, 1, 16), string.sub(value, behind + 1)
+      more = show((receipts[i + 1] and 'flight ' .. ends or 'young 0') .. ' ' .. receipt,
+        text_of(flow, string.sub(value, 32, 32), id, string.sub(value, 38, behind)), ends, id,
+        receipt .. string.sub(value, 30, 30) .. string.sub(value, 1, 16))
+    end
+  end
 else
-  list(prefix .. 'dead')
-end
-for i = 1, #members, 2 do
-  local member = members[i]
-  local id = set == 'backlog' and string.match(member, '\1.(%d+)') or set == 'delayed' and string.match(member, '\1.(%d+)') or
-    set == 'flight' and string.sub(member, 2, 17) or member
-  if member ~= '' and room > 0 then
-    local body = redis.call('HGET', messages, id)
-    for _, word in ipairs({member, members[i + 1], body, set == 'dead' and redis.call('HGET', prefix .. 'deaths', id)}) do
-      reply[#reply + 1] = word
-    end
-    room = room - (body and #body or 0)
-    if room <= 0 or i + 1 == 2 * max then
-      reply[2] = set == 'backlog' and member or members[i + 1] .. ' ' .. member
+  local members = list(state, score, member)
+  for i = 1, #members, 2 do
+    local text, at = members[i], members[i + 1]
+    if more and text ~= '' then
+      local id = state == 'delayed' and string.match(text, '\1.(%d+)') or text
+      local record = state == 'dead' and redis.call('HGET', prefix .. 'deaths', id)
+      more = show(state .. ' ' .. at .. ' ' .. text, text, at, id, record)
     end
   end
 end
+reply[2] = more and '' or last
 return reply

@@ -226,7 +226,7 @@ func TestBrowseUndecodable(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	ids := write(t, q, "a:first a:deleted a:foreign a:short a:headers a:gzip a:encoding a:last")
-	messages := baseKey(q.name) + ":messages"
+	messages := baseKey(q.name) + ":hot"
 	stored, err := do(t, q.run.Client, "HGET", messages, ids[0]).ToString()
 	if err != nil {
 		t.Fatal(err)

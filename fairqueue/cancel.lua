@@ -3,7 +3,7 @@
 -- Removes messages that are not done. The receipt of a message in flight stays until its reader
 -- settles or extends it.
 --
--- Needs    record, always, limits, turns, flight, lane
+-- Needs    record, flows, limits, owners, dedupes, returns, answers
 -- KEYS[1]  K
 -- ARGV     ids, at most 33
 -- Reply    for each id a letter: d if it was delayed, w if it waited, f if it was in flight,
@@ -36,23 +36,25 @@ local missing = broken()
 if missing then
   return missing
 end
+redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 local letters, cancelled = {}, 0
 for i, id in ipairs(ARGV) do
-  local body = redis.call('HGET', messages, id)
+  local body = not gone[id] and redis.call('HGET', hot, id)
   letters[i] = '-'
   if body and not redis.call('ZSCORE', dead, id) then
-    local _, start, tail = header(body, id)
-    local waits = find_waiting(start)
-    local later = not waits and find_delayed(start, tail)
+    local _, priority, flow, tail = header(body)
+    local waits = take_out(flow, priority .. id)
+    local later = not waits and find_delayed(flow .. '\1' .. priority .. id, tail)
     if waits then
       letters[i] = 'w'
-      redis.call('ZREM', backlog, waits)
+      if not head(flow) then
+        leave(flow)
+      end
     elseif later then
       letters[i] = 'd'
       redis.call('ZREM', delayed, later)
     else
-      letters[i] = 'f'
-      n.cancelled = n.cancelled + 1
+      letters[i], n.cancelled = 'f', n.cancelled + 1
     end
     remove(id, body)
     redis.call('ZREM', deadlines, id)
@@ -60,5 +62,9 @@ for i, id in ipairs(ARGV) do
   end
 end
 count('cancelled', cancelled)
+if cancelled > 0 then
+  answer(table.concat(letters))
+end
+save_states()
 save()
-return cancelled > 0 and answer(table.concat(letters)) or table.concat(letters)
+return table.concat(letters)

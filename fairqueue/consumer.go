@@ -198,10 +198,12 @@ func (c *consumer) kick() {
 
 // serve is one worker.
 func (c *consumer) serve(work context.Context, workers *sync.WaitGroup) {
+	c.mu.Lock()
+	c.free++
+	c.kick()
+	c.mu.Unlock()
 	for {
 		c.mu.Lock()
-		c.free++
-		c.kick()
 		for !c.ending && (len(c.ready) == 0 || !c.slots.take()) {
 			c.changed.Wait()
 		}
@@ -222,9 +224,15 @@ func (c *consumer) serve(work context.Context, workers *sync.WaitGroup) {
 		cancel(nil)
 		took := time.Since(start)
 		verb, arg := c.verdict(work, m, err)
+		if verb == "a" {
+			arg = millis(took)
+		}
 
 		c.mu.Lock()
 		delete(c.running, m.receipt())
+		if !run.hung {
+			c.free++ // so the call that settles this message asks for the next one
+		}
 		c.finish(m, verb, arg)
 		if c.mean < 0 {
 			c.mean = took
@@ -238,8 +246,8 @@ func (c *consumer) serve(work context.Context, workers *sync.WaitGroup) {
 		}
 		if run.hung || c.ending {
 			c.changed.Broadcast()
-			c.kick()
 		}
+		c.kick()
 		c.mu.Unlock()
 		if run.hung {
 			return

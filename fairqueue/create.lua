@@ -3,18 +3,26 @@
 -- All keys of a queue are made at once: see keys.
 --
 -- Needs    record
--- Touches  readers, schedules, ticks, limits, asleep, buckets, lanes:0, lanes:1
--- Makes    K hash version 3, messages hash, backlog zset 0, active zset, blocked zset, work hash,
+-- Touches  readers, schedules, ticks, limits, asleep, buckets, lanes
+-- Makes    K hash version 3, hot hash, backlog zset 0, active zset long, blocked zset, young list,
 --          flight zset, delayed zset, deadlines zset, dead zset, deaths hash, readers hash,
---          dedupe hash, dedupes zset, limits hash, asleep zset, buckets zset, schedules hash, ticks zset
+--          dedupe hash, dedupes zset, limits hash, asleep zset, buckets zset, schedules hash, ticks zset, lanes zset
 -- Gives    create(setting): creates the queue, with that setting of streams
 local function create(setting)
   redis.call('HSET', K, 'version', '3', 'streams', setting)
-  for _, name in ipairs({'messages', 'work', 'deaths', 'readers', 'dedupe', 'limits', 'schedules', 'lanes:0', 'lanes:1'}) do
+  if setting ~= '' then
+    redis.call('HSET', K, 'streamed', '1')
+  end
+  streams, n.digest, n.sleepers = setting, '', 64 -- readers may wait for a queue that did not exist
+  for _, name in ipairs({'hot', 'deaths', 'readers', 'dedupe', 'limits', 'schedules'}) do
     redis.call('HSETNX', prefix .. name, '', '0')
   end
   redis.call('ZADD', prefix .. 'backlog', 'NX', '0', '') -- it is read by name, which needs one score for all
-  for _, name in ipairs({'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes', 'asleep', 'buckets', 'ticks'}) do
+  redis.call('ZADD', active, 'NX', '+inf', string.rep('~', 65)) -- with so long a member the server keeps a tree, which it changes faster
+  for _, name in ipairs({'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes', 'asleep', 'buckets', 'ticks', 'lanes'}) do
     redis.call('ZADD', prefix .. name, 'NX', '+inf', '')
+  end
+  if redis.call('LLEN', prefix .. 'young') == 0 then
+    redis.call('RPUSH', prefix .. 'young', '')
   end
 end

@@ -108,7 +108,7 @@ func TestWrongTypesAreRefusedWhole(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for name, busy := range map[string]func(*testing.T, rueidis.Client) (*Queue, Message, string){"": busyQueue, " with limits": busyLimited} {
 		for part := range dump(t, func() *Queue { q, _, _ := busy(t, client); return q }()) {
-			if name != "" && !slices.Contains([]string{":limits", ":asleep", ":buckets", ":blocked", ":work", ":active"}, part) {
+			if name != "" && !slices.Contains([]string{":limits", ":asleep", ":buckets", ":blocked", ":hot", ":active"}, part) {
 				continue // as without limits
 			}
 			t.Run("key"+part+name, func(t *testing.T) {
@@ -148,6 +148,9 @@ func TestUnknownVersionIsRefused(t *testing.T) {
 	for _, version := range []string{"1", "2", "4"} {
 		q, flying, deadID := busyQueue(t, client)
 		if err := do(t, client, "HSET", baseKey(q.name), "version", version).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if err := do(t, client, "HSET", baseKey(q.name)+":hot", "w", "", "t", "").Error(); err != nil { // see docs/WIRE.md
 			t.Fatal(err)
 		}
 		before := dump(t, q)
@@ -190,7 +193,7 @@ func TestRecordIsLost(t *testing.T) {
 // come out all the same. It does not hide them.
 func TestKeyIsLost(t *testing.T) {
 	t.Parallel()
-	for _, part := range []string{":messages", ":backlog", ":active", ":flight", ":delayed", ":blocked", ":work", ":deadlines", ":dead", ":deaths"} {
+	for _, part := range []string{":hot", ":backlog", ":active", ":young", ":flight", ":delayed", ":blocked", ":deadlines", ":dead", ":deaths"} {
 		t.Run("key"+part, func(t *testing.T) {
 			t.Parallel()
 			q := open(t, Config{})
@@ -278,7 +281,7 @@ func TestBodyIsLost(t *testing.T) {
 	q := open(t, Config{})
 	ids := write(t, q, "a:1 a:2 a:3 b:4")
 	for _, id := range ids[:2] {
-		do(t, q.run.Client, "HDEL", baseKey(q.name)+":messages", id)
+		do(t, q.run.Client, "HDEL", baseKey(q.name)+":hot", id)
 	}
 	seen := map[string]bool{}
 	for _, m := range read(t, q, 10) {

@@ -3,12 +3,12 @@ package fairqueue
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -45,8 +45,12 @@ type dispatcher struct {
 	writes *batch.Batcher[writeRequest, writeAnswer]
 	works  *batch.Batcher[workRequest, workAnswer]
 
-	sleepers sleepers
-	warned   sync.Map // names of schedules that this process cannot read
+	general      general     // of reads
+	busy         atomic.Bool // the last call that could take several messages took several
+	settings     atomic.Pointer[settings]
+	generalWrite general
+	sleepers     sleepers
+	warned       sync.Map // names of schedules that this process cannot read
 }
 
 // warn reports whether a schedule is the first time in trouble.
@@ -203,16 +207,16 @@ func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept boo
 	ctx, cancel := script.Within(ctx, callTimeout)
 	defer cancel()
 	answers := make([]workAnswer, len(requests))
-	acks, most := []string(nil), 0
+	acks, most := []settlement(nil), 0
 	back := []string{strconv.Itoa(requests[0].q.cfg.MaxAttempts)}
 	for i, r := range requests {
 		answers[i] = workAnswer{verdicts: make([]int, len(r.settle)), pause: -1}
 		most += r.max
 		for _, s := range r.settle {
 			if s.handled() {
-				acks = append(acks, string(s.receipt))
+				acks = append(acks, s)
 			} else {
-				back = append(back, string(s.receipt), s.verb, s.arg)
+				back = append(back, s.receipt.handle(), s.verb, s.arg)
 			}
 		}
 	}
@@ -260,7 +264,7 @@ func deal(requests []workRequest, answers []workAnswer, verdicts string, handled
 }
 
 // fetch acknowledges what was handled and takes messages.
-func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers []workAnswer, acks []string, most int, slept bool) error {
+func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers []workAnswer, acks []settlement, most int, slept bool) error {
 	q := requests[0].q
 	kind, visibility, sleeps := "r", defaultVisibility, false
 	for _, r := range requests {
@@ -272,32 +276,26 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 		}
 	}
 	leaves, enters := d.sleepers.begin(slept, sleeps)
-	args := make([]string, 0, 6+len(acks))
-	args = append(args, kind, strconv.Itoa(most), millis(visibility), flag(leaves), flag(enters), fmt.Sprintf("%08X", rand.Uint32()))
-	reply, err := d.run.Run(ctx, "work", baseKey(d.name), append(args, acks...)...)
+	reply, err := d.take(ctx, kind, most, visibility, leaves, enters, acks)
 	if err == nil {
-		d.sleepers.setAbsent(reply.None())
+		d.sleepers.setAbsent(reply == nil)
 	}
-	if err != nil || reply.None() {
+	if err != nil || reply == nil {
 		d.sleepers.end(leaves, false)
 		return err
 	}
 	q.entry.Touch()
-	now, paused, due, pause, verdicts := reply.MilliTime(), reply.Bool(), reply.Bool(), reply.Millis(), reply.Text()
+	now, paused, due, pause, verdicts := reply.now, reply.paused, reply.due, reply.pause, reply.verdicts
 	var messages []Message
-	for reply.More() {
-		raw, stored := receipt(reply.Text()), reply.Text()
-		msg, err := delivered(raw, stored, now)
+	for _, item := range reply.items {
+		raw, msg, err := delivered(item, now)
 		if err != nil {
 			q.bury(raw, err)
 			continue
 		}
 		messages = append(messages, msg)
 	}
-	d.sleepers.end(leaves, enters && len(messages) == 0 && !due)
-	if err := reply.Err(); err != nil {
-		return err
-	}
+	d.sleepers.end(leaves, reply.entered)
 	if err := deal(requests, answers, verdicts, true); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func TestForeignRecords(t *testing.T) {
 			}
 			do(t, client, "HSET", baseKey(q.name), "color", "red", "size", "7")
 		},
-		"a record without its numbers": func(q *Queue) { do(t, client, "HSET", baseKey(q.name), "numbers", "none") },
+		"a record without its numbers": func(q *Queue) { do(t, client, "HSET", baseKey(q.name)+":hot", "t", "none") },
 	} {
 		q, flying, deadID := busyQueue(t, client)
 		spoil(q)
@@ -42,7 +42,7 @@ func TestForeignRecords(t *testing.T) {
 func TestLostKeysStayLost(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
-	for _, part := range []string{":messages", ":backlog", ":active", ":blocked", ":flight", ":delayed", ":deadlines", ":dead", ":dedupes", ":work", ":deaths", ":dedupe"} {
+	for _, part := range []string{":hot", ":backlog", ":active", ":blocked", ":young", ":flight", ":delayed", ":deadlines", ":dead", ":dedupes", ":deaths", ":dedupe"} {
 		q, flying, deadID := busyQueue(t, client)
 		if n, err := do(t, client, "DEL", baseKey(q.name)+part).AsInt64(); n != 1 || err != nil {
 			t.Fatalf("there was no key %s: the test shows nothing (%v)", part, err)

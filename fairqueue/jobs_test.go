@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,27 +69,36 @@ func TestLanesThatRestAreForgotten(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	write(t, q, "a:1")
-	answers := func() (n int64) {
-		for _, part := range []string{":lanes:0", ":lanes:1"} {
-			some, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+part).AsInt64()
-			if err != nil {
-				t.Fatal(err)
+	lanes := func() (names []string) {
+		there, _ := readRaw(t, q)
+		for field := range there.hot {
+			if strings.HasPrefix(field, "l") {
+				names = append(names, field[1:])
 			}
-			n += max(0, some-1) // without the time
 		}
-		return n
+		return names
 	}
-	for _, want := range []int64{1, 0} {
+	all := lanes()
+	if len(all) == 0 {
+		t.Fatal("no lane is known, so this shows nothing")
+	}
+	key := baseKey(q.name)
+	for _, age := range []int{0, 590, 610, -610} {
+		for _, lane := range all {
+			then := fmt.Sprintf("%010d", time.Now().Unix()-int64(age))
+			do(t, q.run.Client, "HSET", key+":hot", "l"+lane, strings.Repeat("0", 27)+then+"answer")
+			do(t, q.run.Client, "ZADD", key+":lanes", then, lane)
+		}
 		if _, err := q.call(t.Context(), "tend", ""); err != nil {
 			t.Fatal(err)
 		}
-		if n := answers(); n != want {
-			t.Errorf("%d answers are kept, want %d", n, want)
+		kept := age < 600 && age > -600
+		if n := len(lanes()); kept != (n > 0) {
+			t.Errorf("%d lanes are known after %d s", n, age)
 		}
-		for _, part := range []string{":lanes:0", ":lanes:1"} {
-			if err := do(t, q.run.Client, "HINCRBY", baseKey(q.name)+part, "", "-3").Error(); err != nil {
-				t.Fatal(err)
-			}
+		entered, err := do(t, q.run.Client, "ZCARD", key+":lanes").AsInt64()
+		if (entered > 1) != kept || err != nil {
+			t.Errorf("%d lanes are entered after %d s, %v", entered, age, err)
 		}
 	}
 }
@@ -149,11 +159,8 @@ func TestAnyCallTouches(t *testing.T) {
 	q := open(t, Config{IdleExpiry: time.Hour})
 	write(t, q, "a:x")
 	touched := func() string {
-		text, err := do(t, q.run.Client, "HGET", baseKey(q.name), "touched").ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		r, _ := readRaw(t, q)
+		return fmt.Sprint(r.used, r.hot["w"])
 	}
 	other := openOn(t, redistest.Shared(t).Client(t), q.name, Config{})
 	for what, touch := range map[string]func(){

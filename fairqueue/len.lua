@@ -4,7 +4,7 @@
 -- has ended.
 --
 -- Needs    record
--- Touches  delayed, flight
+-- Touches  delayed, dead, flight
 -- Replica  may answer
 -- KEYS[1]  K
 -- ARGV     none
@@ -14,5 +14,5 @@
 if not exists then
   return 0
 end
-return redis.call('ZCARD', backlog) - 1 + redis.call('ZCOUNT', prefix .. 'delayed', '-inf', now) +
-  redis.call('ZCOUNT', prefix .. 'flight', '-inf', now)
+return n.written - n.removed - n.flying + n.cancelled + redis.call('ZCOUNT', prefix .. 'flight', '-inf', now) - redis.call('ZCARD', prefix .. 'dead') + 1 -
+  redis.call('ZCOUNT', prefix .. 'delayed', '(' .. instant, '(inf')

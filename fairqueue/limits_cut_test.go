@@ -44,10 +44,10 @@ func TestLimitsOfACutCall(t *testing.T) {
 					got = append(got, some...)
 				}
 				want(t, "messages", len(got), may, nil)
-				states, err := do(t, q.run.Client, "HGETALL", baseKey(q.name)+":work").AsStrMap()
-				for tenant, text := range states {
-					if n := countOf(text); n > may {
-						t.Errorf("%q has %d in flight, %v", tenant, n, err)
+				there, _ := readRaw(t, q)
+				for owner, o := range there.owners {
+					if n := int(o.n) + o.others; n > may {
+						t.Errorf("%q has %d in flight", owner, n)
 					}
 				}
 			})

@@ -1,8 +1,7 @@
 package fairqueue
 
 import (
-	"encoding/base64"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,20 +22,14 @@ func throttle(t *testing.T, q *Queue, m Message, d time.Duration) error {
 // flights returns how many deliveries of each tenant are in flight.
 func flights(t *testing.T, q *Queue) map[string]int {
 	t.Helper()
-	members, err := do(t, q.run.Client, "ZRANGE", baseKey(q.name)+":flight", "0", "-1").AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
+	r, there := readRaw(t, q)
+	if !there {
+		t.Fatal("the server does not answer")
 	}
 	flying := map[string]int{}
-	for _, text := range members {
-		if text == "" {
-			continue
-		}
-		m, err := readMember(receipt(text).member())
-		if err != nil {
-			t.Fatal(err)
-		}
-		flying[m.tenant]++
+	for _, d := range r.deliveries {
+		tenant, _ := readFlow(d.owner)
+		flying[tenant]++
 	}
 	return flying
 }
@@ -50,14 +43,15 @@ func restLeft(t *testing.T, q *Queue) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := strings.Join(members, " "); text != "" {
+		if text := strings.Trim(strings.Join(members, " "), "~ "); text != "" {
 			left = append(left, part+": "+strconv.Quote(text))
 		}
 	}
-	fields, err := do(t, q.run.Client, "HKEYS", baseKey(q.name)+":work").AsStrSlice()
+	fields, err := do(t, q.run.Client, "HKEYS", baseKey(q.name)+":hot").AsStrSlice()
 	if err != nil {
 		t.Fatal(err)
 	}
+	fields = slices.DeleteFunc(fields, func(f string) bool { return f == "" || f == "w" || f == "t" || f[0] == 'l' })
 	if text := strings.Join(fields, " "); text != "" {
 		left = append(left, "work: "+strconv.Quote(text))
 	}
@@ -81,19 +75,6 @@ func awaitRest(t *testing.T, q *Queue) {
 		}
 		return restLeft(t, q) == ""
 	})
-}
-
-var stateForm = regexp.MustCompile(`^(\d+)(?:\+(\d+))? -?\d+ `)
-
-// countOf returns how many deliveries a state of work counts; 0 for another field.
-func countOf(text string) int {
-	parts := stateForm.FindStringSubmatch(text)
-	if parts == nil {
-		return 0
-	}
-	handlers, _ := strconv.Atoi(parts[1])
-	others, _ := strconv.Atoi(parts[2]) // "" is 0
-	return handlers + others
 }
 
 // withWeight is what Stats shows of limits.
@@ -136,8 +117,7 @@ func (m *limitsModel) resume(of string) { delete(m.asleep, of) }
 
 // kind is the kind of the message's receipt.
 func (k *limited) kind() string {
-	raw, _ := base64.RawURLEncoding.DecodeString(k.receipt)
-	return strings.ToLower(string(raw[:min(1, len(raw))]))
+	return strings.ToLower(k.how)
 }
 
 // counts reports whether the delivery of the message is counted for limits: a delivery to a reader

@@ -54,16 +54,20 @@ func serverTime(t *testing.T, client rueidis.Client) int64 {
 	return now
 }
 
-// deliveredAt is the instant of a delivery, in milliseconds.
-func deliveredAt(m Message) int64 {
-	at, _ := strconv.ParseInt(string(m.receipt()[17:30]), 10, 64) // digits, by receiptForm
+// deliveredAt is the instant of a delivery that is not settled, in milliseconds; or else now.
+func deliveredAt(t *testing.T, q *Queue, m Message, now int64) int64 {
+	value, err := do(t, q.run.Client, "HGET", baseKey(q.name)+":hot", m.receipt().handle()).ToString()
+	if err != nil || len(value) < 16 {
+		return now
+	}
+	at, _ := strconv.ParseInt(value[:13], 10, 64) // digits that a script wrote
 	return at
 }
 
-func (b *logbook) saw(m Message, handled bool, until int64) {
+func (b *logbook) saw(t *testing.T, q *Queue, m Message, handled bool, until int64) {
+	at := deliveredAt(t, q, m, until)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at := deliveredAt(m)
 	b.deliveries = append(b.deliveries, sighting{m.Tenant, handled, at, min(until, at+liveVisibility.Milliseconds())})
 }
 
@@ -334,7 +338,7 @@ func (s *liveScene) read(q *Queue) {
 		}
 		until := serverTime(s.t, s.watch.run.Client)
 		for _, m := range messages {
-			s.book.saw(m, false, until)
+			s.book.saw(s.t, s.watch, m, false, until)
 			if rand.IntN(3) == 0 {
 				_, err = q.Nack(s.t.Context(), NackConfig{}, m.Receipt)
 			} else {
@@ -352,7 +356,7 @@ func (s *liveScene) handle(_ context.Context, m Message) error {
 	if rand.IntN(4) == 0 {
 		<-time.After(time.Duration(rand.IntN(3)) * time.Millisecond)
 	}
-	s.book.saw(m, true, serverTime(s.t, s.watch.run.Client))
+	s.book.saw(s.t, s.watch, m, true, serverTime(s.t, s.watch.run.Client))
 	switch rand.IntN(8) {
 	case 0:
 		return Throttle(time.Duration(1+rand.IntN(20))*time.Millisecond, errors.New("slow down"))

@@ -15,6 +15,7 @@ type limited struct {
 	handled    bool          // it is in flight with a handler of Consume
 	until      time.Duration // the end of its visibility or delay
 	receipt    string
+	how        string // the kind of its delivery
 }
 
 // limitsModel is a queue with limits.

@@ -21,7 +21,8 @@ import (
 // clocked returns scripts whose clock is a key of the queue, so that a test says what time it is.
 func clocked(t *testing.T, scripts *script.Library) *script.Library {
 	t.Helper()
-	return scripttest.Without(t, scripts, "local micros = clock[1] * 1000000 + clock[2]", "local micros = tonumber(redis.call('GET', prefix .. 'clock'))")
+	return scripttest.Without(t, scripts, "local clock = redis.call('TIME')",
+		"local clock = redis.call('GET', prefix .. 'clock') clock = {string.sub(clock, 1, -7), string.sub(clock, -6)}")
 }
 
 // limitsStart is the first instant of a history with clocked scripts, since 1970.
@@ -151,7 +152,11 @@ func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*l
 	want := min(most, c.model.deliverable(handlers))
 	request := workRequest{q: q, max: most, visibility: limitsVisibility, consume: handlers}
 	var got []Message
-	for {
+	for tries := 0; ; tries++ {
+		if tries > 300 {
+			there, _ := readRaw(c.t, c.watch)
+			r.Fatalf("a read is told again and again to try again: %+v", there)
+		}
 		answers, err := q.shared.work(c.t.Context(), []workRequest{request}, false)
 		c.must(r, "read", err)
 		got = append(got, answers[0].messages...)
@@ -160,6 +165,7 @@ func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*l
 		}
 	}
 	var taken []*limited
+	there, _ := readRaw(c.t, c.watch)
 	for _, m := range got {
 		k := c.model.messages[m.ID]
 		if k == nil || k.state != waiting {
@@ -167,6 +173,7 @@ func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*l
 		}
 		head := c.model.head(m.Tenant)
 		c.check(r, "delivered", []string{m.ID, m.Tenant}, []string{head.id, k.tenant})
+		k.how = string(there.deliveries[m.receipt().handle()].kind)
 		if c.model.deliver(k, m.Receipt, handlers, limitsVisibility) {
 			l, _ := c.model.effective(m.Tenant)
 			r.Fatalf("a message of %q was delivered beyond its limits: %+v", m.Tenant, l)
@@ -174,7 +181,7 @@ func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*l
 		taken = append(taken, k)
 	}
 	if len(got) < want {
-		r.Fatalf("a read of up to %d messages got %d, and %d may be delivered", most, len(got), want)
+		r.Fatalf("a read of up to %d messages got %d, and %d may be delivered at %d: %+v", most, len(got), want, c.model.now.Milliseconds(), there)
 	}
 	return taken
 }
@@ -325,12 +332,12 @@ func (c *limitsMachine) invariant(r *rapid.T) {
 
 // numbers are how many deliveries the queue has counted for each tenant that has some.
 func (c *limitsMachine) numbers(r *rapid.T) map[string]int {
-	fields, err := do(c.t, c.watch.run.Client, "HGETALL", baseKey(c.q.name)+":work").AsStrMap()
-	c.must(r, "work", err)
+	there, _ := readRaw(c.t, c.watch)
+	c.check(r, "what is wrong with the keys", there.check(), "")
 	got := map[string]int{}
-	for tenant, text := range fields {
-		if n := countOf(text); tenant != "" && n > 0 {
-			got[tenant] = n
+	for owner, o := range there.owners {
+		if n := int(o.n) + o.others; n > 0 {
+			got[owner] = n
 		}
 	}
 	return got

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -35,7 +34,7 @@ type Message struct {
 	DecodeError string    // why no reader can read it; empty if one can
 }
 
-// member is what the sorted sets keep of a message:
+// member is what a queue keeps of a message beside its body:
 // FLOW \x01 PRIORITY ID [;ATTEMPTS [;SINCE]] [=TENANT].
 type member struct {
 	id       string
@@ -97,35 +96,35 @@ func checkIDs(ids []string) error {
 	return nil
 }
 
-// readStored reads a field of messages: 'DEADLINE:PRIORITY' with the flow and tenant, \x01, the
-// dedupe id, \x01, and what encode returned.
+// storedForm is what is stored of a message: its deadline, its priority, its flow, its tenant if
+// that is a stream, its dedupe id, and what encode returned.
+var storedForm = regexp.MustCompile(`(?s)^(\d*):(\d)(#\d+)?(=[^\x01]*)\x01[^\x01]*\x01(.*)$`)
+
+// readStored reads what is stored of a message.
 func readStored(stored string) (deadline time.Time, text string, err error) {
-	head, rest, found := strings.Cut(stored, "\x01")
-	_, text, also := strings.Cut(rest, "\x01")
-	at, _, colon := strings.Cut(head, ":")
-	if !found || !also || !colon {
+	parts := storedForm.FindStringSubmatch(stored)
+	if parts == nil {
 		return deadline, "", fmt.Errorf("the body has no header")
 	}
-	return milliTime(at), text, nil
+	return milliTime(parts[1]), parts[5], nil
 }
 
-// receipt is one delivery as scripts know it: the kind of reader (c of Consume, o another one that
-// limits count, r one that they do not; a capital if the message has a deadline), the id in 16
-// digits, the instant of the delivery in 13, 8 random letters, and the message's member of backlog.
-// Users see it in base64.
+// receipt is one delivery as scripts know it, the message's id in 16 digits and 8 random letters,
+// and its tenant as an owner. Users see it in base64.
 type receipt string
 
-// memberAt is where the member starts.
-const memberAt = 1 + 16 + 13 + 8
+// handleSize is the size of the part that scripts know.
+const handleSize = 16 + 8
 
 func (r receipt) String() string { return base64.RawURLEncoding.EncodeToString([]byte(r)) }
 
-// member returns the message's member of backlog.
-func (r receipt) member() string {
-	return string(r[min(len(r), memberAt):])
-}
+// handle is what scripts know the delivery by.
+func (r receipt) handle() string { return string(r[:min(len(r), handleSize)]) }
 
-var receiptForm = regexp.MustCompile(`(?s)^[crhoCRHO](\d{16})(\d{13})[A-Za-z0-9]{8}([=#][^\x01]*)\x01\d\d{16}(?:;\d+(?:;\d+)?)?(?:=[^\x01]*)?$`)
+// owner is the field of hot that counts the deliveries of the tenant.
+func (r receipt) owner() string { return "o" + string(r[min(len(r), handleSize):]) }
+
+var receiptForm = regexp.MustCompile(`(?s)^\d{16}[A-Za-z0-9]{8}=[^\x01]*$`)
 
 func readReceipts(texts []string) ([]receipt, error) {
 	receipts := make([]receipt, len(texts))
@@ -145,11 +144,33 @@ func (m Message) receipt() receipt {
 	return receipt(raw)
 }
 
-// delivered returns the message of a receipt and a stored body.
-func delivered(r receipt, stored string, at time.Time) (msg Message, err error) {
-	m, err := readMember(r.member())
+// itemForm is a delivered message as scripts give it: its handle, the length of its tail in four
+// digits, the tail, and what is stored of it.
+const tailAt = handleSize + 4
+
+// delivered returns the message of an item of a script.
+func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
+	if len(item) < tailAt {
+		return "", msg, fmt.Errorf("not a message: %.60q", item)
+	}
+	size, _ := strconv.Atoi(item[handleSize:tailAt]) // digits that a script wrote
+	rest := item[tailAt:]
+	tail, stored := rest[:min(size, len(rest))], rest[min(size, len(rest)):]
+	head := storedForm.FindStringSubmatch(stored)
+	if head == nil {
+		return receipt(item[:handleSize] + "="), msg, fmt.Errorf("the body of message %s has no header", item[:16])
+	}
+	flow, tenant := head[3]+head[4], head[4]
+	if head[3] != "" {
+		flow = head[3]
+	}
+	if tail != "" && tail[0] != '=' {
+		tail = ";" + tail
+	}
+	r = receipt(item[:handleSize] + tenant)
+	m, err := readMember(flow + "\x01" + head[2] + item[:16] + tail)
 	if err != nil {
-		return msg, err
+		return r, msg, err
 	}
 	err = m.fill(&msg, stored)
 	since := msg.Written
@@ -157,5 +178,5 @@ func delivered(r receipt, stored string, at time.Time) (msg Message, err error) 
 		since = m.since
 	}
 	msg.Receipt, msg.Attempt, msg.PickupDelay = r.String(), m.attempts+1, max(0, at.Sub(since))
-	return msg, err
+	return r, msg, err
 }

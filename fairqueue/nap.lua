@@ -1,10 +1,10 @@
--- fairqueue.nap(K) tenant pause -> 0, 1 or 2
+-- fairqueue.nap(K) owner pause -> 0, 1 or 2
 --
--- Has a tenant wait for a while, or ends that.
+-- Has an owner wait for a while, or ends that.
 --
--- Needs    record, always, limits, wake
+-- Needs    record, flows, limits
 -- KEYS[1]  K
--- ARGV[1]  tenant: '=TENANT'
+-- ARGV[1]  owner, as in limit
 -- ARGV[2]  pause: for how many milliseconds from now, at least; '+inf' until it is ended; '' to
 --          end it
 -- Reply    0 without a queue, 2 if flows are streams
@@ -15,7 +15,7 @@ if not exists then
 elseif (streams or '') ~= '' then
   return 2
 end
-local missing = broken(true)
+local missing = broken()
 if missing then
   return missing
 end

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
@@ -331,7 +332,11 @@ var histories = []history{
 	}},
 	{"all keys stay for as long as the queue is there", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:1 b:2")
-		ack(h.t, h.watch, h.read(2, time.Hour)...)
+		for _, m := range h.read(2, time.Hour) {
+			if _, err := h.watch.Ack(h.t.Context(), m.Receipt); err != nil {
+				return wrong("ack: %w", err)
+			}
+		}
 		if _, err := h.watch.call(h.t.Context(), "tend", ""); err != nil {
 			return err
 		}
@@ -436,6 +441,8 @@ func play(t *testing.T, hist history, scripts *script.Library) error {
 	name := redistest.Name(t)
 	h := &hand{t: t, q: openOn(t, proxy.Client(t), name, hist.cfg), proxy: proxy, watch: openOn(t, server.Client(t), name, hist.cfg)}
 	h.q.run.Scripts, h.watch.run.Scripts = scripts, scripts
+	lanes := &reqid.Lanes{} // the first write makes the lane of all calls known
+	h.q.run.Lanes, h.watch.run.Lanes = lanes, lanes
 	scripttest.Load(t, h.watch.run.Client, scripts)
 	err := hist.play(h)
 	return errors.Join(h.err, err)

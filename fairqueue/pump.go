@@ -55,11 +55,18 @@ func (c *consumer) step(ctx context.Context) bool {
 		return false
 	}
 	want := c.wanted(ctx)
+	if c.asleep { // a message that comes wakes it
+		want = 0
+	}
 	if len(c.finished) == 0 && (want == 0 || c.dry) {
 		c.reserve(0)
-		if want > 0 && !c.asleep {
+		if want > 0 {
+			if c.slots != nil { // others may need them meanwhile
+				want = 1
+			}
 			c.asleep = true
-			go c.sleep(ctx)
+			c.asked += want
+			go c.sleep(ctx, want)
 		}
 		return false
 	}
@@ -155,14 +162,19 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 		c.trouble(ctx, some, err)
 		return
 	}
-	c.failures = 0
-	if !c.ending { // messages given up before come again while the consumer goes on
-		c.unsettled = 0
-	}
+	c.succeeded()
 	if want > 0 {
 		c.dry = len(a.messages) < want && !a.again
 		c.pause = a.pause
 		c.take(a.messages)
+	}
+}
+
+// succeeded notes that the server answers. Call it with mu held.
+func (c *consumer) succeeded() {
+	c.failures = 0
+	if !c.ending { // messages given up before come again while the consumer goes on
+		c.unsettled = 0
 	}
 }
 
@@ -236,19 +248,22 @@ func (c *consumer) trouble(ctx context.Context, some []finished, err error) {
 	})
 }
 
-// sleep waits for the first message.
-func (c *consumer) sleep(ctx context.Context) {
+// sleep waits for messages, and gets so many at most.
+func (c *consumer) sleep(ctx context.Context, want int) {
 	c.mu.Lock()
 	pause := c.pause
 	c.mu.Unlock()
 	rest, cancel := c.q.resting(ctx)
-	request := workRequest{q: c.q, consume: true, max: 1, visibility: c.cfg.Visibility, sleeps: true}
+	request := workRequest{q: c.q, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: true}
 	a, err := c.q.shared.sleepers.wait(rest, request, pause)
 	cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asleep, c.dry = false, false
+	c.asked -= want
 	if err == nil {
+		c.succeeded()
+		c.dry, c.pause = len(a.messages) < want && !a.again, a.pause
 		c.take(a.messages)
 	} else if rest.Err() == nil {
 		c.trouble(ctx, nil, err)

@@ -2,7 +2,7 @@
 --
 -- Removes dead messages for good.
 --
--- Needs    record, always, limits, turns, flight, lane
+-- Needs    record, flows, limits, owners, dedupes, returns, answers
 -- KEYS[1]  K
 -- ARGV     ids, at most 33
 -- Reply    how many of them were dead
@@ -25,8 +25,7 @@ for _, id in ipairs(ARGV) do
     remove(id)
   end
 end
-if purged > 0 then
-  count('purged', purged)
-  save()
-end
-return tonumber(answer(tostring(purged)))
+count('purged', purged)
+answer(whole(purged))
+save()
+return purged

@@ -1,85 +1,119 @@
--- fragment record: the queue's record, and the turns of its flows
+-- fragment record: the queue's record
 --
--- Messages lie in flows, which take turns. backlog has every message that waits, as
--- FLOW \1 PRIORITY ID REST with the score 0, so that each flow is in order. active has each
--- flow that may have a turn, at the tag of its head: the virtual time at which it is due. A
--- delivery sets the queue's virtual time to its tag, and tags the flow's next head one turn
--- later. That is self-clocked fair queueing, with tags on heads only.
+-- hot is one hash for all whose name a call knows. Its fields, by their first byte:
 --
--- A function costs each call about a microsecond, and a number that is passed to a command half
--- of one. So scripts that are called often have few functions, and pass texts.
+--   w              the part of the record that writes change
+--   t              the part that deliveries change
+--   =TENANT #N     a flow: its first messages that wait, see flows
+--   o=TENANT       an owner: what a tenant has in flight, see owners
+--   lLANE          the answer to the last call of a lane, see lane
+--   16 digits      a message: its header and its body, see deliveries
+--   24 characters  a delivery, by its receipt, see deliveries
 --
--- Needs    clock
--- Touches  K, active, backlog, messages, limits, asleep, buckets, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
+-- K has the settings, counters of what is rare, and positions of sources.
+--
+-- Needs    clock, numbers
+-- Beside   wake
+-- Touches  K, hot, active, backlog, young, blocked, flight, delayed, deadlines, dead, deaths, asleep, buckets, limits, dedupe, dedupes
 -- Gives    exists: whether there is a queue
---          n: what scripts change, by name, as texts. Scripts set texts, or counts of up to 14
---          digits, which is what Lua prints of a number
---          save(): stores them; not a script's first write
---          whole(number): its text
---          note(tenant): notes that a message of the tenant was written or delivered
 --          attempts, paused, idle, streams, limits: settings, as texts or false
---          broken(first) -> an error if a key of the queue is missing; before the first write.
---          With first also of those that a first limit needs.
---          A key of another type ends the script
-local found = redis.call('HMGET', K, 'version', 'numbers', 'attempts', 'paused', 'idle', 'streams', 'limits')
-local exists, attempts, paused, idle, streams, limits = found[1] == '3', found[3], found[4], found[5], found[6], found[7]
-local backlog, active, messages = prefix .. 'backlog', prefix .. 'active', prefix .. 'messages'
-if found[1] and not exists then
-  return redis.error_reply('VERSION ' .. found[1])
-elseif not exists and (redis.call('EXISTS', messages) == 1 or redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1) then
-  return redis.error_reply('BROKEN the version is missing')
+--          n: the numbers of the record, by name, and its texts last, digest and tenant
+--          sets, gone: fields of hot to set and to remove; spilled: what to add to backlog
+--          store_spilled(): adds it
+--          save(): stores all of it and the record; not a script's first write
+--          whole(number): its text
+--          due_at(at): notes that something is due then
+--          wake(most): wakes so many readers, or as many as sleep
+--          broken() -> an error if a key of the queue is missing; before the first write. A key of
+--          another type ends the script
+local hot, active, backlog = prefix .. 'hot', prefix .. 'active', prefix .. 'backlog'
+local settings = redis.call('HMGET', K, 'version', 'attempts', 'paused', 'idle', 'streams', 'limits')
+local exists, attempts, paused, idle, streams, limits = settings[1] == '3', settings[2], settings[3], settings[4], settings[5], settings[6]
+local found = redis.call('HMGET', hot, 'w', 't', '')
+if settings[1] and not exists then
+  return redis.error_reply('VERSION ' .. settings[1])
+elseif exists ~= (found[3] and true or false) or exists and (#(found[1] or '') ~= 40 or #(found[2] or '') < 120) or
+  not exists and redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1 then
+  return redis.error_reply('BROKEN a key is missing')
 end
-local n
-do
-  local a, b, c, d, e, f, g, h, i, j, k, l, m, tenant = string.match(found[2] or '0 0 0 0 0 0 0 0 0 0 0 0 0 ',
-    '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
-  if not a then
-    return redis.error_reply('BROKEN the numbers are missing')
-  end
-  n = {
-    virtual = a, last = b, busy = c, capacity = d, sleepers = e, checked = f, tenant_at = g, others_at = h, cancelled = i,
-    written = j, delivered = k, acked = l, blocked = m, tenant = tenant,
-  }
+local instant = string.format('%d', now)
+if limits then
+  redis.call('ZCARD', prefix .. 'asleep') -- a key of another type ends the script here, not in save
 end
 
 local function whole(number)
   return string.format('%d', number)
 end
-local instant = whole(now)
 
+local n = {written = 0, sleepers = 0, last = '0000000000000000', digest = '', virtual = 0, flags = 0, delivered = 0, acked = 0,
+  flying = 0, busy = 0, capacity = 0, next = 0, least = 1e15, since = 0, others = 0, used = now, cancelled = 0, blocked = 0, removed = 0, tenant = ''}
+local sets, gone, spilled = {}, {}, {}
+if exists then
+  n.written, n.sleepers, n.last, n.digest = struct.unpack('<ddc16c8', found[1])
+  n.virtual, n.flags, n.delivered, n.acked, n.flying, n.busy, n.capacity, n.next, n.least, n.since, n.others, n.used, n.cancelled,
+    n.blocked, n.removed = struct.unpack('<ddddddddddddddd', found[2])
+  n.tenant = string.sub(found[2], 121)
+end
+
+local function due_at(at)
+  n.next = math.min(n.next, at)
+end
+
+-- The list wake has a token for each reader to wake. It does not always exist, so it is not
+-- declared: where a slot moves, a push may fail, and a reader checks again within a second.
+local tokens = {}
+local function wake(most)
+  for _ = 1, math.min(most, n.sleepers, 64 - #tokens) do
+    tokens[#tokens + 1], n.sleepers = '1', n.sleepers - 1
+  end
+end
+
+local function store_spilled()
+  if #spilled > 0 then
+    redis.call('ZADD', backlog, unpack(spilled))
+    spilled = {}
+  end
+end
+
+-- Scripts that change a setting set its variable, and the digest to an empty text.
 local function save()
-  local numbers = n.virtual .. ' ' .. n.last .. ' ' .. n.busy .. ' ' .. n.capacity .. ' ' .. n.sleepers .. ' ' .. n.checked ..
-    ' ' .. n.tenant_at .. ' ' .. n.others_at .. ' ' .. n.cancelled .. ' ' .. n.written .. ' ' .. n.delivered .. ' ' .. n.acked ..
-    ' ' .. n.blocked .. ' ' .. n.tenant
-  if idle then
-    redis.call('HSET', K, 'numbers', numbers, 'touched', instant)
-  elseif numbers ~= found[2] then
-    redis.call('HSET', K, 'numbers', numbers)
+  store_spilled()
+  if n.digest == '' then
+    n.digest = string.sub(redis.sha1hex((attempts or '') .. '\1' .. (idle or '') .. '\1' .. (streams or '')), 1, 8)
+  end
+  n.flags = (paused and 1 or 0) + (string.find(limits or '', 'd', 1, true) and 2 or 0) + (string.find(limits or '', 'f', 1, true) and 8 or 0) +
+    (limits and redis.call('ZCARD', prefix .. 'asleep') > 1 and 16 or 0) + ((streams or '') ~= '' and 4 or 0)
+  n.least = n.blocked > 0 and tonumber(redis.call('ZRANGE', prefix .. 'blocked', '0', '0', 'WITHSCORES')[2]) or 1e15
+  sets.w = struct.pack('<ddc16c8', n.written, n.sleepers, n.last, n.digest)
+  sets.t = struct.pack('<ddddddddddddddd', n.virtual, n.flags, n.delivered, n.acked, n.flying, n.busy, n.capacity, n.next, n.least,
+    n.since, n.others, n.used, n.cancelled, n.blocked, n.removed) .. n.tenant
+  local fields, names = {}, {}
+  for field, value in pairs(sets) do
+    fields[#fields + 1], fields[#fields + 2] = field, value
+  end
+  for field in pairs(gone) do
+    names[#names + 1] = not sets[field] and field or nil
+  end
+  if #names > 0 then
+    redis.call('HDEL', hot, unpack(names))
+  end
+  redis.call('HSET', hot, unpack(fields))
+  if #tokens > 0 then
+    redis.pcall('LPUSH', prefix .. 'wake', unpack(tokens))
+    redis.pcall('LTRIM', prefix .. 'wake', 0, 63)
+    redis.pcall('PEXPIRE', prefix .. 'wake', 10000)
   end
 end
 
-local function note(tenant)
-  if tenant ~= n.tenant then
-    n.others_at, n.tenant = n.tenant_at, tenant
-  end
-  n.tenant_at = instant
-end
-
-local function broken(first)
-  local good = redis.call('HEXISTS', messages, '') == 1
-  for _, name in ipairs({'backlog', 'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes'}) do
+local function broken()
+  local good = true
+  for _, name in ipairs({'backlog', 'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes', 'asleep', 'buckets', 'ticks'}) do
     good = redis.call('ZSCORE', prefix .. name, '') and good
   end
-  for _, name in ipairs({'work', 'deaths', 'dedupe'}) do
+  for _, name in ipairs({'deaths', 'dedupe', 'limits', 'readers', 'schedules'}) do
     good = redis.call('HEXISTS', prefix .. name, '') == 1 and good
   end
-  if limits or first then
-    good = (not limits or redis.call('HEXISTS', prefix .. 'limits', '') == 1) and good
-    for _, name in ipairs({'asleep', 'buckets'}) do
-      good = redis.call('ZSCORE', prefix .. name, '') and good
-    end
-  end
-  if not good then
+  if not (good and redis.call('LINDEX', prefix .. 'young', '0') == '') then
     return redis.error_reply('BROKEN a key is missing')
   end
 end

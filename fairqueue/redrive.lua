@@ -3,7 +3,7 @@
 -- Makes dead messages wait again, as if they had never been delivered and without their
 -- deadline.
 --
--- Needs    record, always, limits, turns, flight, wake, lane
+-- Needs    record, flows, limits, owners, dedupes, returns, answers
 -- KEYS[1]  K
 -- ARGV     ids, at most 33
 -- Reply    a digit for each id: 1 if it was dead
@@ -22,17 +22,18 @@ local verdicts, redriven = {}, 0
 for i, id in ipairs(ARGV) do
   verdicts[i] = redis.call('ZREM', dead, id)
   redis.call('HDEL', deaths, id)
-  local body = verdicts[i] == 1 and redis.call('HGET', messages, id)
+  local body = verdicts[i] == 1 and redis.call('HGET', hot, id)
   if body then
-    local deadline, start, tail = header(body, id)
+    local deadline, priority, flow, tail = header(body)
     if deadline then
-      redis.call('HSET', messages, id, (string.gsub(body, '^%d+', '', 1)))
+      sets[id] = string.gsub(body, '^%d+', '', 1)
     end
-    enqueue(start .. tail, 0, now)
+    enqueue(flow, id, priority, tail, 0, now)
   end
   redriven = redriven + verdicts[i]
 end
 count('redriven', redriven)
 wake(returned)
+answer(table.concat(verdicts))
 save()
-return answer(table.concat(verdicts))
+return table.concat(verdicts)

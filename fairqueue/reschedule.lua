@@ -3,7 +3,7 @@
 -- Changes a schedule, if it is still as its caller saw it. What it becomes is the caller's
 -- affair: see schedules.
 --
--- Needs    record, wake
+-- Needs    record
 -- Touches  schedules, ticks
 -- KEYS[1]  K
 -- ARGV[1]  name
@@ -33,12 +33,12 @@ redis.call('HSET', schedules, 's' .. name, ARGV[4])
 redis.call('ZADD', ticks, ARGV[2], name)
 if ARGV[5] ~= '' then
   redis.call('HSET', schedules, 'd' .. name, ARGV[5])
-  if idle then
-    save()
-  end
+end
+if ARGV[2] ~= '+inf' then
+  due_at(ARGV[2] + 0)
 end
 if ARGV[2] ~= '+inf' and tonumber(ARGV[2]) <= now + 1000 then -- not every Lua reads that number
   wake(1) -- a reader that sleeps for a second would be late
-  save()
 end
+save()
 return 1

@@ -1,9 +1,9 @@
 -- fairqueue.review(K) score skip -> {score, skip}
 --
--- Gives tenants their turn that sleep because of a rate, after the default has changed. The next
+-- Gives owners their turn that sleep because of a rate, after the default has changed. The next
 -- read has those sleep again that must.
 --
--- Needs    record, always, limits, wake
+-- Needs    record, flows, limits
 -- KEYS[1]  K
 -- ARGV[1]  score: where to go on; '-inf' at first
 -- ARGV[2]  skip: how many with this score are left out
@@ -21,15 +21,15 @@ redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what
 local list = redis.call('ZRANGEBYSCORE', prefix .. 'asleep', ARGV[1], '(inf', 'WITHSCORES', 'LIMIT', ARGV[2], '50')
 local score, skip = ARGV[1], tonumber(ARGV[2])
 for i = 1, #list, 2 do
-  local tenant, at = list[i], tonumber(list[i + 1])
+  local owner, at = list[i], tonumber(list[i + 1])
   if list[i + 1] ~= score then
     score, skip = list[i + 1], 0
   end
   if at == math.floor(at) then
     skip = skip + 1
   else
-    redis.call('ZREM', prefix .. 'asleep', tenant)
-    bring(tenant)
+    redis.call('ZREM', prefix .. 'asleep', owner)
+    bring(owner)
   end
 end
 wake(64)

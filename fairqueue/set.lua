@@ -2,7 +2,7 @@
 --
 -- Changes settings of a queue, and wakes readers.
 --
--- Needs    record, always, limits, wake
+-- Needs    record, flows, limits
 -- KEYS[1]  K
 -- ARGV     pairs of a field of the record, paused, streams, dead_most or dead_age, and its
 --          value; '' to forget it
@@ -20,6 +20,12 @@ for i = 1, #ARGV, 2 do
   redis.call('HDEL', K, ARGV[i]) -- a full server does not refuse it, nor then what follows
   if ARGV[i + 1] ~= '' then
     redis.call('HSET', K, ARGV[i], ARGV[i + 1])
+  end
+  if ARGV[i] == 'paused' then
+    paused = ARGV[i + 1] ~= '' and ARGV[i + 1]
+  elseif ARGV[i] == 'streams' then
+    streams, n.digest = ARGV[i + 1] ~= '' and ARGV[i + 1], ''
+    redis.call('HSET', K, 'streamed', '1')
   end
 end
 wake(64)

@@ -65,7 +65,7 @@ func (q *Queue) Nack(ctx context.Context, cfg NackConfig, receipts ...string) (i
 type settlement struct {
 	receipt receipt
 	verb    string // a handled, n failed, d to die, u not started, t throttled: no attempt
-	arg     string // of n, d, u and t
+	arg     string // of a how many milliseconds the handler took, "" if unknown; of the others see settleArg
 }
 
 func (s settlement) handled() bool { return s.verb == "a" }
@@ -144,7 +144,7 @@ func (q *Queue) beat(ctx context.Context, visibility time.Duration, r reader, re
 		n := min(len(receipts), ackPage)
 		args := []string{millis(visibility), r.id, strconv.Itoa(r.handlers), strconv.Itoa(r.busy), r.name, r.host}
 		for _, receipt := range receipts[:n] {
-			args = append(args, string(receipt))
+			args = append(args, receipt.handle())
 		}
 		reply, err := q.call(ctx, "beat", args...)
 		if err != nil {

@@ -2,7 +2,7 @@
 --
 -- Gives back deliveries that were not handled.
 --
--- Needs    record, always, limits, turns, flight, wake, lane
+-- Needs    record, flows, limits, owners, dedupes, returns, answers
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead; 0 for the stored setting
 -- ARGV     for each delivery, at most 40: its receipt; 'n' if it failed, 'd' if the message is
@@ -16,11 +16,7 @@ if not exists then
 elseif answered then
   return answered
 end
-local naps_first = false -- perhaps before there was a limit
-for arg = 3, #ARGV, 3 do
-  naps_first = naps_first or ARGV[arg] == 't'
-end
-local missing = broken(naps_first)
+local missing = broken()
 if missing then
   return missing
 end
@@ -29,16 +25,15 @@ local limit, verdicts, nacked, handed_back = tonumber(ARGV[1]), {}, 0, 0
 limit = limit > 0 and limit or tonumber(attempts or 5)
 for arg = 2, #ARGV, 3 do
   local receipt, verb, verdict = ARGV[arg], ARGV[arg + 1], 0
-  if redis.call('ZREM', flight, receipt) == 1 then
-    local delay, reason = string.match(ARGV[arg + 2], '^(%d+) (.*)$')
-    local handed, flow = verb == 'u' or verb == 't', string.match(receipt, '^([^\1]*)', 39)
-    local naps = verb == 't' and string.byte(flow) == 61 -- = ; of a stream only the message waits
-    if tracked then
-      end_deliveries({receipt}, verb ~= 'u')
-    end
-    verdict = give_back(receipt, not handed, naps and 0 or tonumber(delay), handed and math.huge or verb == 'd' and 0 or limit, reason)
+  local value = not gone[receipt] and redis.call('HGET', hot, receipt)
+  if value then
+    local wait, reason = string.match(ARGV[arg + 2], '^(%d+) (.*)$')
+    local handed, flow = verb == 'u' or verb == 't', string.match(value, '=.*$', 33)
+    local naps = verb == 't' and (streams or '') == '' -- of a stream only the message waits
+    verdict = give_back(receipt, value, not handed, naps and 0 or tonumber(wait), handed and math.huge or verb == 'd' and 0 or limit, reason,
+      verb ~= 'u' and '' or nil)
     if naps and verdict > 0 then
-      nap(flow, now + delay)
+      nap(flow, now + wait)
     end
     if verdict > 0 and handed then
       handed_back = handed_back + 1
@@ -51,8 +46,7 @@ end
 count('nacked', nacked)
 count('returned', handed_back)
 wake(returned + freed)
-if tracked then
-  save_states()
-end
+answer(table.concat(verdicts))
+save_states()
 save()
-return answer(table.concat(verdicts))
+return table.concat(verdicts)

@@ -114,7 +114,8 @@ func TestSlowTenants(t *testing.T) {
 // TestSlowTenantsWithoutTheRule have all workers, so the rule is what helps.
 func TestSlowTenantsWithoutTheRule(t *testing.T) {
 	t.Parallel()
-	s := slowTenants(t, scripttest.Without(t, library, "return state.n == 0 or state.n < n.capacity - n.busy or", "return true or"), 1)
+	s := slowTenants(t, scripttest.Without(t, scripttest.Without(t, library, "return state.n == 0 or state.n < n.capacity - n.busy or", "return true or"),
+		"not (counts[owner] == 0 or counts[owner] < capacity - busy or", "not (true or"), 1)
 	redistest.Eventually(t, "the slow tenant has all workers", func() bool { return s.busy() == slowWorkers })
 }
 
@@ -146,7 +147,7 @@ func TestHeldFlowsTakeNoMemory(t *testing.T) {
 	redistest.Eventually(t, "the slow tenant is held", func() bool { return s.busy() >= 5 && stats(t, s.q).Flows[0].Held })
 	other := openOn(t, redistest.Shared(t).Client(t), s.q.name, Config{})
 	size := func() int {
-		text, err := do(t, other.run.Client, "HGET", baseKey(s.q.name)+":work", tenantFlow("slow0")).ToString()
+		text, err := do(t, other.run.Client, "HGET", baseKey(s.q.name)+":hot", "o"+tenantFlow("slow0")).ToString()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,14 +132,10 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s.Streams, s.PerTenant = streams.count, streams.perTenant
 	s.Paused = record["paused"] == "1"
 	s.Counters = Counters{
+		Written: number("written"), Delivered: number("delivered"), Acked: number("acked"),
 		Nacked: number("nacked"), Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
 		Purged: number("purged"), Dropped: number("dropped"), Lost: number("lost"),
-	}
-	if numbers := strings.Fields(record["numbers"]); len(numbers) > 12 { // the script record has them all
-		s.Counters.Written, _ = strconv.ParseInt(numbers[9], 10, 64)
-		s.Counters.Delivered, _ = strconv.ParseInt(numbers[10], 10, 64)
-		s.Counters.Acked, _ = strconv.ParseInt(numbers[11], 10, 64)
 	}
 	s.readers(reply)
 	s.Schedules, s.OverdueSchedules = int(reply.Int()), int(reply.Int())
@@ -150,7 +146,6 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	var busy []string
 	for list := reply.List(); list.More(); {
 		busy = append(busy, list.Text())
-		list.Text() // its state, which may have changed
 	}
 	if err := reply.Err(); err != nil {
 		return s, err
@@ -273,10 +268,7 @@ func (s *Stats) flow(reply *script.Reply) FlowStats {
 		f.OldestAge = max(0, s.At.Sub(since))
 	}
 	if len(state) > 1 {
-		handlers, others, _ := strings.Cut(state[0], "+")
-		f.InFlight, _ = strconv.Atoi(handlers) // digits that scripts wrote
-		more, _ := strconv.Atoi(others)        // "" is 0
-		f.InFlight += more
+		f.InFlight, _ = strconv.Atoi(state[0]) // digits that scripts wrote
 		if mean, err := strconv.Atoi(state[1]); err == nil && mean >= 0 {
 			f.Handling = time.Duration(mean) * time.Millisecond
 		}

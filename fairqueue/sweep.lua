@@ -1,10 +1,10 @@
--- fairqueue.sweep(K) tenant place -> {place, removed}
+-- fairqueue.sweep(K) owner place -> {place, removed}
 --
--- Removes messages of a tenant that are delayed, and then those that wait, a page of them.
+-- Removes messages of an owner that are delayed, and then those that wait, a page of them.
 --
--- Needs    record, always, limits, turns, flight, lane
+-- Needs    record, flows, limits, owners, dedupes, returns, answers
 -- KEYS[1]  K
--- ARGV[1]  tenant: '=TENANT'
+-- ARGV[1]  owner, as in limit
 -- ARGV[2]  place: how many delayed messages to leave out, from the latest on; '' for those that
 --          wait
 -- Reply    {where the next page starts, 'none' without a queue, or 'streams' if flows are
@@ -25,34 +25,37 @@ if missing then
   return missing
 end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
-local from, to = ARGV[1] .. '\1', ARGV[1] .. '\2'
-local removed, place, set, list = 0, '', backlog, {}
+local owner, from = ARGV[1], ARGV[1] .. '\1'
+local removed, place = 0, ''
+local function remove_one(id)
+  redis.call('ZREM', deadlines, id)
+  remove(id)
+  removed = removed + 1
+end
 if ARGV[2] == '' then
-  list = redis.call('ZRANGEBYLEX', backlog, '[' .. from, '(' .. to, 'LIMIT', '0', '33')
+  while removed < 33 and head(owner) do
+    remove_one(string.sub(pop(owner), 2, 17))
+  end
+  if removed > 0 and not head(owner) then
+    leave(owner)
+  end
 else
   local kept, looked = 0, redis.call('ZREVRANGE', delayed, ARGV[2], whole(ARGV[2] + 299))
-  set = delayed
   for i, member in ipairs(looked) do
-    if string.sub(member, 1, #from) == from and #list < 33 then
-      list[#list + 1] = member
+    if string.sub(member, 1, #from) == from and removed < 33 then
+      redis.call('ZREM', delayed, member)
+      remove_one(string.match(member, '^%d(%d+)', #from + 1))
     else
       kept = kept + 1
     end
-    if #list == 33 then
+    if removed == 33 or i == 300 then
       place = whole(ARGV[2] + kept)
       break
-    elseif i == 300 then
-      place = whole(ARGV[2] + kept)
     end
   end
 end
-for _, member in ipairs(list) do
-  local id = string.match(member, '^%d(%d+)', string.find(member, '\1', 1, true) + 1)
-  removed = removed + redis.call('ZREM', set, member)
-  redis.call('ZREM', deadlines, id)
-  remove(id)
-end
 count('cancelled', removed)
-save()
 answer(place .. ' ' .. removed)
+save_states()
+save()
 return {place, removed}

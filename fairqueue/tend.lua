@@ -3,8 +3,8 @@
 -- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle
 -- for the time of its setting.
 --
--- Needs    keys, record, always, limits, turns, flight, wake, tidy
--- Touches  ticks
+-- Needs    keys, record, flows, limits, owners, dedupes, returns
+-- Touches  ticks, lanes
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from
 --          upkeep
@@ -19,35 +19,53 @@ local missing = broken()
 if missing then
   return missing
 end
+redis.call('ZCARD', prefix .. 'lanes') -- a key of another type ends the script here
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 local ticking = redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1' or '0'
 local limit, after, full = tonumber(ARGV[1] ~= '' and ARGV[1] or 0)
 if ARGV[1] == '' then
   after, full = string.match(idle or '', '^(%d+)(!?)$')
 end
-if after and tonumber(after) > 0 and tonumber(redis.call('HGET', K, 'touched') or now) < now - after and
-  (full == '!' or redis.call('HLEN', messages) <= 1 and (redis.call('HGET', K, 'sources') or '0') == '0' and
-    redis.call('ZCARD', prefix .. 'ticks') <= 1 and
-    not (limits and (redis.call('HLEN', prefix .. 'limits') > 1 or redis.call('ZCARD', prefix .. 'asleep') > 1))) then
+local empty = n.written >= 0 and redis.call('ZCARD', active) + redis.call('ZCARD', delayed) + redis.call('ZCARD', dead) <= 4 and
+  n.flying == 0 and n.blocked == 0 and redis.call('ZCARD', prefix .. 'asleep') <= 1
+if after and tonumber(after) > 0 and math.max(n.used, n.last / 1000) < now - after and
+  (full == '!' or empty and (redis.call('HGET', K, 'sources') or '0') == '0' and redis.call('ZCARD', prefix .. 'ticks') <= 1 and
+    redis.call('HLEN', prefix .. 'limits') <= 1) then
   remove_keys()
   return {-1, '0'}
 end
-local more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15)
+n.next = 1e15
+local more = age_young(1000)
+more = epoch and rouse(50) or more
+more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15) or more
 if ARGV[1] == '' then
-  idle = false -- upkeep does not touch the queue
   forget_dedupes(100)
-  tidy_lanes()
-  if epoch then
-    redis.call('ZREMRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999')
-    if tostring(n.blocked) == '0' and redis.call('HLEN', prefix .. 'limits') <= 1 and redis.call('ZCARD', flight) <= 1 and
-      redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
-      redis.call('HDEL', K, 'limits')
+  redis.call('ZREMRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999')
+  if epoch and n.blocked == 0 and n.flying == 0 and redis.call('HLEN', prefix .. 'limits') <= 1 and
+    redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
+    redis.call('HDEL', K, 'limits')
+    limits = false
+  end
+  -- Lanes that were idle for ten minutes; also those of a clock that was ahead.
+  local lanes = redis.call('ZRANGE', prefix .. 'lanes', '0', '99', 'WITHSCORES')
+  for i = 1, #lanes, 2 do
+    if lanes[i] ~= '' and math.abs(clock[1] - lanes[i + 1]) > 600 then
+      local used = string.sub(redis.call('HGET', hot, 'l' .. lanes[i]) or '', 28, 37)
+      if used == '' or math.abs(clock[1] - used) > 600 then
+        gone['l' .. lanes[i]] = true
+        redis.call('ZREM', prefix .. 'lanes', lanes[i])
+      else
+        redis.call('ZADD', prefix .. 'lanes', used, lanes[i])
+      end
     end
   end
 end
-wake(returned + freed)
-if tracked then
-  save_states()
+local soon = n.flying > 0 and math.min(n.next, now + 10000) or n.next -- later than that, a call takes it for a clock that went back
+for _, name in ipairs({'flight', 'delayed', 'deadlines', 'ticks', 'asleep'}) do
+  soon = math.min(soon, tonumber(redis.call('ZRANGE', prefix .. name, '0', '0', 'WITHSCORES')[2]) or 1e15)
 end
+n.next = math.max(now + (more and 0 or 1), math.ceil(soon))
+wake(returned + freed)
+save_states()
 save()
 return {more and math.max(1, returned) or returned, ticking}

@@ -207,12 +207,12 @@ func TestFullServerNeedsAFirstWrite(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Policy: "noeviction"})
 	q := openOn(t, server.Client(t), "x", Config{})
-	write(t, q, "a:1 b:2")
+	write(t, q, "a:1 a:2 a:3")
 	if err := do(t, q.run.Client, "CONFIG", "SET", "maxmemory", "1").Error(); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "messages read", len(read(t, q, 1)), 1, nil)
 	q.run.Scripts = scripttest.Without(t, library, "redis.call('HDEL', K, 'none')", "")
-	_, err := q.Read(t.Context(), ReadConfig{})
+	_, err := q.Read(t.Context(), ReadConfig{Visibility: time.Second}) // the short form begins with one
 	wantError(t, err, millrace.ErrFull)
 }

@@ -22,7 +22,7 @@ func TestUnsettledAtTheEnd(t *testing.T) {
 		"the server is gone": {func(_ *testing.T, s *redistest.Server) { s.Kill() }, nil},
 		"the queue is broken": {func(t *testing.T, s *redistest.Server) {
 			t.Helper()
-			if err := do(t, s.Client(t), "SET", baseKey("x"), "text").Error(); err != nil {
+			if err := do(t, s.Client(t), "SET", baseKey("x")+":hot", "text").Error(); err != nil {
 				t.Fatal(err)
 			}
 		}, millrace.ErrBroken},

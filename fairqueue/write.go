@@ -199,6 +199,9 @@ func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([]writ
 	for _, r := range requests {
 		messages += len(r.drafts)
 	}
+	if answers, err := d.writePlain(ctx, request, requests, messages); answers != nil || err != nil {
+		return answers, err
+	}
 	for {
 		known := q.known()
 		args := make([]string, 0, 4+3*messages)
@@ -212,12 +215,13 @@ func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([]writ
 		if err != nil {
 			return nil, err
 		}
-		other, text := reply.Bool(), reply.Text()
+		other, text, digest := reply.Bool(), reply.Text(), reply.Text()
 		if err := reply.Err(); err != nil {
 			return nil, err
 		}
 		if !other {
 			q.entry.Touch()
+			d.settings.Store(&settings{q.cfg.MaxAttempts, q.cfg.expiry(), digest})
 			return readWritten(text, requests, messages)
 		}
 		for _, r := range requests {
@@ -227,6 +231,54 @@ func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([]writ
 			return nil, errStreams
 		}
 	}
+}
+
+// settings are those that a write stored, or found, and their digest.
+type settings struct {
+	attempts int
+	expiry   string
+	digest   string
+}
+
+// writePlain makes a short call, of the script write_one or write_plain, for messages that have nothing but a priority. It returns nil if it
+// takes the general one.
+func (d *dispatcher) writePlain(ctx context.Context, request *reqid.Request, requests []writeRequest, messages int) ([]writeAnswer, error) {
+	q, known := requests[0].q, d.settings.Load()
+	if messages == 0 || request.Keyed() || d.generalWrite.is() || known == nil || known.attempts != q.cfg.MaxAttempts ||
+		known.expiry != q.cfg.expiry() || q.known().count > 0 {
+		return nil, nil
+	}
+	args := make([]string, 1, 2+3*messages)
+	args[0] = known.digest
+	for _, r := range requests {
+		for _, e := range r.drafts {
+			if len(e.options) > 1 {
+				return nil, nil
+			}
+			args = append(args, tenantFlow(e.tenant), e.options, e.body)
+		}
+	}
+	name := "write_plain"
+	if messages == 1 {
+		name, args = "write_one", append(args, "o"+args[1])
+	}
+	reply, err := d.run.RunRequest(ctx, request, name, baseKey(d.name), args...)
+	if err != nil {
+		return nil, err
+	}
+	text := reply.Text()
+	if err := reply.Err(); err != nil {
+		return nil, err
+	}
+	switch text {
+	case "general":
+		d.generalWrite.note()
+		return nil, nil
+	case "new":
+		return nil, nil
+	}
+	q.entry.Touch()
+	return readWritten(text, requests, messages)
 }
 
 // readWritten reads the ids that the script answers.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/millracetest"
 )
@@ -124,6 +125,10 @@ func TestSleepersNotice(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("%q is not handled", want)
 		}
+		redistest.Eventually(t, "it is acknowledged", func() bool { // or its visibility ends, too
+			stats, err := q.Stats(t.Context())
+			return err == nil && stats.InFlight == 0
+		})
 		s.Advance(time.Hour + 100*time.Millisecond)
 	}
 	cancel()

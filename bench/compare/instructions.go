@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// ofInstructions has no Consume: how many messages share its calls is chance.
-var ofInstructions = []*peer{millraceCallsPeer, streamPeer, asynqDefaultPeer}
+var ofInstructions = []*peer{millracePeer, millraceCallsPeer, streamPeer, asynqDefaultPeer}
 
 // callSizes are how many messages a call has.
 var callSizes = []int{1, 8, 100}
@@ -29,7 +28,7 @@ type phase struct {
 func instructions(ctx context.Context, s *site, scale float64) (figures, error) {
 	f := figures{}
 	for _, size := range callSizes {
-		if size > 1 && !s.peer.batches {
+		if size > 1 && (!s.peer.batches || s.peer == millracePeer) { // how many share a call of Consume is chance
 			continue
 		}
 		if err := s.instructionsOf(ctx, size, max(10, int(300*scale)/size), f); err != nil {

@@ -240,7 +240,7 @@ func TestQueueWorkDoesNotSettle(t *testing.T) {
 	}()
 	awaitFile(t, started)
 	interrupt()
-	if err := client.Do(t.Context(), client.B().Hdel().Key("mr:queue:{"+name+"}").Field("version").Build()).Error(); err != nil {
+	if err := client.Do(t.Context(), client.B().Hdel().Key("mr:queue:{"+name+"}:hot").Field("t").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(goes, nil, 0o600); err != nil {

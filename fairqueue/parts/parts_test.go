@@ -424,8 +424,8 @@ func TestUnsettledAtTheEnd(t *testing.T) {
 	cause := errors.New("the test is over")
 	stop(cause)
 	for i := range 2 {
-		key := "mr:queue:{" + q.parts[i].queue.Name() + "}"
-		if err := client.Do(t.Context(), client.B().Hdel().Key(key).Field("version").Build()).Error(); err != nil {
+		key := "mr:queue:{" + q.parts[i].queue.Name() + "}:hot"
+		if err := client.Do(t.Context(), client.B().Hdel().Key(key).Field("t").Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -245,15 +245,13 @@ func memoryAfter(cycles int) Measure {
 	}
 }
 
-// queueKeys returns the keys of a queue, as docs/WIRE.md has them, but for the
-// replies that are kept for calls whose reply was lost: how many there are depends
-// on the time and the calls, not on what the queue holds.
+// queueKeys returns the keys of a queue, as docs/WIRE.md has them, but for answers to requests with keys.
 func queueKeys(name string) []string {
 	base := "mr:queue:{" + name + "}"
 	keys := []string{base}
 	for _, part := range []string{
-		"messages", "backlog", "active", "blocked", "work", "flight", "delayed", "deadlines", "dead", "deaths", "readers",
-		"dedupe", "dedupes", "limits", "asleep", "buckets", "schedules", "ticks", "wake",
+		"hot", "backlog", "active", "blocked", "young", "flight", "delayed", "deadlines", "dead", "deaths", "readers",
+		"dedupe", "dedupes", "limits", "asleep", "buckets", "schedules", "ticks", "lanes", "wake",
 	} {
 		keys = append(keys, base+":"+part)
 	}

@@ -109,8 +109,10 @@ func (l *Library) Prefix(base string) string { return strings.ReplaceAll(l.prefi
 // placeholder is what a key of a new structure begins with.
 type placeholder struct {
 	key          string // relative to the prefix, or K
-	zset         bool   // a sorted set, with the empty member; else a hash
+	zset         bool   // a sorted set, with the empty member
+	list         bool   // a list, with an empty element; else a hash
 	score        string // of the empty member
+	long         bool   // it has a second one of 65 tildes
 	field, value string // of a hash
 }
 
@@ -119,14 +121,18 @@ func readPlaceholder(file, item string) placeholder {
 	switch {
 	case len(words) == 2 && words[1] == "zset":
 		return placeholder{key: words[0], zset: true, score: "+inf"}
+	case len(words) == 3 && words[1] == "zset" && words[2] == "long":
+		return placeholder{key: words[0], zset: true, score: "+inf", long: true}
 	case len(words) == 3 && words[1] == "zset":
 		return placeholder{key: words[0], zset: true, score: words[2]}
+	case len(words) == 2 && words[1] == "list":
+		return placeholder{key: words[0], list: true}
 	case len(words) == 2 && words[1] == "hash":
 		return placeholder{key: words[0], value: "0"}
 	case len(words) == 4 && words[1] == "hash":
 		return placeholder{key: words[0], field: words[2], value: words[3]}
 	}
-	panic(fmt.Sprintf("script: %s makes %q: say KEY zset, KEY zset SCORE, KEY hash, or KEY hash FIELD VALUE", file, item))
+	panic(fmt.Sprintf("script: %s makes %q: say KEY zset, KEY zset SCORE, KEY zset long, KEY list, KEY hash, or KEY hash FIELD VALUE", file, item))
 }
 
 // command returns the command that makes the key unless it is there.
@@ -136,7 +142,14 @@ func (p placeholder) command(client rueidis.Client, base, prefix string) rueidis
 		key = base
 	}
 	if p.zset {
-		return client.B().Arbitrary("ZADD").Keys(key).Args("NX", p.score, "").Build()
+		command := client.B().Arbitrary("ZADD").Keys(key).Args("NX", p.score, "")
+		if p.long {
+			command = command.Args(p.score, strings.Repeat("~", 65))
+		}
+		return command.Build()
+	}
+	if p.list { // which may have several empty elements
+		return client.B().Rpush().Key(key).Element("").Build()
 	}
 	return client.B().Hsetnx().Key(key).Field(p.field).Value(p.value).Build()
 }

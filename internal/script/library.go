@@ -145,7 +145,7 @@ func assemble(prefix string, sources map[string]string) *Library {
 					add(needed)
 				}
 			}
-			s.lane = s.lane || heads[file].fragment == "lane"
+			s.lane = s.lane || heads[file].fragment == "lane" || heads[file].fragment == "ticket"
 			s.declare(heads[file])
 			text.WriteString(sources[file])
 			if heads[file].fragment != "" {

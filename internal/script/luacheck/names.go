@@ -9,7 +9,7 @@ import (
 // globals are the global names that a script may use: those that Redis 6.2 and
 // miniredis both have and a script has a use for.
 var globals = []string{
-	"ARGV", "KEYS", "assert", "cjson", "error", "getmetatable", "ipairs", "math", "next", "pairs",
+	"ARGV", "KEYS", "_G", "assert", "cjson", "error", "getmetatable", "ipairs", "math", "next", "pairs",
 	"pcall", "rawequal", "rawget", "rawset", "redis", "select", "setmetatable", "string", "table",
 	"tonumber", "tostring", "type", "unpack", "xpcall",
 }

@@ -1,0 +1,58 @@
+-- fragment answers: a call that takes effect once, however often it is sent
+--
+-- The answer to the last call of a lane is stored with its ticket. The same ticket is a repeat, and gets that answer. A lower
+-- number came too late, and the same number with other letters came from a copy of the machine:
+-- both are refused. Without a lane, an empty text, nothing is stored.
+--
+-- A lane is a field of hot: TICKET, the second of its last call in 10 digits, and the answer.
+-- lanes has each lane with a second at which it was in use: a lane is entered when it is new, and
+-- forgotten ten minutes after its last call.
+--
+-- Requests that another process may repeat have a lane of their own, which is used once. They lie
+-- in two hashes that take turns for a day.
+--
+-- Needs    record, ticket
+-- Touches  hot, lanes
+-- Beside   keyed:0, keyed:1
+-- Gives    answered: the answer to an earlier try of this call, or false
+--          keyed: whether it is a request that its client repeats, perhaps much later
+--          answer(text): stores the answer and returns it; before save, and not a script's first
+--          write
+local keyed, answered, known = ticket == '0000000000000000idempotency', false, true
+if lane ~= '' and #ticket ~= 27 then
+  return redis.error_reply('TICKET a ticket has 27 bytes')
+elseif keyed then
+  local day = math.floor(now / 86400000)
+  for back = 0, 1 do
+    local last = redis.pcall('HMGET', prefix .. 'keyed:' .. (day - back) % 2, '', lane)
+    answered = answered or last[2] and tonumber(last[1] or 0) == day - back and last[2]
+  end
+elseif lane ~= '' then
+  known = redis.call('HGET', hot, 'l' .. lane)
+  redis.call('ZCARD', prefix .. 'lanes') -- a key of another type ends the script here
+  local number = known and string.sub(known, 1, 16)
+  if number and number >= string.sub(ticket, 1, 16) then
+    if string.sub(known, 1, 27) ~= ticket then
+      return redis.error_reply('LANE the lane is at ' .. number)
+    end
+    answered = string.sub(known, 38)
+  end
+end
+
+local function answer(text)
+  if keyed then
+    local day = math.floor(now / 86400000)
+    local key = prefix .. 'keyed:' .. day % 2
+    if tonumber(redis.call('HGET', key, '') or 0) ~= day then
+      redis.call('UNLINK', key)
+      redis.call('HSET', key, '', whole(day))
+    end
+    redis.call('HSET', key, lane, text)
+  elseif lane ~= '' then
+    if not known then
+      redis.call('ZADD', prefix .. 'lanes', clock[1], lane)
+    end
+    sets['l' .. lane] = ticket .. clock[1] .. text
+  end
+  return text
+end

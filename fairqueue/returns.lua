@@ -1,0 +1,174 @@
+-- fragment returns: messages that come again, die or leave
+--
+-- delayed has messages that wait for an instant, as FLOW \1 PRIORITY ID;ATTEMPTS=TENANT. deadlines
+-- has the ids of those with a deadline. dead has ids by the instant of the death, and deaths
+-- 'ATTEMPTS:REASON'.
+--
+-- Needs    record, flows, limits, owners, dedupes, deliveries
+-- Touches  hot, young, flight, delayed, deadlines, dead, deaths
+-- Gives    header(body) -> deadline or nil; priority; flow; the tail '=TENANT' or ''; dedupe id
+--          returned: how many messages wait again by this call
+--          count(field, by): adds to a counter of K
+--          enqueue(flow, id, priority, tail, attempts, since): makes a message wait
+--          give_back(receipt, value, failed, wait, limit, reason, took) -> 0 if the message was
+--          cancelled, 2 if it is dead now, else 1: makes it wait again, or die
+--          age_young(most) -> whether there may be more: moves deliveries that are older than five
+--          seconds to flight
+--          run_due(limit, budget) -> whether more is due: brings back messages whose delay or
+--          visibility has ended, budget of each, and removes expired ones, twice as many
+--          remove(id, body): removes a message and its dedupe id; body may be nil
+local delayed, deadlines, dead, deaths = prefix .. 'delayed', prefix .. 'deadlines', prefix .. 'dead', prefix .. 'deaths'
+local returned, no_body = 0, ':4=\1\1'
+
+local function count(field, by)
+  if by ~= 0 then
+    redis.call('HINCRBY', K, field, by)
+  end
+end
+
+local function header(body)
+  local deadline, priority, stream, tenant, name = string.match(body or no_body, '^(%d*):(.)(#?%d*)(=[^\1]*)\1([^\1]*)\1')
+  if stream == '' then
+    return tonumber(deadline), priority, tenant, '', name
+  end
+  return tonumber(deadline), priority, stream, tenant, name
+end
+
+local function remove(id, body)
+  body = body or redis.call('HGET', hot, id)
+  gone[id], sets[id], n.removed = true, nil, n.removed + 1
+  local _, _, _, _, name = header(body)
+  if name ~= '' and redis.call('HGET', dedupe, name) == id then
+    redis.call('HDEL', dedupe, name)
+    redis.call('ZREM', dedupes, name)
+  end
+end
+
+local function enqueue(flow, id, priority, tail, attempts, since)
+  if add(flow, priority .. id .. suffix(attempts .. ';' .. whole(since) .. tail)) then
+    put({flow})
+  end
+  returned = returned + 1
+end
+
+local function delay(flow, id, priority, tail, attempts, at)
+  redis.call('ZADD', delayed, at, flow .. '\1' .. priority .. id .. ';' .. attempts .. tail)
+  due_at(at)
+end
+
+-- Drops the oldest dead messages beyond the bounds, 20 a call and one for each death.
+local drops = 20
+local function drop_dead()
+  local most, age = unpack(redis.call('HMGET', K, 'dead_most', 'dead_age'))
+  if not most and not age then
+    return
+  end
+  local above = redis.call('ZCARD', dead) - 1 - (most or math.huge)
+  local oldest = redis.call('ZRANGE', dead, 0, math.max(1, drops) - 1, 'WITHSCORES')
+  for i = 1, #oldest, 2 do
+    local id = oldest[i]
+    if id == '' or above < (i + 1) / 2 and not (age and tonumber(oldest[i + 1]) <= now - age) then
+      return
+    end
+    redis.call('ZREM', dead, id)
+    redis.call('HDEL', deaths, id)
+    remove(id)
+    count('dropped', 1)
+    drops = drops - 1
+  end
+end
+
+local function die(id, attempts, reason)
+  redis.call('ZREM', deadlines, id)
+  redis.call('ZADD', dead, now, id)
+  redis.call('HSET', deaths, id, attempts .. ':' .. (reason == '' and 'no reason given' or reason))
+  count('buried', 1)
+  drop_dead()
+end
+
+local function give_back(receipt, value, failed, wait, limit, reason, took)
+  local id, flow, priority, tail = finish(receipt, value, took)
+  local body = redis.call('HGET', hot, id)
+  if not body then
+    n.cancelled = math.max(0, n.cancelled - 1)
+    return 0
+  end
+  local made = (string.match(tail, '^%d+') or 0) + (failed and 1 or 0)
+  local tenant = string.match(tail, '=.*$') or ''
+  if made >= limit then
+    die(id, made, reason)
+    return 2
+  elseif wait > 0 then
+    delay(flow, id, priority, tenant, made, now + wait)
+  else
+    enqueue(flow, id, priority, tenant, made, now)
+  end
+  local deadline = header(body)
+  if deadline then
+    redis.call('ZADD', deadlines, deadline, id)
+    due_at(deadline)
+  end
+  return 1
+end
+
+local function age_young(most)
+  local list = redis.call('LRANGE', young, '1', whole(most))
+  local values = #list > 0 and redis.call('HMGET', hot, unpack(list)) or {}
+  local old, late = 0, {}
+  for i, receipt in ipairs(list) do
+    local at = values[i] and string.sub(values[i], 1, 16) + 0
+    if at and at <= micros and micros - at < 5000000 then
+      due_at(math.floor(at / 1000) + 10000)
+      break
+    end
+    old = i
+    if at and string.byte(values[i], 31) == 46 then -- .
+      local ends = string.sub(values[i], 17, 29) - math.max(0, math.floor(at / 1000) - now) -- of a clock that was ahead
+      late[#late + 1] = whole(ends)
+      late[#late + 1] = receipt
+      sets[receipt] = string.sub(values[i], 1, 30) .. 'f' .. string.sub(values[i], 32)
+    end
+  end
+  if #late > 0 then
+    redis.call('ZADD', flight, unpack(late))
+  end
+  if old > 0 then
+    redis.call('LTRIM', young, whole(old), '-1')
+    redis.call('LSET', young, '0', '')
+  end
+  return old == most
+end
+
+local function run_due(limit, budget)
+  local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', '0', budget)
+  for i = 1, #due, 2 do
+    local flow, priority, id, made, tail = string.match(due[i], '^([^\1]*)\1(.)(%d+);(%d+)(.*)$')
+    redis.call('ZREM', delayed, due[i])
+    if redis.call('HEXISTS', hot, id) == 1 then -- it was not cancelled
+      enqueue(flow, id, priority, tail, made, tonumber(due[i + 1]))
+    end
+  end
+  local reclaimed, expired, late = 0, 0, redis.call('ZRANGEBYSCORE', flight, '-inf', now, 'LIMIT', '0', budget)
+  for _, receipt in ipairs(late) do
+    local value = sets[receipt] or redis.call('HGET', hot, receipt)
+    if give_back(receipt, value, true, 0, limit, 'its reader did not finish in time', '') > 0 then
+      reclaimed = reclaimed + 1
+    end
+  end
+  local over = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', '0', 2 * budget) -- they cost half
+  for _, id in ipairs(over) do
+    redis.call('ZREM', deadlines, id)
+    local body = redis.call('HGET', hot, id)
+    local _, priority, flow = header(body)
+    if body and take_out(flow, priority .. id) then
+      if not head(flow) then
+        leave(flow)
+      end
+      remove(id, body)
+      expired = expired + 1
+    end
+  end
+  count('reclaimed', reclaimed)
+  count('expired', expired)
+  return #due == 2 * budget or #late == budget or #over == 2 * budget
+end

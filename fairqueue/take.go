@@ -1,0 +1,185 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/reqid"
+)
+
+// generalFor is how long calls that could be short ones are made in the general form, after one
+// had to be. It is short: often the cause was a single flow, and a call in vain costs half of one.
+const generalFor = 100 * time.Millisecond
+
+// general remembers that calls take the general form. The zero value does not.
+type general struct{ until atomic.Int64 }
+
+func (g *general) is() bool { return time.Now().UnixNano() < g.until.Load() }
+func (g *general) note()    { g.until.Store(time.Now().Add(generalFor).UnixNano()) }
+
+// taken is the answer of the scripts work and work_one.
+type taken struct {
+	now      time.Time
+	paused   bool
+	due      bool
+	pause    time.Duration // until a message becomes due; negative if unknown
+	verdicts string
+	items    []string
+	more     bool // the general form may have more
+	entered  bool // the record counts the process as one that sleeps
+}
+
+// take acknowledges deliveries and takes messages, in the short form if it can. It returns nil if
+// there is no queue.
+func (d *dispatcher) take(ctx context.Context, kind string, most int, visibility time.Duration, leaves, enters bool, acks []settlement) (*taken, error) {
+	if leaves || reqid.Seeded(ctx) || visibility < shortest || d.general.is() {
+		return d.takeAny(ctx, kind, most, visibility, leaves, enters, acks)
+	}
+	t, err := d.takePlain(ctx, kind, most, visibility, enters, acks)
+	switch {
+	case err != nil:
+		return nil, err
+	case t == nil:
+		return d.takeAny(ctx, kind, most, visibility, leaves, enters, acks)
+	case !t.more || len(t.items) == most:
+		return t, nil
+	}
+	rest, err := d.takeAny(ctx, kind, most-len(t.items), visibility, false, enters && len(t.items) == 0, nil)
+	if err != nil || rest == nil {
+		return t, nil // which has taken effect
+	}
+	rest.verdicts, rest.items = t.verdicts, append(t.items, rest.items...)
+	return rest, nil
+}
+
+// takeAny makes the general call.
+func (d *dispatcher) takeAny(ctx context.Context, kind string, most int, visibility time.Duration, leaves, enters bool, acks []settlement) (*taken, error) {
+	args := make([]string, 0, 6+2*len(acks))
+	args = append(args, kind, strconv.Itoa(most), millis(visibility), flag(leaves), flag(enters), random())
+	for _, a := range acks {
+		args = append(args, a.receipt.handle(), a.arg)
+	}
+	reply, err := d.run.Run(ctx, "work", baseKey(d.name), args...)
+	if err != nil || reply.None() {
+		return nil, err
+	}
+	t := &taken{now: reply.MilliTime(), paused: reply.Bool(), due: reply.Bool(), pause: reply.Millis(), verdicts: reply.Text()}
+	for reply.More() {
+		t.items = append(t.items, reply.Text())
+	}
+	t.entered = enters && !t.due && len(t.items) == 0
+	return t, reply.Err()
+}
+
+// random returns the letters that tell the receipts of two calls apart.
+func random() string { return fmt.Sprintf("%08X", rand.Uint32()) }
+
+// shortest is the shortest visibility of the short form.
+const shortest = 10 * time.Second
+
+// takePlain makes a short call: of the script work_one for a reader that has little to do, else of
+// work_plain. It returns nil if it takes the general one.
+func (d *dispatcher) takePlain(
+	ctx context.Context, kind string, most int, visibility time.Duration, enters bool, acks []settlement,
+) (*taken, error) {
+	args := make([]string, 0, 5+3*len(acks))
+	args = append(args, kind, strconv.Itoa(most), millis(visibility), flag(enters), random())
+	for _, a := range acks {
+		args = append(args, a.receipt.handle(), a.receipt.owner(), a.arg)
+	}
+	if len(acks) > 1 || most > 1 && d.busy.Load() {
+		return d.takeMany(ctx, args)
+	}
+	t, more, err := d.takeOne(ctx, args)
+	if !more || len(t.items) == most || err != nil {
+		return t, err
+	}
+	d.busy.Store(true)
+	args[1] = strconv.Itoa(most - len(t.items))
+	rest, err := d.takeMany(ctx, args[:5])
+	if err != nil || rest == nil {
+		t.more = true
+		return t, nil //nolint:nilerr // it has taken effect
+	}
+	rest.due, rest.verdicts, rest.items = t.due || rest.due, t.verdicts, append(t.items, rest.items...)
+	return rest, nil
+}
+
+// takeOne makes a call of work_one, and reports whether more messages may wait.
+func (d *dispatcher) takeOne(ctx context.Context, args []string) (t *taken, more bool, err error) {
+	reply, err := d.run.Run(ctx, "work_one", baseKey(d.name), args...)
+	if err != nil {
+		return nil, false, err
+	}
+	text := reply.Text()
+	if err := reply.Err(); err != nil || text == "general" || text == "new" {
+		if text == "general" {
+			d.general.note()
+		}
+		return nil, false, err
+	}
+	if len(text) < 28 {
+		return nil, false, fmt.Errorf("the script work_one answered %q", text)
+	}
+	t = &taken{}
+	if t.now, err = instant(text[:16]); err != nil {
+		return nil, false, err
+	}
+	d.state(t, text[16:17])
+	if len(args) > 5 {
+		t.verdicts = text[17:18]
+	}
+	pause, err := strconv.ParseInt(text[18:28], 10, 64)
+	t.pause = time.Duration(pause) * time.Millisecond
+	if rest := text[28:]; len(rest) > handleSize {
+		t.items = []string{rest[:handleSize] + "0000" + rest[handleSize:]}
+	}
+	return t, text[16] == '3' || t.due && len(t.items) > 0 && len(text) < aloneBytes, err
+}
+
+// state notes what a short call says beside its answer.
+func (d *dispatcher) state(t *taken, digit string) {
+	t.due, t.more, t.entered = digit == "1", digit == "2", digit == "4"
+	if t.more {
+		d.general.note()
+	}
+}
+
+// takeMany makes a call of work_plain.
+func (d *dispatcher) takeMany(ctx context.Context, args []string) (*taken, error) {
+	reply, err := d.run.Run(ctx, "work_plain", baseKey(d.name), args...)
+	if err != nil {
+		return nil, err
+	}
+	head := reply.Text()
+	if head == "general" || head == "new" {
+		if head == "general" {
+			d.general.note()
+		}
+		return nil, reply.Err()
+	}
+	t := &taken{}
+	if t.now, err = instant(head); err != nil {
+		return nil, err
+	}
+	d.state(t, reply.Text())
+	t.pause, t.verdicts = reply.Millis(), reply.Text()
+	for reply.More() {
+		t.items = append(t.items, reply.Text())
+	}
+	d.busy.Store(len(t.items) > 1)
+	return t, reply.Err()
+}
+
+// instant reads the server's clock in microseconds.
+func instant(text string) (time.Time, error) {
+	micros, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("a script of fairqueue says that it is %.60q", text)
+	}
+	return time.UnixMicro(micros), nil
+}
