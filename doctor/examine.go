@@ -29,6 +29,10 @@ type Config struct {
 	// to false.
 	Scan bool
 
+	// Deep compares what each queue stores in two places: up to 1,000 queues, one after the other, and of each up to
+	// 20,000 messages, read in one call. Defaults to false.
+	Deep bool
+
 	// Progress is called after each step of a scan with the address of a server, how
 	// many of its keys were visited, and how many it has (0 if unknown). Defaults to
 	// none.
@@ -73,6 +77,9 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 	r.Host = checkCPUs(ctx, seen)
 	if found := <-work; reached {
 		r.Work = found
+	}
+	if cfg.Deep && reached {
+		r.Work = append(r.Work, checkKeys(ctx, client)...)
 	}
 	if cfg.Scan {
 		r.scan(ctx, client, servers, cfg.Progress)

@@ -21,7 +21,7 @@ func miscounted(t *testing.T, q *Queue) string {
 	if !there {
 		return ""
 	}
-	return r.check()
+	return r.wrongs()
 }
 
 // TestCountsAreWhatIsInFlight: at no instant does the queue count other deliveries of handlers

@@ -60,7 +60,7 @@ func wantNothingLeft(t *testing.T, q *Queue) {
 	t.Helper()
 	r, _ := readRaw(t, q)
 	want(t, "messages, flows, deliveries and owners", [4]int{len(r.messages), len(r.flows), len(r.deliveries), len(r.owners)}, [4]int{}, nil)
-	want(t, "what is wrong", r.check(), "", nil)
+	want(t, "what is wrong", r.wrongs(), "", nil)
 	for part, count := range map[string]string{
 		"deaths": "HLEN", "dedupe": "HLEN",
 		"backlog": "ZCARD", "active": "ZCARD", "blocked": "ZCARD", "flight": "ZCARD", "delayed": "ZCARD",

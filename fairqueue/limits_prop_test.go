@@ -333,7 +333,7 @@ func (c *limitsMachine) invariant(r *rapid.T) {
 // numbers are how many deliveries the queue has counted for each tenant that has some.
 func (c *limitsMachine) numbers(r *rapid.T) map[string]int {
 	there, _ := readRaw(c.t, c.watch)
-	c.check(r, "what is wrong with the keys", there.check(), "")
+	c.check(r, "what is wrong with the keys", there.wrongs(), "")
 	got := map[string]int{}
 	for owner, o := range there.owners {
 		if n := int(o.n) + o.others; n > 0 {

@@ -12,7 +12,7 @@ func TestSmoke(t *testing.T) {
 	check := func(what string) {
 		t.Helper()
 		r, _ := readRaw(t, q)
-		if text := r.check(); text != "" {
+		if text := r.wrongs(); text != "" {
 			t.Fatalf("%s: %s", what, text)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 type doctorCommand struct {
 	watchable
+	Deep bool `help:"Compare what each queue stores in two places."`
 	Scan bool `help:"Go through all keys, and register the structures that are not registered."`
 }
 
@@ -19,15 +20,18 @@ func (*doctorCommand) Help() string {
 
 With --scan it also goes through all keys of every master, one server after the other, and registers the structures and leases that are not registered, so that lists, pages and upkeep find them: after a registry was lost, or once after an upgrade from a version without one. It takes about a second for a million keys.
 
+With --deep it also compares everything that a queue stores in two places: each message is in exactly one place, and counts are what is there. It reads each queue of up to 20,000 messages at one instant, for which the server does nothing else; larger ones are named and left out.
+
 Examples:
 
     millrace doctor --redis redis://127.0.0.1:6379
+    millrace doctor --deep
     millrace doctor --scan
     millrace doctor --redis fleet://127.0.0.1:7000`
 }
 
 func (c *doctorCommand) Run(ctx context.Context, a *app) error {
-	r, err := a.examine(ctx, c.Scan)
+	r, err := a.examine(ctx, c.Scan, c.Deep)
 	if err != nil {
 		return err
 	}
@@ -41,8 +45,8 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 }
 
 // examine examines one Redis or a fleet.
-func (a *app) examine(ctx context.Context, scan bool) (doctor.Report, error) {
-	cfg := doctor.Config{Scan: scan, Progress: a.scanProgress()}
+func (a *app) examine(ctx context.Context, scan, deep bool) (doctor.Report, error) {
+	cfg := doctor.Config{Scan: scan, Deep: deep, Progress: a.scanProgress()}
 	if isFleet(a.url()) {
 		f, err := a.openFleet(ctx)
 		if err != nil {
