@@ -91,7 +91,12 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		} else if moved > 0 {
 			continue
 		}
-		if cfg.Block == 0 || end.Err() != nil {
+		switch {
+		case cfg.Block == 0:
+			return nil, a.nothing()
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case end.Err() != nil:
 			return nil, a.nothing()
 		}
 		rest, cancel := q.resting(end)
