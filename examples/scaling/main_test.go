@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/millrace/millrace/internal/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -16,6 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestGuideShowsWhatIsPrinted runs the program as a reader would, and compares the
 // guide's blocks of text with what it prints.
 func TestGuideShowsWhatIsPrinted(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	guide, err := os.ReadFile("../../docs/SCALING.md")
 	if err != nil {

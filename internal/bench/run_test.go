@@ -53,6 +53,7 @@ func TestRunMeasuresAllAndCleansUp(t *testing.T) {
 
 // A side runs until it is cancelled, and then nothing of it is left.
 func TestCancelCleansUp(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	for _, f := range Figures() {
 		if strings.HasPrefix(f.Name, "steal_") { // it needs no server, and all CPUs

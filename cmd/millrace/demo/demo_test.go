@@ -86,6 +86,7 @@ func TestAllScenesHoldOnAGivenServerAndCleanUp(t *testing.T) {
 }
 
 func TestFiveScenesPlayOnMiniredis(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	report, text := play(t, config(t, ""))
 	if !report.OK {
