@@ -76,7 +76,10 @@ if now >= due_next or flying > 0 and due_next > now + 10000 then
   due, due_next = '1', now + 100
 end
 
--- Take a message.
+-- Take a message. A key of another type ends the script at its first write, or its turn is put back.
+if flies then
+  redis.call('ZREM', prefix .. 'flight', ack)
+end
 local top = ARGV[2] ~= '0' and redis.call('ZPOPMIN', prefix .. 'active') or {} -- the first write: a full server does not refuse it
 local flow, tag, receipt, body, rest = top[1], tonumber(top[2]), '', nil, nil
 local sets = {'l' .. lane, '', 't', ''}
@@ -100,10 +103,17 @@ elseif flow then
     due, body = id and passes and '3' or '2', nil -- it was lost, has a tail or a deadline, or its tenant has limits, or may not start another one
     redis.call('ZADD', prefix .. 'active', top[2], flow)
   else
+    receipt = id .. ARGV[5]
+    local list = #entries == 20 and string.byte(entries) > 96 and
+      redis.pcall('ZRANGEBYLEX', prefix .. 'backlog', '[' .. flow .. '\1', '(' .. flow .. '\2', 'LIMIT', '0', '17')
+    local length = list and list.err and list or redis.pcall('RPUSH', prefix .. 'young', receipt)
+    if type(length) == 'table' then -- it is an error
+      redis.call('ZADD', prefix .. 'active', top[2], flow)
+      return length
+    end
     if #entries > 20 then
       rest = string.char(string.byte(entries) - 1) .. string.sub(entries, 2, 2) .. string.sub(entries, 21)
-    elseif string.byte(entries) > 96 then
-      local list = redis.call('ZRANGEBYLEX', prefix .. 'backlog', '[' .. flow .. '\1', '(' .. flow .. '\2', 'LIMIT', '0', '17')
+    elseif list then
       local more, skip = list[17], #flow + 2
       list[17] = nil
       redis.call('ZREM', prefix .. 'backlog', unpack(list))
@@ -116,7 +126,6 @@ elseif flow then
       others, tenant = since, flow
     end
     virtual, since = tag > virtual and tag or virtual, now
-    receipt = id .. ARGV[5]
     sets[5], sets[6] = receipt, instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c' or 'r') .. '.' .. string.sub(entries, 3, 3) .. '.' .. flow
     if rest then
       redis.call('ZADD', prefix .. 'active', string.format('%d', virtual + 1000), flow)
@@ -139,7 +148,7 @@ elseif flow then
       due = '3'
     end
     flying, delivered = flying + 1, delivered + 1
-    local look = redis.call('RPUSH', prefix .. 'young', receipt) > 1000 + 2 * flying and now + 100 or now + 10000
+    local look = length > 1000 + 2 * flying and now + 100 or now + 10000
     due_next = look < due_next and look or due_next
   end
 end
@@ -149,9 +158,6 @@ if count and (count > 0 or waits) then -- its mean is remembered while messages 
   sets[#sets + 1], sets[#sets + 2] = owner, struct.pack('<dd', count, mean)
 elseif count then
   gone[#gone + 1] = owner
-end
-if flies then
-  redis.call('ZREM', prefix .. 'flight', ack)
 end
 if #gone > 0 then
   redis.call('HDEL', hot, unpack(gone))

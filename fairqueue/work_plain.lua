@@ -100,6 +100,13 @@ end
 -- Take messages. turns are flows as active had them, all whether it has no others; line are those that
 -- had a turn in this call, by their next one. back are the tags of flows that stay active, also of
 -- those that were passed over, because their tenant may not start another message.
+if max > 0 then -- a key of another type ends the script here
+  redis.call('LLEN', prefix .. 'young')
+  redis.call('ZCARD', prefix .. 'backlog')
+end
+if #flown > 0 then
+  redis.call('ZREM', prefix .. 'flight', unpack(flown))
+end
 local turns, all, back, tags, records, passed = {}, max == 0, {}, {}, {}, 0
 local consumes, line, first, at, stop = kind == 'c' and capacity > 0, {}, 1, 1, false
 local bodies, room, page, receipts, items, fields = {}, 1048576, 8, {}, {}, {}
@@ -211,9 +218,6 @@ for flow, tag in pairs(back) do
 end
 if #turned > 0 then
   redis.call('ZADD', prefix .. 'active', unpack(turned))
-end
-if #flown > 0 then
-  redis.call('ZREM', prefix .. 'flight', unpack(flown))
 end
 for flow in pairs(tags) do
   if records[flow] then

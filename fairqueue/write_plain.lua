@@ -84,6 +84,9 @@ for i = 2, #ARGV, 3 do
   end
   ids[#ids + 1], fields[#fields + 1], fields[#fields + 2] = id, id, ':' .. priority .. flow .. '\1\1' .. ARGV[i + 2]
 end
+if #spilled > 0 then
+  redis.call('ZCARD', prefix .. 'backlog') -- a key of another type ends the script here
+end
 if #turns > 0 then
   redis.call('ZADD', prefix .. 'active', unpack(turns)) -- a first write, which a full server refuses
 end
