@@ -108,7 +108,7 @@ func TestWrongTypesAreRefusedWhole(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for name, busy := range map[string]func(*testing.T, rueidis.Client) (*Queue, Message, string){"": busyQueue, " with limits": busyLimited} {
 		for part := range dump(t, func() *Queue { q, _, _ := busy(t, client); return q }()) {
-			if name != "" && !(redistest.More() && slices.Contains([]string{":limits", ":asleep", ":buckets", ":blocked", ":hot", ":active"}, part)) {
+			if name != "" && (!redistest.More() || !slices.Contains([]string{":limits", ":asleep", ":buckets", ":blocked", ":hot", ":active"}, part)) {
 				continue // the others as without limits
 			}
 			t.Run("key"+part+name, func(t *testing.T) {

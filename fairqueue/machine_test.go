@@ -121,7 +121,7 @@ func (c *machine) write(r *rapid.T) {
 		}
 		k := &known{
 			id: id, tenant: d.Tenant, priority: d.Priority, dedupe: name, mortal: d.TTL > 0, worthNot: d.TTL == time.Millisecond,
-			state: waiting, flow: c.flowOf(r, id, d),
+			state: waiting, flow: c.flowOf(r, id),
 		}
 		if plain {
 			if err := c.model.mayLieIn(d.Tenant, k.flow); err != nil {
@@ -166,7 +166,7 @@ func (c *machine) expire(r *rapid.T) {
 }
 
 // flowOf is the flow of a message that was just written.
-func (c *machine) flowOf(r *rapid.T, id string, d Draft) string {
+func (c *machine) flowOf(r *rapid.T, id string) string {
 	there, _ := readRaw(c.t, c.watch)
 	for text := range there.delayed {
 		if m, bad := readMember(text); bad == nil && m.id == id {

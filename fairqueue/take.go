@@ -50,7 +50,7 @@ func (d *dispatcher) take(ctx context.Context, kind string, most int, visibility
 	}
 	rest, err := d.takeAny(ctx, kind, most-len(t.items), visibility, false, enters && len(t.items) == 0, nil)
 	if err != nil || rest == nil {
-		return t, nil // which has taken effect
+		return t, nil //nolint:nilerr // it has taken effect
 	}
 	rest.verdicts, rest.items = t.verdicts, append(t.items, rest.items...)
 	return rest, nil
