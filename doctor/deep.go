@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -20,15 +19,9 @@ const maxWrong = 5
 
 // checkKeys compares what each queue stores in two places, one queue after the other.
 func checkKeys(ctx context.Context, client rueidis.Client) (all []Finding) {
-	var names []string
-	for name, err := range fairqueue.List(ctx, client) {
-		if err == nil {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
+	names, _ := queueNames(ctx, client) // checkQueues tells what it could not read
 	checked := 0
-	for _, name := range names[:min(len(names), maxQueues)] {
+	for _, name := range names {
 		f, looked := checkKeysOf(ctx, client, name)
 		if looked {
 			checked++
@@ -59,7 +52,7 @@ func checkKeysOf(ctx context.Context, client rueidis.Client, name string) (f Fin
 	case errors.Is(err, millrace.ErrNotFound):
 		return Finding{Level: OK}, false
 	case errors.Is(err, millrace.ErrTooLarge):
-		return Finding{Level: Note, Value: "the queue " + name + " is too large to be checked", Hint: "A check reads a queue at one instant. Check it again when less waits."}, false
+		return note("the queue "+name+" is too large to be checked", "A check reads a queue at one instant. Check it again when less waits."), false
 	case err != nil:
 		return warn(fmt.Sprintf("the queue %s could not be checked: %v", name, err), "Its error says what to do."), false
 	case len(wrong) == 0:
@@ -69,9 +62,7 @@ func checkKeysOf(ctx context.Context, client rueidis.Client, name string) (f Fin
 	if more := len(wrong) - maxWrong; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return Finding{
-		Level: Fail, Value: "in the queue " + name + " " + text,
-		Hint: "Another program has changed its keys, or this is a defect of Millrace. Save a copy (BGSAVE, and the file) and report it. " +
-			"Then have the queue read until it is empty, and delete it: millrace queue delete " + name,
-	}, true
+	return fail("in the queue "+name+" "+text,
+		"Another program has changed its keys, or this is a defect of Millrace. Save a copy (BGSAVE, and the file) and report it. "+
+			"Then have the queue read until it is empty, and delete it: millrace queue delete "+name), true
 }

@@ -28,17 +28,7 @@ const (
 func checkQueues(ctx context.Context, client rueidis.Client) []Finding {
 	ctx, cancel := script.Within(ctx, timeout)
 	defer cancel()
-	var names []string
-	unread := 0
-	for name, err := range fairqueue.List(ctx, client) {
-		if err != nil {
-			unread++
-			continue
-		}
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	names = names[:min(len(names), maxQueues)]
+	names, unread := queueNames(ctx, client)
 	queues := make([]fairqueue.Stats, len(names))
 	failed := make([]error, len(names))
 	next := make(chan int)
@@ -61,6 +51,19 @@ func checkQueues(ctx context.Context, client rueidis.Client) []Finding {
 		}
 	}
 	return append(judgeSchedules(queues, unread), judgeQueues(queues)...)
+}
+
+// queueNames returns the first queues by name, and how many servers did not tell theirs.
+func queueNames(ctx context.Context, client rueidis.Client) (names []string, unread int) {
+	for name, err := range fairqueue.List(ctx, client) {
+		if err != nil {
+			unread++
+			continue
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names[:min(len(names), maxQueues)], unread
 }
 
 func readQueue(ctx context.Context, client rueidis.Client, name string) (fairqueue.Stats, error) {

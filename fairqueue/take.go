@@ -21,7 +21,7 @@ type general struct{ until atomic.Int64 }
 func (g *general) is() bool { return time.Now().UnixNano() < g.until.Load() }
 func (g *general) note()    { g.until.Store(time.Now().Add(generalFor).UnixNano()) }
 
-// taken is the answer of the scripts work and work_one.
+// taken is the answer of the scripts work, work_plain and work_one.
 type taken struct {
 	now      time.Time
 	paused   bool

@@ -86,7 +86,6 @@ func TestAllScenesHoldOnAGivenServerAndCleanUp(t *testing.T) {
 }
 
 func TestFiveScenesPlayOnMiniredis(t *testing.T) {
-	redistest.Long(t)
 	t.Parallel()
 	report, text := play(t, config(t, ""))
 	if !report.OK {
