@@ -1,15 +1,8 @@
--- fragment answers: a call that takes effect once, however often it is sent
+-- fragment answers: the answer of a general call
 --
--- The answer to the last call of a lane is stored with its ticket. The same ticket is a repeat, and gets that answer. A lower
--- number came too late, and the same number with other letters came from a copy of the machine:
--- both are refused. Without a lane, an empty text, nothing is stored.
---
--- A lane is a field of hot: TICKET, the second of its last call in 10 digits, and the answer.
--- lanes has each lane with a second at which it was in use: a lane is entered when it is new, and
--- forgotten ten minutes after its last call.
---
--- Requests that another process may repeat have a lane of their own, which is used once. They lie
--- in two hashes that take turns for a day.
+-- lanes has each lane with a second at which it was in use: a lane is entered when it is new, and forgotten ten minutes
+-- after its last call. Without a lane, an empty text, nothing is stored. Requests that another process may repeat have a
+-- lane of their own, which is used once. They lie in two hashes that take turns for a day.
 --
 -- Needs    record, ticket
 -- Touches  hot, lanes
@@ -30,12 +23,9 @@ elseif keyed then
 elseif lane ~= '' then
   known = redis.call('HGET', hot, 'l' .. lane)
   redis.call('ZCARD', prefix .. 'lanes') -- a key of another type ends the script here
-  local number = known and string.sub(known, 1, 16)
-  if number and number >= string.sub(ticket, 1, 16) then
-    if string.sub(known, 1, 27) ~= ticket then
-      return redis.error_reply('LANE the lane is at ' .. number)
-    end
-    answered = string.sub(known, 38)
+  answered = known and replay(known)
+  if answered and answered.err then
+    return answered
   end
 end
 

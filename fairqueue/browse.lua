@@ -55,7 +55,9 @@ end
 
 -- Shows a message, and reports whether there is room for more.
 local function show(where, text, at, id, record)
-  local body = redis.call('HGET', hot, id)
+  local body, made = unpack(redis.call('HMGET', hot, id, 'a' .. id))
+  local owner = string.find(text, '^#') and string.match(body or '', '^%d*:.#%d+(=[^\1]*)') or ''
+  text = text .. (made and ';' .. string.sub(made, 1, -2) or '') .. owner
   for _, word in ipairs({text, at, body, record}) do
     reply[#reply + 1] = word
   end
@@ -63,25 +65,21 @@ local function show(where, text, at, id, record)
   return shown < max and room > 0
 end
 
-local function text_of(flow, priority, id, tail)
-  return flow .. '\1' .. priority .. id .. (string.find(tail, '^%d') and ';' or '') .. tail
-end
-
 -- Shows the entries of a flow behind one, and reports whether there is room for more.
 local function show_flow(where, flow, after)
   local record, entries = record_of(flow), {}
-  for _, entry in ipairs(record and list_of(record) or {}) do
-    entries[#entries + 1] = string.sub(entry, 1, 17) > after and entry or nil
+  for at = 2, record and #record or 0, 18 do
+    entries[#entries + 1] = string.sub(record, at, at + 16) > after and string.sub(record, at, at + 17) or nil
   end
-  if record and string.byte(record) > 96 and #entries < max then
+  if record and string.byte(record) == 43 and #entries < max then
     for _, text in ipairs(redis.call('ZRANGEBYLEX', backlog, '(' .. flow .. '\1' .. after .. (after == '' and '' or '\255'), '(' .. flow .. '\2',
       'LIMIT', '0', whole(max))) do
       entries[#entries + 1] = string.sub(text, #flow + 2)
     end
   end
   for _, entry in ipairs(entries) do
-    local priority, id = string.sub(entry, 1, 1), string.sub(entry, 2, 17)
-    if not show(where .. '\1' .. priority .. id, text_of(flow, priority, id, string.sub(entry, 23)), '0', id, false) then
+    local start = string.sub(entry, 1, 17)
+    if not show(where .. '\1' .. start, flow .. '\1' .. start, '0', string.sub(entry, 2, 17), false) then
       return false
     end
   end
@@ -126,10 +124,9 @@ elseif state == 'flight' then
     local value = more and receipt ~= '' and redis.call('HGET', hot, receipt)
     if value and (receipts[i + 1] or string.byte(value, 31) == 46) then -- . ; else flight has it
       local ends = receipts[i + 1] or string.sub(value, 17, 29)
-      local behind = string.byte(value, 33) == 59 and string.sub(value, 34, 37) - 963 or 33 -- ;
-      local id, flow = string.sub(receipt, 1, 16), string.sub(value, behind + 1)
-      more = show((receipts[i + 1] and 'flight ' .. ends or 'young 0') .. ' ' .. receipt,
-        text_of(flow, string.sub(value, 32, 32), id, string.sub(value, 38, behind)), ends, id,
+      local id, flow = string.sub(receipt, 1, 16), string.match(value, '^#%d+', 32) or string.sub(value, 32)
+      local _, priority = string.match(redis.call('HGET', hot, id) or '', '^(%d*):(.)')
+      more = show((receipts[i + 1] and 'flight ' .. ends or 'young 0') .. ' ' .. receipt, flow .. '\1' .. (priority or '4') .. id, ends, id,
         receipt .. string.sub(value, 30, 30) .. string.sub(value, 1, 16))
     end
   end

@@ -16,22 +16,6 @@ elseif answered then
   return answered
 end
 
--- The member of delayed has the number of deliveries, which nothing else has.
-local function find_delayed(start, tail)
-  local most = math.min(100, tonumber(attempts or 5))
-  for from = 0, most, 4 do
-    local members = {}
-    for made = from, math.min(most, from + 3) do
-      members[#members + 1] = start .. ';' .. made .. tail
-    end
-    for i, due in ipairs(redis.call('ZMSCORE', delayed, unpack(members))) do
-      if due then
-        return members[i]
-      end
-    end
-  end
-end
-
 local missing = broken()
 if missing then
   return missing
@@ -42,17 +26,14 @@ for i, id in ipairs(ARGV) do
   local body = not gone[id] and redis.call('HGET', hot, id)
   letters[i] = '-'
   if body and not redis.call('ZSCORE', dead, id) then
-    local _, priority, flow, tail = header(body)
-    local waits = take_out(flow, priority .. id)
-    local later = not waits and find_delayed(flow .. '\1' .. priority .. id, tail)
-    if waits then
+    local _, priority, flow = header(body)
+    if take_out(flow, priority .. id) then
       letters[i] = 'w'
       if not head(flow) then
         leave(flow)
       end
-    elseif later then
+    elseif redis.call('ZREM', delayed, flow .. '\1' .. priority .. id) == 1 then
       letters[i] = 'd'
-      redis.call('ZREM', delayed, later)
     else
       letters[i], n.cancelled = 'f', n.cancelled + 1
     end

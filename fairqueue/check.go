@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -116,24 +117,16 @@ func doubles(text string, into ...*float64) string {
 }
 
 var (
-	handleForm   = regexp.MustCompile(`^\d{16}[A-Za-z0-9]{8}$`)
-	deliveryForm = regexp.MustCompile(`(?s)^(\d{16})(\d{13})([croCRO])([.f])(.)(.+)$`)
+	handleForm   = regexp.MustCompile(`^\d{16}[A-Za-z0-9_-]{8}$`)
+	deliveryForm = regexp.MustCompile(`(?s)^(\d{16})(\d{13})([croCRO])([.f])(#\d+)?(=.*)$`)
+	entryForm    = regexp.MustCompile(`^\d{17}[.;]$`)
+	pastForm     = regexp.MustCompile(`^\d+;\d+;$`)
 )
 
 func (r *keys) is(good bool, format string, args ...any) {
 	if !good {
 		r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 	}
-}
-
-// entryEnd is where the entry that starts there ends.
-func entryEnd(text string, at int) int {
-	end := at + 18
-	if at+22 <= len(text) && text[at+17] == ';' {
-		size, _ := strconv.Atoi(text[at+18 : at+22])
-		end = at + 22 + size - 1000
-	}
-	return max(at+1, min(end, len(text)))
 }
 
 func (r *keys) parse() {
@@ -145,6 +138,8 @@ func (r *keys) parse() {
 		case field == "" || field == "w" || field == "t" || field[0] == 'l':
 		case idForm.MatchString(field):
 			r.messages[field] = value
+		case field[0] == 'a' && idForm.MatchString(field[1:]):
+			r.is(r.hot[field[1:]] != "" && pastForm.MatchString(value), "field %q of a message has %q, or there is no message", field, value)
 		case handleForm.MatchString(field):
 			r.parseDelivery(field, value)
 		case (field[0] == '=' || field[0] == '#') && len(value) > 2:
@@ -167,52 +162,34 @@ func (r *keys) parseDelivery(handle, value string) {
 		r.is(false, "delivery %s cannot be read", handle)
 		return
 	}
-	d := storedDelivery{kind: m[3][0], place: m[4][0]}
+	d := storedDelivery{kind: m[3][0], place: m[4][0], flow: cmp.Or(m[5], m[6]), owner: m[6]}
 	d.at, _ = strconv.ParseInt(m[1], 10, 64)
 	d.ends, _ = strconv.ParseInt(m[2], 10, 64)
-	end := min(len(value), 33)
-	if value[32] == ';' && len(value) >= 37 {
-		size, _ := strconv.Atoi(value[33:37])
-		end = max(33, min(37+size-1000, len(value)))
-	}
-	d.entry, d.flow = value[31:end], value[end:]
-	d.owner = d.flow
-	if at := strings.Index(d.entry, "="); strings.HasPrefix(d.flow, "#") && at >= 0 {
-		d.owner = d.entry[at:]
-	}
 	r.deliveries[handle] = d
 }
 
 func (r *keys) parseFlow(flow, value string) {
-	count, more := int(value[0])-'A', false
-	if value[0] >= 'a' {
-		count, more = int(value[0])-'a', true
+	entries := []string(nil)
+	for at := 1; at < len(value); at += 18 {
+		entries = append(entries, value[at:min(at+18, len(value))])
 	}
-	for at := 2; at < len(value); {
-		end := entryEnd(value, at)
-		r.flows[flow] = append(r.flows[flow], value[at:end])
-		at = end
+	r.is(len(entries) > 0 && len(entries) <= 16 && (value[0] == '.' || value[0] == '+'), "flow %q has %d entries behind %q", flow, len(entries), value[:1])
+	behind := 0
+	for _, m := range r.backlog {
+		if entry, found := strings.CutPrefix(m, flow+"\x01"); found {
+			behind++
+			entries = append(entries, entry)
+		}
 	}
-	entries := r.flows[flow]
+	r.is(value[0] == '+' || behind == 0, "flow %q has %d entries in backlog, and does not say so", flow, behind)
 	for _, e := range entries {
-		if len(e) < 18 {
+		if !entryForm.MatchString(e) {
 			r.is(false, "flow %q has an entry that cannot be read: %q", flow, e)
-			r.flows[flow] = nil
 			return
 		}
 	}
-	r.is(len(entries) == count && count > 0 && count <= 16, "flow %q counts %d entries and has %d", flow, count, len(entries))
-	r.is(len(entries) > 0 && value[1] == entries[len(entries)-1][0], "flow %q has priority %q in front", flow, value[1])
 	r.is(slices.IsSorted(entries), "flow %q is not in order: %q", flow, entries)
-	behind := 0
-	for _, m := range r.backlog {
-		if entry, found := strings.CutPrefix(m, flow+"\x01"); found && len(entry) >= 18 {
-			behind++
-			r.flows[flow] = append(r.flows[flow], entry)
-		}
-	}
-	r.is(more == (behind > 0), "flow %q has %d entries in backlog, and says %v", flow, behind, more)
-	r.is(slices.IsSorted(r.flows[flow]), "flow %q has entries in backlog in front of others", flow)
+	r.flows[flow] = entries
 }
 
 func (r *keys) parseOwner(owner, value string) {
@@ -234,7 +211,10 @@ func (r *keys) check() {
 	at := func(id, place string) { places[id] = append(places[id], place) }
 	for flow, entries := range r.flows {
 		for _, e := range entries {
-			at(e[1:17], "waits in "+flow)
+			id := e[1:17]
+			at(id, "waits in "+flow)
+			plain := strings.HasPrefix(r.messages[id], ":"+e[:1]+"=") && r.hot["a"+id] == ""
+			r.is(plain == (e[17] == '.') || r.messages[id] == "", "entry %q of %q has the wrong kind", e, flow)
 		}
 		n := 0
 		for _, set := range []map[string]float64{r.active, r.blocked, r.asleep} {
@@ -251,7 +231,8 @@ func (r *keys) check() {
 		r.is(len(r.flows[flow]) > 0, "flow %q is blocked without messages", flow)
 		owner := flow
 		if flow[0] == '#' && len(r.flows[flow]) > 0 {
-			_, tenant, _ := strings.Cut(r.flows[flow][0], "=")
+			header, _, _ := strings.Cut(r.messages[r.flows[flow][0][1:17]], "\x01")
+			_, tenant, _ := strings.Cut(header, "=")
 			owner = "=" + tenant
 		}
 		r.is(slices.Contains(r.owners[owner].flows, flow), "blocked flow %q is not one that %q knows", flow, owner)

@@ -1,37 +1,37 @@
 -- fragment deliveries: messages that were delivered
 --
--- The field of a message has its deadline in milliseconds or nothing, ':', its priority, its flow,
--- '=TENANT' if that is a stream, \1, its dedupe id, \1, and its body.
+-- The field of a message has its deadline in milliseconds or nothing, ':', its priority, its flow, '=TENANT' if that is a
+-- stream, \1, its dedupe id, \1, and its body. If it was delivered before or delayed, it has a second field, 'a' and its
+-- id: how many deliveries it had, ';', since when it waits, in milliseconds, and ';'.
 --
--- The field of a delivery has the instant of the delivery in microseconds, 16
--- digits; the end of its visibility in milliseconds, 13 digits; its kind, c of a handler of Consume, o counted for limits, r neither, a capital
--- if the message has a deadline; its place; and the message's entry without the id, and its flow. A
--- receipt is the id and 8 random letters. The place is '.' in the list young, where deliveries of
--- the last seconds lie in their order, and 'f' in the sorted set flight, where the others lie with
--- the end of their visibility as score. So a message that is handled quickly never touches the
--- sorted set, and young may have receipts that are settled. The field of a cancelled message is
--- gone; its delivery stays until it is over.
+-- The field of a delivery has the instant of the delivery in microseconds, 16 digits; the end of its visibility in
+-- milliseconds, 13 digits; its kind, c of a handler of Consume, o counted for limits, r neither, a capital if the message
+-- has a deadline or a second field; its place; its flow, and '=TENANT' if that is a stream. A receipt is the id and 8 random
+-- letters. The place is '.' in the list young, where deliveries of the last seconds lie in their order, and 'f' in the
+-- sorted set flight, where the others lie with the end of their visibility as score. So a message that is handled quickly
+-- never touches the sorted set, and young may have receipts that are settled. The field of a cancelled message is gone;
+-- its delivery stays until it is over.
 --
 -- Needs    record, owners
 -- Touches  hot, young, flight
--- Gives    deliver(receipt, head, entry, flow): notes a delivery, whose field begins with head
+-- Gives    deliver(receipt, kind, flow, owner, visibility): notes a delivery
 --          store_deliveries(visibility): stores all of them; once
---          finish(receipt, value, took) -> id, flow, priority, tail: a delivery is over; took is how many
---          milliseconds its handler took, '' for as long as it was in flight, nil if it does not count
+--          finish(receipt, value, took) -> id: a delivery is over; took is how many milliseconds its handler took, '' for
+--          as long as it was in flight, nil if it does not count
 local flight, young, fresh = prefix .. 'flight', prefix .. 'young', {}
 
-local function deliver(receipt, head, entry, flow)
+local function deliver(receipt, kind, flow, owner, visibility)
   fresh[#fresh + 1] = receipt
-  sets[receipt] = head .. string.sub(entry, 1, 1) .. string.sub(entry, 18) .. flow
+  sets[receipt] = whole(micros) .. whole(now + visibility) .. kind .. (visibility < 10000 and 'f' or '.') .. flow .. (owner ~= flow and owner or '')
 end
 
 local function store_deliveries(visibility)
   if #fresh == 0 then
     return
   elseif visibility < 10000 then
-    local ends, pairs_of = whole(now + visibility), {}
-    for i, receipt in ipairs(fresh) do
-      pairs_of[2 * i - 1], pairs_of[2 * i] = ends, receipt
+    local pairs_of = {}
+    for _, receipt in ipairs(fresh) do
+      pairs_of[#pairs_of + 1], pairs_of[#pairs_of + 2] = whole(now + visibility), receipt
     end
     redis.call('ZADD', flight, unpack(pairs_of))
     due_at(now + visibility)
@@ -42,14 +42,12 @@ local function store_deliveries(visibility)
 end
 
 local function finish(receipt, value, took)
-  local last = string.byte(value, 33) == 59 and string.sub(value, 34, 37) - 963 or 33 -- ;
-  local flow, tail = string.sub(value, last + 1), string.sub(value, 38, last)
   gone[receipt], sets[receipt] = true, nil
   if string.byte(value, 31) == 102 then -- f
     redis.call('ZREM', flight, receipt)
   end
   n.flying = math.max(0, n.flying - 1)
   took = took == '' and math.max(0, math.floor((micros - string.sub(value, 1, 16)) / 1000)) or tonumber(took)
-  end_delivery(tenant_of(flow, tail), string.sub(value, 30, 30), took)
-  return string.sub(receipt, 1, 16), flow, string.sub(value, 32, 32), tail
+  end_delivery(string.match(value, '=.*$', 32), string.sub(value, 30, 30), took)
+  return string.sub(receipt, 1, 16)
 end

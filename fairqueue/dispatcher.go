@@ -45,8 +45,7 @@ type dispatcher struct {
 	writes *batch.Batcher[writeRequest, writeAnswer]
 	works  *batch.Batcher[workRequest, workAnswer]
 
-	general      general     // of reads
-	busy         atomic.Bool // the last call that could take several messages took several
+	general      general // of reads
 	settings     atomic.Pointer[settings]
 	generalWrite general
 	sleepers     sleepers

@@ -37,7 +37,7 @@ func TestGivenBackIsTold(t *testing.T) {
 	}
 	back := workRequest{q: q, settle: []settlement{{messages[0].receipt(), "n", settleArg(0, "no luck")}}}
 	both := workRequest{q: q, settle: []settlement{{messages[1].receipt(), "a", ""}}, max: 1, visibility: time.Hour}
-	d := newDispatcher(refusing{client, library.Script("work_one").SHA()}, q.name)
+	d := newDispatcher(refusing{client, library.Script("work_plain").SHA()}, q.name)
 	answers, err := d.work(t.Context(), []workRequest{back, both}, false)
 	if err != nil || answers[0].err != nil || answers[0].verdicts[0] != 1 {
 		t.Errorf("what was given back is told as %+v, %v", answers, err)

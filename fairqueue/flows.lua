@@ -1,36 +1,27 @@
 -- fragment flows: messages that wait, flow by flow
 --
--- An entry is a message that waits: PRIORITY, ID, and '.' or a tail, ';', 1,000 more than its
--- length, and ATTEMPTS;SINCE=TENANT, each part if it is there: how many deliveries the message
--- had, since when it waits if not since its write, and of which tenant it is if its flow is a
--- stream. Entries sort by priority and id.
+-- An entry is a message that waits, in 18 bytes: PRIORITY, ID, and '.' if it is plain, ';' if it was delivered before, was
+-- delayed, has a deadline, or its flow is a stream. Entries sort by priority and id.
 --
--- The field of a flow has its first entries, up to 16, behind a byte that counts them, 'A' plus
--- their number, or 'a' plus their number if more of the flow lie in backlog, as FLOW \1 ENTRY with
--- the score 0; and the priority of the last one. A flow without entries has no field.
+-- The field of a flow has '.' and its entries; or '+' and the first of them, up to 16, if others may lie in backlog, as
+-- FLOW \1 ENTRY with the score 0. A flow without entries has no field.
 --
--- Needs    record
+-- Needs    record, backlog
 -- Touches  hot, backlog
--- Gives    suffix(tail): the part of an entry behind its id
---          load_flows(names): reads flows in one call
---          add(flow, entry, fresh) -> whether it was empty: adds an entry; a fresh one has the
---          highest id
+-- Gives    load_flows(names): reads flows in one call
+--          add(flow, entry) -> whether the flow was empty
 --          head(flow) -> its first entry, or nil
---          pop(flow) -> its first entry, which it loses
---          take_out(flow, start) -> the entry that starts with that priority and id, which it
---          loses, or nil
+--          pop(flow): takes that out
+--          take_out(flow, start) -> whether it had the entry with that priority and id, which it loses
 --          waiting(flow) -> how many entries it has
 --          emptied: flows that lost their last entry
 local records, emptied = {}, {}
 
-local function suffix(tail)
-  return tail == '' and '.' or ';' .. 1000 + #tail .. tail
-end
-
 local function load_flows(names)
-  for i, record in ipairs(redis.call('HMGET', hot, unpack(names))) do
-    if records[names[i]] == nil then
-      records[names[i]] = record
+  local values = redis.call('HMGET', hot, unpack(names))
+  for i, name in ipairs(names) do
+    if records[name] == nil then
+      records[name] = values[i]
     end
   end
 end
@@ -43,128 +34,55 @@ local function record_of(flow)
 end
 
 local function set_record(flow, record)
+  if #record == 1 then
+    record = string.byte(record) == 43 and refill(flow) -- +
+  end
   records[flow], sets[flow], gone[flow], emptied[flow] = record, record or nil, not record or nil, not record or nil
 end
 
--- The place of the last byte of the entry that starts there.
-local function end_of(record, at)
-  return string.byte(record, at + 17) == 59 and at - 979 + string.sub(record, at + 18, at + 21) or at + 17 -- ;
-end
-
-local function list_of(record)
-  local list, at = {}, 3
-  while at <= #record do
-    local last = end_of(record, at)
-    list[#list + 1] = string.sub(record, at, last)
-    at = last + 1
-  end
-  return list
-end
-
-local function record_with(list, more)
-  return #list > 0 and string.char((more and 97 or 65) + #list) .. string.sub(list[#list], 1, 1) .. table.concat(list)
-end
-
-local function spill(flow, entry)
-  spilled[#spilled + 1] = '0'
-  spilled[#spilled + 1] = flow .. '\1' .. entry
-end
-
-local function refill(flow)
-  store_spilled()
-  local page = redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2', 'LIMIT', '0', '17')
-  local more, list = page[17], {}
-  page[17] = nil
-  if #page > 0 then
-    redis.call('ZREM', backlog, unpack(page))
-  end
-  for i, member in ipairs(page) do
-    list[i] = string.sub(member, #flow + 2)
-  end
-  return record_with(list, more)
-end
-
-local function add(flow, entry, fresh)
-  local record, priority = record_of(flow), string.byte(entry)
+local function add(flow, entry)
+  local record = record_of(flow)
   if not record then
-    set_record(flow, record_with({entry}))
+    set_record(flow, '.' .. entry)
     return true
   end
-  local size, last = string.byte(record, 1, 2)
-  local more = size > 96
-  size = size - (more and 97 or 65)
-  if priority > last or priority == last and fresh then
-    if more or size == 16 then
-      spill(flow, entry)
-      set_record(flow, string.char(97 + size) .. string.sub(record, 2))
-    else
-      set_record(flow, string.char(66 + size, priority) .. string.sub(record, 3) .. entry)
-    end
+  local at = #record - 17
+  if string.sub(record, at) < entry and (#record == 289 or string.byte(record) == 43) then -- +
+    redis.call('ZADD', backlog, '0', flow .. '\1' .. entry)
+    set_record(flow, '+' .. string.sub(record, 2))
     return false
   end
-  local list, start = list_of(record), string.sub(entry, 1, 17)
-  local place = #list + 1
-  while place > 1 and string.sub(list[place - 1], 1, 17) > start do
-    place = place - 1
+  while at > 1 and string.sub(record, at, at + 17) > entry do
+    at = at - 18
   end
-  if place > #list and more then
-    spill(flow, entry)
-    return false
+  record = string.sub(record, 1, at + 17) .. entry .. string.sub(record, at + 18)
+  if #record > 289 then
+    redis.call('ZADD', backlog, '0', flow .. '\1' .. string.sub(record, -18))
+    record = '+' .. string.sub(record, 2, 289)
   end
-  table.insert(list, place, entry)
-  if #list > 16 then
-    spill(flow, table.remove(list))
-    more = true
-  end
-  set_record(flow, record_with(list, more))
+  set_record(flow, record)
   return false
 end
 
 local function head(flow)
   local record = record_of(flow)
-  return record and string.sub(record, 3, end_of(record, 3)) or nil
+  return record and string.sub(record, 2, 19) or nil
 end
 
 local function pop(flow)
   local record = record_of(flow)
-  local last, size = end_of(record, 3), string.byte(record)
-  if last < #record then
-    set_record(flow, string.char(size - 1) .. string.sub(record, 2, 2) .. string.sub(record, last + 1))
-  else
-    set_record(flow, size > 96 and refill(flow))
-  end
-  return string.sub(record, 3, last)
+  set_record(flow, string.sub(record, 1, 1) .. string.sub(record, 20))
 end
 
 local function take_out(flow, start)
   local record = record_of(flow)
-  if not record then
-    return nil
-  end
-  local list, more = list_of(record), string.byte(record) > 96
-  for i, entry in ipairs(list) do
-    if string.sub(entry, 1, 17) == start then
-      table.remove(list, i)
-      if #list > 0 then
-        set_record(flow, record_with(list, more))
-      else
-        set_record(flow, more and refill(flow))
-      end
-      return entry
+  for at = 2, record and #record or 0, 18 do
+    if string.sub(record, at, at + 16) == start then
+      set_record(flow, string.sub(record, 1, at - 1) .. string.sub(record, at + 18))
+      return true
     end
   end
-  if more then
-    store_spilled()
-    local first = flow .. '\1' .. start
-    local member = redis.call('ZRANGEBYLEX', backlog, '[' .. first, '(' .. first .. '\255', 'LIMIT', '0', '1')[1]
-    if member then
-      redis.call('ZREM', backlog, member)
-      if not redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2', 'LIMIT', '0', '1')[1] then
-        set_record(flow, record_with(list))
-      end
-      return string.sub(member, #flow + 2)
-    end
-  end
+  return record and redis.call('ZREM', backlog, flow .. '\1' .. start .. '.', flow .. '\1' .. start .. ';') == 1
 end
 
 local function waiting(flow)
@@ -172,10 +90,6 @@ local function waiting(flow)
   if not record then
     return 0
   end
-  local size = string.byte(record)
-  if size < 97 then
-    return size - 65
-  end
-  store_spilled()
-  return size - 97 + redis.call('ZLEXCOUNT', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2')
+  local more = string.byte(record) == 43 and redis.call('ZLEXCOUNT', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2') or 0 -- +
+  return (#record - 1) / 18 + more
 end

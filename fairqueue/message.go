@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"regexp"
@@ -124,7 +125,7 @@ func (r receipt) handle() string { return string(r[:min(len(r), handleSize)]) }
 // owner is the field of hot that counts the deliveries of the tenant.
 func (r receipt) owner() string { return "o" + string(r[min(len(r), handleSize):]) }
 
-var receiptForm = regexp.MustCompile(`(?s)^\d{16}[A-Za-z0-9]{8}=[^\x01]*$`)
+var receiptForm = regexp.MustCompile(`(?s)^\d{16}[A-Za-z0-9_-]{8}=[^\x01]*$`)
 
 func readReceipts(texts []string) ([]receipt, error) {
 	receipts := make([]receipt, len(texts))
@@ -144,38 +145,28 @@ func (m Message) receipt() receipt {
 	return receipt(raw)
 }
 
-// itemForm is a delivered message as scripts give it: its handle, the length of its tail in four
-// digits, the tail, and what is stored of it.
-const tailAt = handleSize + 4
+// itemForm is a delivered message as scripts give it: its handle, how often it was delivered and since when it waits, if it
+// does not wait since its write, and what is stored of it.
+var itemForm = regexp.MustCompile(`(?s)^(\d{16}[A-Za-z0-9_-]{8})(?:(\d+);(\d+);)?(\d*:(\d)(#\d+)?(=[^\x01]*)\x01.*)$`)
 
 // delivered returns the message of an item of a script.
 func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
-	if len(item) < tailAt {
-		return "", msg, fmt.Errorf("not a message: %.60q", item)
-	}
-	size, _ := strconv.Atoi(item[handleSize:tailAt]) // digits that a script wrote
-	rest := item[tailAt:]
-	tail, stored := rest[:min(size, len(rest))], rest[min(size, len(rest)):]
-	head := storedForm.FindStringSubmatch(stored)
-	if head == nil {
+	parts := itemForm.FindStringSubmatch(item)
+	if parts == nil {
+		if len(item) < handleSize {
+			return "", msg, fmt.Errorf("not a message: %.60q", item)
+		}
 		return receipt(item[:handleSize] + "="), msg, fmt.Errorf("the body of message %s has no header", item[:16])
 	}
-	flow, tenant := head[3]+head[4], head[4]
-	if head[3] != "" {
-		flow = head[3]
-	}
-	if tail != "" && tail[0] != '=' {
-		tail = ";" + tail
-	}
-	r = receipt(item[:handleSize] + tenant)
-	m, err := readMember(flow + "\x01" + head[2] + item[:16] + tail)
-	if err != nil {
-		return r, msg, err
-	}
-	err = m.fill(&msg, stored)
+	r = receipt(parts[1] + parts[7])
+	m := member{id: parts[1][:16], flow: cmp.Or(parts[6], parts[7]), priority: 4 - int(parts[5][0]-'0')}
+	_, m.stream = readFlow(m.flow)
+	m.tenant, _ = readFlow(parts[7])
+	m.attempts, _ = strconv.Atoi(parts[2]) // "" is 0
+	err = m.fill(&msg, parts[4])
 	since := msg.Written
-	if !m.since.IsZero() {
-		since = m.since
+	if parts[3] != "" {
+		since = milliTime(parts[3])
 	}
 	msg.Receipt, msg.Attempt, msg.PickupDelay = r.String(), m.attempts+1, max(0, at.Sub(since))
 	return r, msg, err

@@ -1,161 +1,81 @@
 -- fragment next: the choice of the next message
 --
--- active has each flow that may have a turn, at the tag of its head: the virtual time at which it
--- is due. A delivery sets the queue's virtual time to its tag, and tags the flow's next head one
--- turn later. That is self-clocked fair queueing, with tags on heads only.
+-- active has each flow that may have a turn, at the tag of its head: the virtual time at which it is due. A delivery sets
+-- the queue's virtual time to its tag, and tags the flow's next head one turn later. That is self-clocked fair queueing,
+-- with tags on heads only.
 --
--- Needs    record, flows, limits, owners, deliveries
+-- Needs    record, flows, limits, owners, dedupes, deliveries, returns
 -- Touches  hot, active, asleep, blocked, deadlines
--- Gives    take_next(max, kind, consumes, visibility, random, give) -> whether some were lost: takes up to so
---          many messages in the order of their turns, up to a mebibyte, and calls give(receipt,
---          tail, body) for each
-
--- Picks the entries whose turn it is, in order, and takes them from their flows. turns are flows
--- as active has them; line are those that had a turn in this call, by their next one.
-local function pick(most, kind, consumes, nexts)
-  local turns = redis.call('ZRANGE', active, '0', whole(most), 'WITHSCORES') -- one more, to know what comes behind
-  local names, picked, line, first, at, all = {}, {}, {}, 1, 1, #turns < 2 * most + 2
-  for i = 1, #turns, 2 do
-    if not string.find(turns[i], '^[=#]') then -- a placeholder: they come last
-      turns[i], turns[i + 1], all = nil, nil, true
-    else
-      names[#names + 1] = turns[i]
-    end
-  end
-  if #names > 0 then
-    load_flows(names)
-    if (streams or '') == '' then
-      load_states(names)
-      if epoch then
-        load_rules(names)
-      end
-    end
-  end
-  local virtual = n.virtual
-  while #picked < most do
-    local flow, turn_of = turns[at], line[first]
-    local tag = tonumber(turns[at + 1]) or math.huge
-    if turn_of and (not flow or turn_of.tag < tag or turn_of.tag == tag and turn_of.flow < flow) then
-      first = first + 1
-    elseif flow then
-      turn_of, at = {flow = flow, tag = tag}, at + 2
-    else
-      break -- nothing waits; or flows come next of which this knows nothing
-    end
-    flow = turn_of.flow
-    local entry = head(flow)
-    local owner = entry and tenant_of(flow, string.sub(entry, 23))
-    local where, score
-    if entry and (consumes or limiting) then
-      where, score = hindrance(owner, consumes, owner ~= flow)
-    end
-    if where then
-      nexts[flow] = nil
-      hold(flow, owner, where, score)
-    elseif not entry then
-      nexts[flow] = false
-    else
-      begin_delivery(owner, kind)
-      if rating then
-        take_token(owner)
-      end
-      virtual = math.max(virtual, turn_of.tag)
-      picked[#picked + 1] = {flow = flow, owner = owner, tag = virtual, entry = pop(flow)}
-      nexts[flow] = false
-      if head(flow) then -- its next turn is after those of other flows
-        turn_of.tag = virtual + turn(flow)
-        nexts[flow] = turn_of.tag
-        local place = #line + 1
-        local ahead = line[place - 1]
-        while place > first and (ahead.tag > turn_of.tag or ahead.tag == turn_of.tag and ahead.flow > flow) do
-          line[place], place = ahead, place - 1
-          ahead = line[place - 1]
-        end
-        line[place] = turn_of
-      end
-    end
-  end
-  return picked, line[first] or turns[at] or not all
-end
-
+-- Gives    take_next(max, kind, consumes, visibility, random, give) -> whether there may be more: takes up to so many
+--          messages in the order of their turns, up to a mebibyte, and calls give(receipt, made, body) for each; made is
+--          the message's second field, or ''
 local function take_next(max, kind, consumes, visibility, random, give)
-  local place = visibility < 10000 and 'f' or '.'
-  local head_of = whole(micros) .. whole(now + visibility) .. kind .. place
-  local late_head = whole(micros) .. whole(now + visibility) .. string.upper(kind) .. place
-  local given, lost, missing, room, largest, again = 0, 0, 0, 1048576, 131072, true
-  while again and given < max and room > 0 and lost < 100 do
-    local nexts, done = {}, 0
-    local picked, more = pick(max - given, kind, consumes, nexts)
-    again = more and #picked < max - given
-    while done < #picked and room > 0 do
-      local ids = {}
-      for i = done + 1, math.min(#picked, done + math.max(1, math.floor(room / largest))) do
-        ids[#ids + 1] = string.sub(picked[i].entry, 2, 17)
-      end
-      for i, body in ipairs(redis.call('HMGET', hot, unpack(ids))) do
-        local one = picked[done + 1]
-        local deadline = body and string.byte(body) ~= 58 and tonumber(string.match(body, '^(%d+):')) -- :
-        if deadline and deadline <= now then
-          redis.call('ZADD', prefix .. 'deadlines', deadline, ids[i]) -- it is not there while the message is delayed
-          due_at(now)
-          lost, room = 100, 0 -- run_due removes the message
-        end
-        if room <= 0 then
-          break
-        end
-        done = done + 1
-        n.virtual = math.max(n.virtual, one.tag)
-        if body then
-          local receipt = ids[i] .. random
-          deliver(receipt, deadline and late_head or head_of, one.entry, one.flow)
-          if one.owner ~= n.tenant then
-            n.others, n.tenant = n.since, one.owner
-          end
-          n.since = now
-          given, room = given + 1, room - #body
-          largest = given == 1 and math.max(64, #body) or math.max(largest, #body)
-          give(receipt, string.sub(one.entry, 23), body)
-        else
-          lost, missing, again, n.removed = lost + 1, missing + 1, true, n.removed + 1
-          end_delivery(one.owner, kind)
-        end
+  local ahead = max > 1 and redis.call('ZRANGE', active, '0', whole(max - 1)) or {}
+  while #ahead > 0 and not string.find(ahead[#ahead], '^[=#]') do
+    ahead[#ahead] = nil -- a placeholder
+  end
+  if #ahead > 0 then -- each is read in any case: this takes fewer commands
+    load_flows(ahead)
+    load_states(ahead)
+  end
+  if #ahead > 0 and epoch then
+    load_rules(ahead)
+  end
+  local given, lost, expired, room = 0, 0, 0, 1048576
+  for _ = 1, max + 100 do
+    local flow, tag = unpack(redis.call('ZRANGE', active, '0', '0', 'WITHSCORES'))
+    if given == max or room <= 0 or not string.find(flow, '^[=#]') then
+      break
+    end
+    local entry = head(flow)
+    local id, owner = string.sub(entry or '', 2, 17), string.byte(flow) == 61 and flow -- =
+    local where, score, body, made, deadline, _
+    if owner and (consumes or limiting) then
+      where, score = hindrance(owner, consumes)
+    end
+    if entry and not where then
+      body, made = unpack(redis.call('HMGET', hot, id, 'a' .. id))
+      deadline, _, _, owner = header(body)
+      room = room - #(body or '')
+      if body and owner ~= flow and (consumes or limiting) then
+        where, score = hindrance(owner, consumes, true)
       end
     end
-    local back = {}
-    for i = #picked, done + 1, -1 do -- they keep their turns
-      local one = picked[i]
-      add(one.flow, one.entry)
-      back[one.flow], nexts[one.flow] = one.tag, nil
-      if rating then
-        return_token(one.owner)
-        redis.call('ZREM', prefix .. 'asleep', one.owner) -- perhaps it fell asleep behind these
+    if where and (not deadline or deadline > now) then
+      hold(flow, owner, where, score)
+    else
+      if entry then
+        pop(flow)
       end
-      end_delivery(one.owner, kind)
-    end
-    for flow, tag in pairs(back) do
-      if n.blocked == 0 or not redis.call('ZSCORE', blocked, flow) then
-        redis.call('ZADD', active, whole(tag), flow)
-      end
-    end
-    local tags, idle_flows = {}, {}
-    for flow, tag in pairs(nexts) do
-      if tag then
-        tags[#tags + 1] = whole(tag)
-        tags[#tags + 1] = flow
+      if not body then
+        lost = lost + (entry and 1 or 0)
+      elseif deadline and deadline <= now then
+        redis.call('ZREM', deadlines, id)
+        remove(id, body)
+        expired = expired + 1
       else
-        idle_flows[#idle_flows + 1] = flow
+        begin_delivery(owner, kind)
+        if rating then
+          take_token(owner)
+        end
+        if owner ~= n.tenant then
+          n.others, n.tenant = n.since, owner
+        end
+        n.virtual, n.since, given = math.max(n.virtual, tonumber(tag)), now, given + 1
+        deliver(id .. random, (deadline or made) and string.upper(kind) or kind, flow, owner, visibility)
+        give(id .. random, made or '', body)
+        tag = whole(n.virtual + turn(flow))
       end
-    end
-    if #tags > 0 then
-      redis.call('ZADD', active, 'XX', unpack(tags)) -- a flow that is held is not active
-    end
-    if #idle_flows > 0 then
-      redis.call('ZREM', active, unpack(idle_flows))
+      if head(flow) then
+        redis.call('ZADD', active, tag, flow)
+      else
+        redis.call('ZREM', active, flow)
+      end
     end
   end
   store_deliveries(visibility)
-  if missing > 0 then
-    redis.call('HINCRBY', K, 'lost', missing)
-  end
-  return lost > 0
+  count('lost', lost)
+  count('expired', expired)
+  n.removed = n.removed + lost
+  return lost + expired > 0
 end

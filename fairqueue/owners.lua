@@ -16,8 +16,7 @@
 --
 -- Needs    record, flows, limits
 -- Touches  hot, active, blocked, asleep, buckets
--- Gives    tenant_of(flow, suffix): the owner of an entry
---          load_states(owners): reads the states of owners in one call
+-- Gives    load_states(owners): reads the states of owners in one call
 --          state_of(owner): one of them
 --          hindrance(owner, consumes, stream) -> the key where it has to wait and the score
 --          there; nil if a delivery may start, to a handler if consumes
@@ -32,10 +31,6 @@
 --          save_states(): puts the states into sets and gone; once, before save
 local blocked, states = prefix .. 'blocked', {}
 local recheck
-
-local function tenant_of(flow, text)
-  return string.byte(flow) == 61 and flow or string.match(text, '=.*$') -- =
-end
 
 local function load_states(owners)
   local names = {}

@@ -8,6 +8,7 @@
 --   o=TENANT       an owner: what a tenant has in flight, see owners
 --   lLANE          the answer to the last call of a lane, see lane
 --   16 digits      a message: its header and its body, see deliveries
+--   aID            its deliveries so far, see deliveries
 --   24 characters  a delivery, by its receipt, see deliveries
 --
 -- K has the settings, counters of what is rare, and positions of sources.
@@ -18,8 +19,7 @@
 -- Gives    exists: whether there is a queue
 --          attempts, paused, idle, streams, limits: settings, as texts or false
 --          n: the numbers of the record, by name, and its texts last, digest and tenant
---          sets, gone: fields of hot to set and to remove; spilled: what to add to backlog
---          store_spilled(): adds it
+--          sets, gone: fields of hot to set and to remove
 --          save(): stores all of it and the record; not a script's first write
 --          whole(number): its text
 --          due_at(at): notes that something is due then
@@ -47,7 +47,7 @@ end
 
 local n = {written = 0, sleepers = 0, last = '0000000000000000', digest = '', virtual = 0, flags = 0, delivered = 0, acked = 0,
   flying = 0, busy = 0, capacity = 0, next = 0, least = 1e15, since = 0, others = 0, used = now, cancelled = 0, blocked = 0, removed = 0, tenant = ''}
-local sets, gone, spilled = {}, {}, {}
+local sets, gone = {}, {}
 if exists then
   n.written, n.sleepers, n.last, n.digest = struct.unpack('<ddc16c8', found[1])
   n.virtual, n.flags, n.delivered, n.acked, n.flying, n.busy, n.capacity, n.next, n.least, n.since, n.others, n.used, n.cancelled,
@@ -68,16 +68,8 @@ local function wake(most)
   end
 end
 
-local function store_spilled()
-  if #spilled > 0 then
-    redis.call('ZADD', backlog, unpack(spilled))
-    spilled = {}
-  end
-end
-
 -- Scripts that change a setting set its variable, and the digest to an empty text.
 local function save()
-  store_spilled()
   if n.digest == '' then
     n.digest = string.sub(redis.sha1hex((attempts or '') .. '\1' .. (idle or '') .. '\1' .. (streams or '')), 1, 8)
   end

@@ -24,11 +24,11 @@ for i, id in ipairs(ARGV) do
   redis.call('HDEL', deaths, id)
   local body = verdicts[i] == 1 and redis.call('HGET', hot, id)
   if body then
-    local deadline, priority, flow, tail = header(body)
+    local deadline, priority, flow = header(body)
     if deadline then
       sets[id] = string.gsub(body, '^%d+', '', 1)
     end
-    enqueue(flow, id, priority, tail, 0, now)
+    enqueue(flow, id, priority, 0, now)
   end
   redriven = redriven + verdicts[i]
 end

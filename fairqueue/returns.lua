@@ -1,24 +1,23 @@
 -- fragment returns: messages that come again, die or leave
 --
--- delayed has messages that wait for an instant, as FLOW \1 PRIORITY ID;ATTEMPTS=TENANT. deadlines
--- has the ids of those with a deadline. dead has ids by the instant of the death, and deaths
--- 'ATTEMPTS:REASON'.
+-- delayed has messages that wait for an instant, as FLOW \1 PRIORITY ID. deadlines has the ids of those with a deadline.
+-- dead has ids by the instant of the death, and deaths 'ATTEMPTS:REASON'.
 --
 -- Needs    record, flows, limits, owners, dedupes, deliveries
 -- Touches  hot, young, flight, delayed, deadlines, dead, deaths
--- Gives    header(body) -> deadline or nil; priority; flow; the tail '=TENANT' or ''; dedupe id
+-- Gives    header(body) -> deadline or nil; priority; flow; the owner, '=TENANT'; dedupe id
+--          attempts_of(id) -> how many deliveries a message had
 --          returned: how many messages wait again by this call
 --          count(field, by): adds to a counter of K
---          enqueue(flow, id, priority, tail, attempts, since): makes a message wait
---          give_back(receipt, value, failed, wait, limit, reason, took) -> 0 if the message was
---          cancelled, 2 if it is dead now, else 1: makes it wait again, or die
---          age_young(most) -> whether there may be more: moves deliveries that are older than five
---          seconds to flight
---          run_due(limit, budget) -> whether more is due: brings back messages whose delay or
---          visibility has ended, budget of each, and removes expired ones, twice as many
+--          enqueue(flow, id, priority, made, since): makes a message wait that had so many deliveries
+--          give_back(receipt, value, failed, wait, limit, reason, took) -> 0 if the message was cancelled, 2 if it is dead
+--          now, else 1: makes it wait again, or die
+--          age_young(most) -> whether there may be more: moves deliveries that are older than five seconds to flight
+--          run_due(limit, budget) -> whether more is due: brings back messages whose delay or visibility has ended, budget
+--          of each, and removes expired ones, twice as many
 --          remove(id, body): removes a message and its dedupe id; body may be nil
 local delayed, deadlines, dead, deaths = prefix .. 'delayed', prefix .. 'deadlines', prefix .. 'dead', prefix .. 'deaths'
-local returned, no_body = 0, ':4=\1\1'
+local returned = 0
 
 local function count(field, by)
   if by ~= 0 then
@@ -27,33 +26,29 @@ local function count(field, by)
 end
 
 local function header(body)
-  local deadline, priority, stream, tenant, name = string.match(body or no_body, '^(%d*):(.)(#?%d*)(=[^\1]*)\1([^\1]*)\1')
-  if stream == '' then
-    return tonumber(deadline), priority, tenant, '', name
-  end
-  return tonumber(deadline), priority, stream, tenant, name
+  local deadline, priority, stream, owner, name = string.match(body or ':4=\1\1', '^(%d*):(.)(#?%d*)(=[^\1]*)\1([^\1]*)\1')
+  return tonumber(deadline), priority, stream ~= '' and stream or owner, owner, name
+end
+
+local function attempts_of(id)
+  return tonumber(string.match(sets['a' .. id] or redis.call('HGET', hot, 'a' .. id) or '', '^%d+') or 0)
 end
 
 local function remove(id, body)
-  body = body or redis.call('HGET', hot, id)
-  gone[id], sets[id], n.removed = true, nil, n.removed + 1
-  local _, _, _, _, name = header(body)
+  local _, _, _, _, name = header(body or redis.call('HGET', hot, id))
+  gone[id], gone['a' .. id], sets[id], sets['a' .. id], n.removed = true, true, nil, nil, n.removed + 1
   if name ~= '' and redis.call('HGET', dedupe, name) == id then
     redis.call('HDEL', dedupe, name)
     redis.call('ZREM', dedupes, name)
   end
 end
 
-local function enqueue(flow, id, priority, tail, attempts, since)
-  if add(flow, priority .. id .. suffix(attempts .. ';' .. whole(since) .. tail)) then
+local function enqueue(flow, id, priority, made, since)
+  sets['a' .. id] = made .. ';' .. whole(since) .. ';'
+  if add(flow, priority .. id .. ';') then
     put({flow})
   end
   returned = returned + 1
-end
-
-local function delay(flow, id, priority, tail, attempts, at)
-  redis.call('ZADD', delayed, at, flow .. '\1' .. priority .. id .. ';' .. attempts .. tail)
-  due_at(at)
 end
 
 -- Drops the oldest dead messages beyond the bounds, 20 a call and one for each death.
@@ -81,29 +76,30 @@ end
 local function die(id, attempts, reason)
   redis.call('ZREM', deadlines, id)
   redis.call('ZADD', dead, now, id)
+  gone['a' .. id], sets['a' .. id] = true, nil
   redis.call('HSET', deaths, id, attempts .. ':' .. (reason == '' and 'no reason given' or reason))
   count('buried', 1)
   drop_dead()
 end
 
 local function give_back(receipt, value, failed, wait, limit, reason, took)
-  local id, flow, priority, tail = finish(receipt, value, took)
+  local id = finish(receipt, value, took)
   local body = redis.call('HGET', hot, id)
   if not body then
     n.cancelled = math.max(0, n.cancelled - 1)
     return 0
   end
-  local made = (string.match(tail, '^%d+') or 0) + (failed and 1 or 0)
-  local tenant = string.match(tail, '=.*$') or ''
+  local made, deadline, priority, flow = attempts_of(id) + (failed and 1 or 0), header(body)
   if made >= limit then
     die(id, made, reason)
     return 2
   elseif wait > 0 then
-    delay(flow, id, priority, tenant, made, now + wait)
+    sets['a' .. id] = made .. ';0;'
+    redis.call('ZADD', delayed, now + wait, flow .. '\1' .. priority .. id)
+    due_at(now + wait)
   else
-    enqueue(flow, id, priority, tenant, made, now)
+    enqueue(flow, id, priority, made, now)
   end
-  local deadline = header(body)
   if deadline then
     redis.call('ZADD', deadlines, deadline, id)
     due_at(deadline)
@@ -142,10 +138,10 @@ end
 local function run_due(limit, budget)
   local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', '0', budget)
   for i = 1, #due, 2 do
-    local flow, priority, id, made, tail = string.match(due[i], '^([^\1]*)\1(.)(%d+);(%d+)(.*)$')
+    local flow, priority, id = string.match(due[i], '^([^\1]*)\1(.)(%d+)$')
     redis.call('ZREM', delayed, due[i])
-    if redis.call('HEXISTS', hot, id) == 1 then -- it was not cancelled
-      enqueue(flow, id, priority, tail, made, tonumber(due[i + 1]))
+    if redis.call('HEXISTS', hot, id) == 1 then -- else it was lost
+      enqueue(flow, id, priority, attempts_of(id), tonumber(due[i + 1]))
     end
   end
   local reclaimed, expired, late = 0, 0, redis.call('ZRANGEBYSCORE', flight, '-inf', now, 'LIMIT', '0', budget)

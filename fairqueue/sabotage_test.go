@@ -15,45 +15,43 @@ var protections = []struct {
 	also                   []string // pairs of another text and its replacement: short scripts have it, too
 }{
 	{
-		"a repeated call is answered from memory", "answered = string.sub(known, 38)", "answered = false",
+		"a repeated call is answered from memory", "return string.sub(stored, 38)", "return nil",
 		[]string{
 			"a write is repeated", "a read is repeated", "a read that settles is repeated", "an ack is repeated", "a nack is repeated",
 			"a cancel is repeated", "a redrive and a purge are repeated",
 		},
-		[]string{"elseif string.sub(last_answer, 1, 16) >= string.sub(ticket, 1, 16) then", "elseif false then"},
+		nil,
 	},
 	{
-		"an acknowledgement is for a delivery in flight", "if value and not gone[receipt] then", "value = value or string.rep('0', 29) .. 'c.5.=a' if not gone[receipt] then",
+		"an acknowledgement is for a delivery in flight", "if value and not gone[receipt] then", "value = value or string.rep('0', 29) .. 'c.=a' if not gone[receipt] then",
 		[]string{"a stale receipt"},
 		[]string{
-			"if not held or settled[receipt] then", "held = held or string.rep('0', 29) .. 'r.5.=a' if settled[receipt] then",
-			"ack and found[4], found[5]", "ack and (found[4] or string.rep('0', 29) .. 'r.5.=a'), found[5]",
+			"if not held or states[receipt] then", "held = held or string.rep('0', 29) .. 'r.=a' if states[receipt] then",
 		},
 	},
 	{
 		"giving back is for a delivery in flight", "local value = not gone[receipt] and redis.call('HGET', hot, receipt)\n  if value then",
-		"local value = redis.call('HGET', hot, receipt) or string.rep('0', 29) .. 'c.5.=a'\n  if value then",
+		"local value = redis.call('HGET', hot, receipt) or string.rep('0', 29) .. 'c.=a'\n  if value then",
 		[]string{"a stale receipt"}, nil,
 	},
 	{
-		"extending is for a delivery in flight", "local good = value and ", "value = value or string.rep('0', 29) .. 'c.5.=a' local good = ",
+		"extending is for a delivery in flight", "local good = value and ", "value = value or string.rep('0', 29) .. 'c.=a' local good = ",
 		[]string{"a stale receipt"}, nil,
 	},
 	{
-		"receipts have random letters", "local receipt = ids[i] .. random", "local receipt = ids[i] .. '12345678'",
+		"receipts have random letters", "id .. random", "id .. '12345678'",
 		[]string{"the same delivery is made twice"},
-		[]string{"receipt = id .. ARGV[5]", "receipt = id .. '12345678'"},
+		[]string{"id .. sub(ticket, -8)", "id .. '12345678'"},
 	},
 	{
-		"a delivery moves its flow's head by a turn", "tags[#tags + 1] = whole(tag)", "tags[#tags + 1] = '1'",
+		"a delivery moves its flow's head by a turn", "tag = whole(n.virtual + turn(flow))", "tag = '1'",
 		[]string{"flows take turns"},
 		[]string{
-			"record and virtual + 1000 or nil, virtual + 1000", "record and 1 or nil, 1",
-			"prefix .. 'active', string.format('%d', virtual + 1000), flow)\n      sets", "prefix .. 'active', '1', flow)\n      sets",
+			"string.format('%d', virtual + 1000), flow)\n      end", "'1', flow)\n      end",
 		},
 	},
 	{
-		"a deadline is looked at", "if deadline and deadline <= now then", "if false then",
+		"a deadline is looked at", "elseif deadline and deadline <= now then", "elseif false then",
 		[]string{"a deadline comes"}, nil,
 	},
 	{
@@ -113,7 +111,7 @@ var protections = []struct {
 	{
 		"a reader knows when something is due", "reply[4] = whole(math.max(0, math.min(n.next - now, 1e9)))", "",
 		[]string{"a sleeping reader and a delayed message"},
-		[]string{"string.format('%d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause)", "'-1'"},
+		[]string{"string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause)", "'1000000000'"},
 	},
 }
 

@@ -28,7 +28,7 @@ for arg = 2, #ARGV, 3 do
   local value = not gone[receipt] and redis.call('HGET', hot, receipt)
   if value then
     local wait, reason = string.match(ARGV[arg + 2], '^(%d+) (.*)$')
-    local handed, flow = verb == 'u' or verb == 't', string.match(value, '=.*$', 33)
+    local handed, flow = verb == 'u' or verb == 't', string.match(value, '=.*$', 32)
     local naps = verb == 't' and (streams or '') == '' -- of a stream only the message waits
     verdict = give_back(receipt, value, not handed, naps and 0 or tonumber(wait), handed and math.huge or verb == 'd' and 0 or limit, reason,
       verb ~= 'u' and '' or nil)

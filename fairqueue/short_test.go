@@ -45,7 +45,6 @@ func TestWrongTypesInShortCalls(t *testing.T) {
 				for range 16 {
 					ack(t, q, read(t, q, 1)...)
 				}
-				q.shared.busy.Store(most > 1)
 				if err := do(t, client, "SET", baseKey(q.name)+part, "foreign").Error(); err != nil {
 					t.Fatal(err)
 				}

@@ -32,7 +32,7 @@ local function describe_one(flow, held)
     state = whole(flying + (string.match(state, '^(%d+) [01] ', 17) or 0)) .. ' ' .. whole(mean)
   end
   for _, word in ipairs({
-    flow, waiting(flow), entry and string.sub(entry, 2, 17) or '', entry and string.match(entry, '^%d+;(%d+)', 23) or '', held, state or '',
+    flow, waiting(flow), entry and string.sub(entry, 2, 17) or '', entry and string.match(redis.call('HGET', hot, 'a' .. string.sub(entry, 2, 17)) or '', '^%d+;(%d+)') or '', held, state or '',
     redis.call('ZSCORE', prefix .. 'asleep', flow) or '', redis.call('HGET', prefix .. 'limits', flow) or shared or '',
   }) do
     flows[#flows + 1] = word
@@ -76,7 +76,7 @@ for _, pair in ipairs({{'written', n.written}, {'delivered', n.delivered}, {'ack
 end
 local last = ARGV[1] == '0' and redis.call('LRANGE', prefix .. 'young', '-100', '-1') or {''}
 for _, value in ipairs(redis.call('HMGET', hot, unpack(last))) do
-  recent[#recent + 1] = value and string.match(value, '=.*$', 33) or nil
+  recent[#recent + 1] = value and string.match(value, '[=#].*$', 32) or nil
 end
 return {
   now, flows, n.written - n.removed - n.flying + n.cancelled - delayed - dead, n.flying, delayed, dead,

@@ -34,7 +34,8 @@ local function remove_one(id)
 end
 if ARGV[2] == '' then
   while removed < 33 and head(owner) do
-    remove_one(string.sub(pop(owner), 2, 17))
+    remove_one(string.sub(head(owner), 2, 17))
+    pop(owner)
   end
   if removed > 0 and not head(owner) then
     leave(owner)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,7 @@ type general struct{ until atomic.Int64 }
 func (g *general) is() bool { return time.Now().UnixNano() < g.until.Load() }
 func (g *general) note()    { g.until.Store(time.Now().Add(generalFor).UnixNano()) }
 
-// taken is the answer of the scripts work, work_plain and work_one.
+// taken is the answer of the scripts work and work_plain.
 type taken struct {
 	now      time.Time
 	paused   bool
@@ -81,76 +82,20 @@ func random() string { return fmt.Sprintf("%08X", rand.Uint32()) }
 // shortest is the shortest visibility of the short form.
 const shortest = 10 * time.Second
 
-// takePlain makes a short call: of the script work_one for a reader that has little to do, else of
-// work_plain. It returns nil if it takes the general one.
+// takePlain makes a short call. It returns nil if it takes the general one.
 func (d *dispatcher) takePlain(
 	ctx context.Context, kind string, most int, visibility time.Duration, enters bool, acks []settlement,
 ) (*taken, error) {
-	args := make([]string, 0, 5+3*len(acks))
-	args = append(args, kind, strconv.Itoa(most), millis(visibility), flag(enters), random())
-	for _, a := range acks {
-		args = append(args, a.receipt.handle(), a.receipt.owner(), a.arg)
+	n := len(acks)
+	args := make([]string, 3+4*n)
+	if enters {
+		kind = strings.ToUpper(kind)
 	}
-	if len(acks) > 1 || most > 1 && d.busy.Load() {
-		return d.takeMany(ctx, args)
+	copy(args, []string{kind, strconv.Itoa(most), millis(visibility)})
+	for i, a := range acks {
+		owner := a.receipt.owner()
+		args[3+i], args[3+n+i], args[3+2*n+i], args[3+3*n+i] = a.receipt.handle(), owner, owner[1:], a.arg
 	}
-	t, more, err := d.takeOne(ctx, args)
-	if !more || len(t.items) == most || err != nil {
-		return t, err
-	}
-	d.busy.Store(true)
-	args[1] = strconv.Itoa(most - len(t.items))
-	rest, err := d.takeMany(ctx, args[:5])
-	if err != nil || rest == nil {
-		t.more = true
-		return t, nil //nolint:nilerr // it has taken effect
-	}
-	rest.due, rest.verdicts, rest.items = t.due || rest.due, t.verdicts, append(t.items, rest.items...)
-	return rest, nil
-}
-
-// takeOne makes a call of work_one, and reports whether more messages may wait.
-func (d *dispatcher) takeOne(ctx context.Context, args []string) (t *taken, more bool, err error) {
-	reply, err := d.run.Run(ctx, "work_one", baseKey(d.name), args...)
-	if err != nil {
-		return nil, false, err
-	}
-	text := reply.Text()
-	if err := reply.Err(); err != nil || text == "general" || text == "new" {
-		if text == "general" {
-			d.general.note()
-		}
-		return nil, false, err
-	}
-	if len(text) < 28 {
-		return nil, false, fmt.Errorf("the script work_one answered %q", text)
-	}
-	t = &taken{}
-	if t.now, err = instant(text[:16]); err != nil {
-		return nil, false, err
-	}
-	d.state(t, text[16:17])
-	if len(args) > 5 {
-		t.verdicts = text[17:18]
-	}
-	pause, err := strconv.ParseInt(text[18:28], 10, 64)
-	t.pause = time.Duration(pause) * time.Millisecond
-	if rest := text[28:]; len(rest) > handleSize {
-		t.items = []string{rest[:handleSize] + "0000" + rest[handleSize:]}
-	}
-	return t, text[16] == '3' || t.due && len(t.items) > 0 && len(text) < aloneBytes, err
-}
-
-// state notes what a short call says beside its answer.
-func (d *dispatcher) state(t *taken, digit string) {
-	t.due, t.more, t.entered = digit == "1", digit == "2", digit == "4"
-	if t.more {
-		d.general.note()
-	}
-}
-
-// takeMany makes a call of work_plain.
-func (d *dispatcher) takeMany(ctx context.Context, args []string) (*taken, error) {
 	reply, err := d.run.Run(ctx, "work_plain", baseKey(d.name), args...)
 	if err != nil {
 		return nil, err
@@ -162,16 +107,24 @@ func (d *dispatcher) takeMany(ctx context.Context, args []string) (*taken, error
 		}
 		return nil, reply.Err()
 	}
-	t := &taken{}
-	if t.now, err = instant(head); err != nil {
+	if len(head) < 27 {
+		return nil, fmt.Errorf("the script work_plain answered %.60q", head)
+	}
+	t := &taken{due: head[16] == '1', more: head[16] == '2', entered: head[16] == '4', verdicts: head[27:]}
+	if t.more {
+		d.general.note()
+	}
+	if t.now, err = instant(head[:16]); err != nil {
 		return nil, err
 	}
-	d.state(t, reply.Text())
-	t.pause, t.verdicts = reply.Millis(), reply.Text()
+	pause, err := strconv.ParseInt(head[17:27], 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	t.pause = time.Duration(pause) * time.Millisecond
 	for reply.More() {
 		t.items = append(t.items, reply.Text())
 	}
-	d.busy.Store(len(t.items) > 1)
 	return t, reply.Err()
 }
 

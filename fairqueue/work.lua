@@ -3,7 +3,7 @@
 -- Acknowledges deliveries, and then takes messages: the head of the flow whose turn it is, and so
 -- on. It says if something is due, but does not do it.
 --
--- Needs    record, flows, limits, owners, deliveries, next, answers
+-- Needs    record, flows, limits, owners, dedupes, deliveries, returns, next, answers
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others
 -- ARGV[2]  max: how many messages, at most 100; fewer if they have more than 1 MiB
@@ -15,24 +15,20 @@
 --          '' for as long as it was in flight
 -- Reply    nil without a queue, else {the server's clock; '1' if reading is paused, else '0';
 --          '1' if something is due; milliseconds until something is due, or -1; a digit for
---          each receipt: 0 for a stale one, else 1; then for each message its receipt, its tail and a
---          '.', and what is stored of it}
+--          each receipt: 0 for a stale one, else 1; then for each message its receipt, its second field if it has one, and what is stored of it}
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; what is no longer in flight is left out
 if not exists then
   return false
 end
-local function item(receipt, tail, body)
-  return receipt .. string.format('%04d', #tail) .. tail .. body
-end
 if answered then
   local known, unfinished, receipts = string.match(answered, '^(%d*) (%d)(.*)$')
   local reply = {now, paused and '1' or '0', unfinished, 0, known}
   for receipt in string.gmatch(receipts, string.rep('.', 24)) do
-    local found = redis.call('HMGET', hot, receipt, string.sub(receipt, 1, 16))
+    local id = string.sub(receipt, 1, 16)
+    local found = redis.call('HMGET', hot, receipt, id, 'a' .. id)
     if found[1] and found[2] then
-      local last = string.byte(found[1], 33) == 59 and string.sub(found[1], 34, 37) - 963 or 33 -- ;
-      reply[#reply + 1] = item(receipt, string.sub(found[1], 38, last), found[2])
+      reply[#reply + 1] = receipt .. (found[3] or '') .. found[2]
     end
   end
   reply[3] = #receipts > 0 and #reply == 5 and '1' or unfinished
@@ -72,7 +68,8 @@ if #receipts > 0 then
       else
         verdicts[i], gone[id], sets[id], n.acked, n.removed = 1, true, nil, n.acked + 1, n.removed + 1
         if string.find(value, '^%u', 30) then
-          redis.call('ZREM', prefix .. 'deadlines', id)
+          redis.call('ZREM', deadlines, id)
+          gone['a' .. id] = true
         end
       end
     end
@@ -96,9 +93,9 @@ if max > 0 then
     more = unblock(consumes and n.capacity - n.busy, max + 10) or more
   end
   local kind, lost = consumes and 'c' or counting and 'o' or 'r'
-  lost = take_next(max, kind, consumes, tonumber(ARGV[3]), ARGV[6], function(receipt, tail, body)
+  lost = take_next(max, kind, consumes, tonumber(ARGV[3]), ARGV[6], function(receipt, made, body)
     taken[#taken + 1] = receipt
-    reply[#reply + 1] = item(receipt, tail, body)
+    reply[#reply + 1] = receipt .. made .. body
   end)
   if #taken == 0 then
     due = due or more or lost

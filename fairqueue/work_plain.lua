@@ -1,91 +1,94 @@
--- fairqueue.work_plain(K) kind max visibility enter random {receipt owner took} ... -> {...}
+-- fairqueue.work_plain(K) kind max visibility {receipt} ... {owner} ... {flow} ... {took} ... -> {...}
 --
--- Acknowledges deliveries and takes messages that are plain: delivered for the first time, without
--- a deadline, of tenants that nothing holds. It is the short form of work, which does all else, and
--- knows the queue by one hash: see record. The choice of the next message is that of the fragment
--- next.
+-- Acknowledges deliveries and takes messages that are plain: delivered for the first time, without a deadline, of
+-- tenants that nothing holds. It is the short form of work, which does all else, and knows the queue by one hash: see
+-- record. The choice of the next message is that of the fragment next.
 --
--- Needs    clock, numbers, ticket
--- Touches  hot, active, backlog, young, flight
+-- Needs    clock, numbers, ticket, backlog
+-- Touches  hot, active, young, flight
 -- KEYS[1]  K
--- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others
+-- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others; a capital from a reader that sleeps if
+--          nothing more is there
 -- ARGV[2]  max: how many messages, at most 100, 0 for none; fewer if they have more than 1 MiB
 -- ARGV[3]  visibility in milliseconds, 10,000 at least
--- ARGV[4]  enter: '1' from a reader that sleeps if nothing more is there
--- ARGV[5]  random: eight letters for the receipts
--- ARGV     for each delivery, at most 100: its receipt; the field of its owner, 'o=TENANT'; how many
---          milliseconds its handler took, '' for as long as it was in flight
--- Reply    'general' if it takes work: nothing was changed; 'new' if the lane is new; else {the clock
---          in microseconds, 16 digits; '1' if something is due, '2' if the next call should be
---          work, '4' if the reader was noted as one that sleeps, else '0'; how many milliseconds until something is due; a digit for each receipt, 1 if
---          it was good, else 0; then the messages as work gives them}
+-- ARGV     the receipts of deliveries, at most 100; of each the field of its owner, 'o=TENANT'; of each '=TENANT'; of each how
+--          many milliseconds its handler took, '' for as long as it was in flight
+-- Reply    'general' if it takes work: nothing was changed; 'new' if the lane is new; else {HEAD; then the messages as
+--          work gives them}. HEAD is the clock in microseconds, 16 digits; '1' if something is due, '2' if the next
+--          call should be work, '4' if the reader was noted as one that sleeps, else '0'; how many milliseconds until
+--          something is due, 10 digits; and a digit for each receipt, 1 if it was good, else 0
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; a message that is no longer in flight is left out
-local hot, kind, max = prefix .. 'hot', ARGV[1], ARGV[2] + 0
-local instant = clock[1] .. string.rep('0', 6 - #clock[2]) .. clock[2]
-local asks = {}
-for i = 6, #ARGV, 3 do
-  asks[i - 5], asks[i - 4], asks[i - 3] = ARGV[i], ARGV[i + 1], string.sub(ARGV[i + 1], 2)
-end
-local found = redis.call('HMGET', hot, 't', 'l' .. lane, unpack(asks))
-local last_answer = found[2]
-if not last_answer or #ticket ~= 27 then
+local sub, byte = string.sub, string.byte
+local hot, active, young, consumes, max = prefix .. 'hot', prefix .. 'active', prefix .. 'young', ARGV[1] == 'c' or ARGV[1] == 'C', ARGV[2] + 0
+local instant, acks = clock[1] .. sub('00000' .. clock[2], -6), (#ARGV - 3) / 4
+local found = redis.call('HMGET', hot, 't', 'w', 'l' .. lane, unpack(ARGV, 4, 3 + 3 * acks))
+if not found[3] or #ticket ~= 27 then
   return 'new'
-elseif #(found[1] or '') < 120 then
+elseif #(found[1] or '') < 120 or #(found[2] or '') ~= 40 then
   return 'general' -- which says what is wrong
-elseif string.sub(last_answer, 1, 16) >= string.sub(ticket, 1, 16) then
-  if string.sub(last_answer, 1, 27) ~= ticket then
-    return redis.error_reply('LANE the lane is at ' .. string.sub(last_answer, 1, 16))
-  end
-  local known, unfinished, receipts = string.match(last_answer, '^(%d*) (%d)(.*)$', 38)
-  local reply = {instant, unfinished, '0', known}
+end
+local answered = replay(found[3])
+if answered and answered.err then
+  return answered
+elseif answered then
+  local known, unfinished, receipts = string.match(answered, '^(%d*) (%d)(.*)$')
+  local reply = {instant .. unfinished .. '0000000000' .. known}
   for receipt in string.gmatch(receipts, string.rep('.', 24)) do
-    local again = redis.call('HMGET', hot, receipt, string.sub(receipt, 1, 16))
+    local again = redis.call('HMGET', hot, receipt, sub(receipt, 1, 16))
     if again[1] and again[2] then
-      reply[#reply + 1] = receipt .. '0000' .. again[2]
+      reply[#reply + 1] = receipt .. again[2]
     end
   end
   return reply
 end
 local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed =
   struct.unpack('<ddddddddddddddd', found[1])
-local tenant = string.sub(found[1], 121)
-if flags % 16 ~= 0 and (flags % 16 ~= 8 or kind ~= 'c' or capacity == 0) or cancelled > 0 and #found > 2 or kind ~= 'c' and held_back > 0 then
+local tenant = sub(found[1], 121)
+if flags % 16 ~= 0 and (flags % 16 ~= 8 or not consumes or capacity == 0) or cancelled > 0 and acks > 0 or not consumes and held_back > 0 then
   return 'general' -- it is paused, has streams, limits that concern all, or blocked flows that Read takes
 end
 
--- Acknowledge.
-local counts, means, waits, gone, flown, verdicts, settled = {}, {}, {}, {}, {}, '', {}
-for i = 3, #found, 3 do
-  local receipt, owner, held, state = ARGV[i + 3], ARGV[i + 4], found[i], found[i + 1]
-  if not held or settled[receipt] then
+-- Acknowledge. states are the owners' numbers of deliveries and mean times, and whether messages of theirs wait.
+local states, verdicts, gone, fields, flown = {}, '', {nil, nil, nil, nil}, {'l' .. lane, '', 't', '', nil, nil, nil, nil, nil, nil}, nil
+for i = 1, acks do
+  local receipt, owner, held, state = ARGV[3 + i], ARGV[3 + acks + i], found[3 + i], found[3 + acks + i]
+  if not held or states[receipt] then
     verdicts = verdicts .. '0'
   else
-    local was, place, _, tail = string.byte(held, 30, 33)
-    if tail ~= 46 or was ~= 99 and was ~= 114 then -- . c r
-      return 'general' -- it was delivered before, has a deadline, or is counted for limits
+    local was, place, class = byte(held, 30, 32)
+    if class ~= 61 or was ~= 99 and was ~= 114 then -- = c r
+      return 'general' -- its flow is a stream; it is not plain, or is counted for limits
     elseif was == 99 then
-      if owner ~= 'o' .. string.sub(held, 34) or not state or #state > 16 then
+      if not state or #state > 16 or owner ~= 'o' .. sub(held, 32) then
         return 'general' -- flows of its owner are blocked
-      elseif not counts[owner] then
-        counts[owner], means[owner] = struct.unpack('<dd', state)
-        waits[owner] = found[i + 2]
       end
-      local took = ARGV[i + 5] == '' and (micros - string.sub(held, 1, 16)) / 1000 or ARGV[i + 5] + 0
+      local of_owner, took = states[owner], ARGV[3 + 3 * acks + i]
+      if not of_owner then
+        local count, mean = struct.unpack('<dd', state)
+        of_owner = {count, mean, found[3 + 2 * acks + i]}
+        states[owner] = of_owner
+      end
+      took = took == '' and (micros - sub(held, 1, 16)) / 1000 or took + 0
       took = took > 0 and took - took % 1 or 0
-      if means[owner] >= 0 then
-        took = (3 * means[owner] + took) / 4
+      if of_owner[2] >= 0 then
+        took = (3 * of_owner[2] + took) / 4
         took = took - took % 1
       end
-      counts[owner], means[owner], busy = counts[owner] > 0 and counts[owner] - 1 or 0, took, busy > 0 and busy - 1 or 0
+      of_owner[1], of_owner[2], busy = of_owner[1] > 0 and of_owner[1] - 1 or 0, took, busy > 0 and busy - 1 or 0
     end
-    settled[receipt], gone[#gone + 1], gone[#gone + 2] = true, receipt, string.sub(receipt, 1, 16)
+    if acks > 1 then
+      states[receipt] = {}
+    end
     if place == 102 then -- f
+      flown = flown or {}
       flown[#flown + 1] = receipt
     end
+    gone[#gone + 1], gone[#gone + 2] = receipt, sub(receipt, 1, 16)
     verdicts, acked, removed, flying = verdicts .. '1', acked + 1, removed + 1, flying - 1
   end
 end
+consumes = consumes and capacity > 0
 if capacity - busy > least then
   return 'general' -- a blocked flow may start
 end
@@ -96,144 +99,103 @@ if now >= due_next or flying > 0 and due_next > now + 10000 then
   end
   due, due_next = '1', now + 100
 end
-
--- Take messages. turns are flows as active had them, all whether it has no others; line are those that
--- had a turn in this call, by their next one. back are the tags of flows that stay active, also of
--- those that were passed over, because their tenant may not start another message.
-if max > 0 then -- a key of another type ends the script here
-  redis.call('LLEN', prefix .. 'young')
-  redis.call('ZCARD', prefix .. 'backlog')
-end
-if #flown > 0 then
+if flown then
+  for _, name in ipairs({'active', 'backlog'}) do -- a key of another type ends the script here
+    redis.call('ZCARD', prefix .. name)
+  end
+  redis.call('LLEN', young)
   redis.call('ZREM', prefix .. 'flight', unpack(flown))
 end
-local turns, all, back, tags, records, passed = {}, max == 0, {}, {}, {}, 0
-local consumes, line, first, at, stop = kind == 'c' and capacity > 0, {}, 1, 1, false
-local bodies, room, page, receipts, items, fields = {}, 1048576, 8, {}, {}, {}
-local start = instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c' or 'r') .. '.'
-while #receipts < max and room > 0 do
-  if not turns[at] and not all then
-    local most = redis.call('ZCARD', prefix .. 'active') - 1 -- not the last placeholder: where a slot moves, no key may be without members
-    all = most <= max - #receipts
-    local more, names = redis.call('ZPOPMIN', prefix .. 'active', all and most or max - #receipts), {} -- the first write: a full server does not refuse it
-    for i = 1, #more, 2 do
-      back[more[i]] = more[i + 1]
-      if more[i] ~= '' then
-        turns[#turns + 1], turns[#turns + 2] = more[i], more[i + 1]
-        names[#names + 1], names[#names + 2] = more[i], 'o' .. more[i]
-      end
-    end
-    if #names > 0 then
-      for i, value in ipairs(redis.call('HMGET', hot, unpack(names))) do
-        records[names[i]] = value
-      end
-    end
-  end
-  local flow, tag, again = turns[at], tonumber(turns[at + 1]), line[first]
-  if again and (not flow or tags[again] < tag or tags[again] == tag and again < flow) then
-    flow, tag, first = again, tags[again], first + 1
-  elseif not flow then
+
+-- Take messages, each from the flow whose turn it is. records are those of flows that had one in this call. back are
+-- flows that keep their turn, also because their tenant may not start another message.
+local records, reply, back, stop, failed = max > 0 and {} or nil, {'', nil}, nil, false, nil
+local taken, room, pushed, receipts, start = 0, 1048576, 0, max > 0 and {nil, nil, nil, nil} or nil, max > 0 and instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c.' or 'r.')
+while taken < max and room > 0 and not stop do
+  local top = redis.call('ZPOPMIN', active) -- the first write: a full server does not refuse it
+  local flow, tag, body, passes = top[1], tonumber(top[2]), nil, nil
+  if not flow then
+    stop = true -- the key is lost, which work says
     break
-  else
-    at, again = at + 2, nil
-  end
-  local owner, record = 'o' .. flow, records[flow]
-  local state = records[owner]
-  if not record or state and #state > 16 or string.byte(record, 20) ~= 46 then -- .
-    stop = true
-    break
-  end
-  if consumes and not counts[owner] then
-    counts[owner], means[owner] = 0, -1
-    if state then
-      counts[owner], means[owner] = struct.unpack('<dd', state)
-    end
-  end
-  local id = string.sub(record, 4, 19)
-  local passes = consumes and not (counts[owner] == 0 or counts[owner] < capacity - busy or means[owner] >= 0 and means[owner] <= 20)
-  if not passes and bodies[id] == nil then
-    local ids = {id}
-    for i = again and #turns or at, #turns, 2 do -- those that probably come next
-      local other = records[turns[i]]
-      if other and #ids < page then
-        ids[#ids + 1] = string.sub(other, 4, 19)
+  elseif flow ~= '' then
+    local owner = 'o' .. flow
+    local record, state, limited = records[flow], states[owner], false
+    if record == nil then
+      local values = redis.call('HMGET', hot, flow, owner)
+      record, limited = values[1], values[2] and #values[2] > 16
+      if not state and (values[2] or consumes) then
+        local count, mean = 0, -1
+        if values[2] then
+          count, mean = struct.unpack('<dd', values[2])
+        end
+        state = {count, mean, false}
       end
     end
-    for i, body in ipairs(redis.call('HMGET', hot, unpack(ids))) do
-      bodies[ids[i]] = body
+    local id = record and not limited and byte(record, 19) == 46 and sub(record, 3, 18) -- .
+    passes = id and consumes and not (state[1] == 0 or state[1] < capacity - busy or state[2] >= 0 and state[2] <= 20)
+    body = id and not passes and redis.call('HGET', hot, id)
+    local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
+    if body and #record > 19 then
+      rest = sub(record, 1, 1) .. sub(record, 20)
+    elseif body and byte(record) == 43 then -- +
+      length = redis.pcall('LLEN', young)
+      rest = type(length) == 'table' and length or refill(flow)
+      failed = type(rest) == 'table' and rest
+    end
+    if body and not failed then
+      length = redis.pcall('RPUSH', young, receipt)
+      failed = type(length) == 'table' and length
+    end
+    if body and not failed then
+      if consumes then
+        state[1], busy = state[1] + 1, busy + 1
+      end
+      if flow ~= tenant then
+        others, tenant = since, flow
+      end
+      virtual, since, room, pushed = tag > virtual and tag or virtual, now, room - #body, length
+      taken = taken + 1
+      receipts[taken], reply[taken + 1] = receipt, receipt .. body
+      fields[#fields + 1], fields[#fields + 2] = receipt, start .. flow
+      records[flow], states[owner] = rest, state
+      if rest then
+        redis.call('ZADD', active, string.format('%d', virtual + 1000), flow)
+      end
     end
   end
-  local body = bodies[id]
-  if passes and passed < 16 then
-    passed = passed + 1
-  elseif not body or string.byte(body) ~= 58 then -- :
-    stop = true -- it was lost, has a deadline, or too many tenants may not start another message
-    break
-  else
-    if consumes then
-      counts[owner], busy = counts[owner] + 1, busy + 1
+  if failed or not body then
+    back = back or {}
+    back[#back + 1], back[#back + 2] = top[2], flow
+    if flow == '' then -- the first placeholder; there is another one, because where a slot moves no key may be without members
+      break
     end
-    if flow ~= tenant then
-      others, tenant = since, flow
-    end
-    virtual, since, room = tag > virtual and tag or virtual, now, room - #body
-    page = math.floor(room / (page > 8 and 1048576 / page or #body > 64 and #body or 64))
-    page = page > 100 and 100 or page < 1 and 1 or page
-    local receipt = id .. ARGV[5]
-    receipts[#receipts + 1], items[#items + 1] = receipt, receipt .. '0000' .. body
-    fields[#fields + 1], fields[#fields + 2] = receipt, start .. string.sub(record, 3, 3) .. '.' .. flow
-    if #record > 20 then
-      record = string.char(string.byte(record) - 1) .. string.sub(record, 2, 2) .. string.sub(record, 21)
-    elseif string.byte(record) > 96 then
-      local list = redis.call('ZRANGEBYLEX', prefix .. 'backlog', '[' .. flow .. '\1', '(' .. flow .. '\2', 'LIMIT', '0', '17')
-      local more, skip = list[17], #flow + 2
-      list[17] = nil
-      redis.call('ZREM', prefix .. 'backlog', unpack(list))
-      for i = 1, #list do
-        list[i] = string.sub(list[i], skip)
-      end
-      record = string.char((more and 97 or 65) + #list) .. string.sub(list[#list], 1, 1) .. table.concat(list)
-    else
-      record = false
-    end
-    records[flow], back[flow], tags[flow] = record, record and virtual + 1000 or nil, virtual + 1000
-    if record then -- its next turn is after those of other flows
-      local place = #line + 1
-      while place > first and (tags[line[place - 1]] > tags[flow] or tags[line[place - 1]] == tags[flow] and line[place - 1] > flow) do
-        line[place], place = line[place - 1], place - 1
-      end
-      line[place] = flow
-    end
+    stop = not passes or #back > 32 -- work takes what is not plain, and notes that flows wait for a handler
   end
 end
-if (passed > 0 or held_back > 0) and #receipts < max and room > 0 then
-  stop = true -- work notes that they wait for a handler; perhaps a tenant whose flow is blocked is alone now
+if back then
+  redis.call('ZADD', active, unpack(back))
+end
+if failed and taken == 0 then
+  return failed
+elseif (back and #back > 2 or held_back > 0) and taken < max and room > 0 then
+  stop = true -- flows wait for a handler, or perhaps a tenant whose flow is blocked is alone now
 end
 
 -- Store it.
-local turned = {}
-for flow, tag in pairs(back) do
-  turned[#turned + 1] = tags[flow] and string.format('%d', tag) or tag
-  turned[#turned + 1] = flow
-end
-if #turned > 0 then
-  redis.call('ZADD', prefix .. 'active', unpack(turned))
-end
-for flow in pairs(tags) do
-  if records[flow] then
-    fields[#fields + 1], fields[#fields + 2] = flow, records[flow]
-  else
-    gone[#gone + 1] = flow
-    if not consumes and records['o' .. flow] and struct.unpack('<d', records['o' .. flow]) == 0 then
-      gone[#gone + 1] = 'o' .. flow
+if taken > 0 then
+  for flow, record in pairs(records) do
+    if record then
+      fields[#fields + 1], fields[#fields + 2] = flow, record
+    else
+      gone[#gone + 1] = flow
     end
   end
 end
-for owner, count in pairs(counts) do
-  local record = records[string.sub(owner, 2)]
-  if count > 0 or record or record == nil and waits[owner] then -- its mean is remembered while messages wait
-    fields[#fields + 1], fields[#fields + 2] = owner, struct.pack('<dd', count, means[owner])
-  else
+for owner, state in pairs(states) do
+  local record = records and records[sub(owner, 2)]
+  if state[1] and (state[1] > 0 or record or record == nil and state[3]) then -- its mean is remembered while messages wait
+    fields[#fields + 1], fields[#fields + 2] = owner, struct.pack('<dd', state[1], state[2])
+  elseif state[1] then
     gone[#gone + 1] = owner
   end
 end
@@ -243,20 +205,21 @@ end
 if #gone > 0 then
   redis.call('HDEL', hot, unpack(gone))
 end
-if #receipts > 0 then
-  flying, delivered = flying + #receipts, delivered + #receipts
-  local look = redis.call('RPUSH', prefix .. 'young', unpack(receipts)) > 1000 + 2 * flying and now + 100 or now + 10000
+if taken > 0 then
+  flying, delivered = flying + taken, delivered + taken
+  local look = pushed > 1000 + 2 * flying and now + 100 or now + 10000
   due_next = look < due_next and look or due_next
 end
-if ARGV[4] == '1' and #receipts < max and room > 0 and due == '0' and not stop then
-  due = '4'
-  local w = redis.call('HGET', hot, 'w')
-  local written, sleepers = struct.unpack('<dd', w)
-  fields[#fields + 1], fields[#fields + 2] = 'w', struct.pack('<dd', written, sleepers + 1) .. string.sub(w, 17)
+if stop then
+  due = '2'
+elseif byte(ARGV[1]) < 97 and taken < max and room > 0 and due == '0' then
+  local written, sleepers = struct.unpack('<dd', found[2])
+  due, fields[#fields + 1], fields[#fields + 2] = '4', 'w', struct.pack('<dd', written, sleepers + 1) .. sub(found[2], 17)
 end
-due = stop and '2' or due
-local answer = verdicts .. ' ' .. due .. table.concat(receipts)
-redis.call('HSET', hot, 'l' .. lane, ticket .. clock[1] .. answer, 't', struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying,
-  busy, capacity, due_next, least, since, others, now, cancelled, held_back, removed) .. tenant, unpack(fields))
+fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
+fields[4] = struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
+  cancelled, held_back, removed) .. tenant
+redis.call('HSET', hot, unpack(fields))
 local pause = due_next - now
-return {instant, due, string.format('%d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause), verdicts, unpack(items)}
+reply[1] = instant .. due .. string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause) .. verdicts
+return reply

@@ -240,29 +240,26 @@ type settings struct {
 	digest   string
 }
 
-// writePlain makes a short call, of the script write_one or write_plain, for messages that have nothing but a priority. It returns nil if it
-// takes the general one.
+// writePlain makes a short call for messages that have nothing but a priority. It returns nil if it takes the general one.
 func (d *dispatcher) writePlain(ctx context.Context, request *reqid.Request, requests []writeRequest, messages int) ([]writeAnswer, error) {
 	q, known := requests[0].q, d.settings.Load()
 	if messages == 0 || request.Keyed() || d.generalWrite.is() || known == nil || known.attempts != q.cfg.MaxAttempts ||
 		known.expiry != q.cfg.expiry() || q.known().count > 0 {
 		return nil, nil
 	}
-	args := make([]string, 1, 2+3*messages)
+	args, i := make([]string, 1+4*messages), 1
 	args[0] = known.digest
 	for _, r := range requests {
 		for _, e := range r.drafts {
 			if len(e.options) > 1 {
 				return nil, nil
 			}
-			args = append(args, tenantFlow(e.tenant), e.options, e.body)
+			owner := "o" + tenantFlow(e.tenant)
+			args[i], args[i+messages], args[i+2*messages], args[i+3*messages] = owner[1:], owner, e.options, e.body
+			i++
 		}
 	}
-	name := "write_plain"
-	if messages == 1 {
-		name, args = "write_one", append(args, "o"+args[1])
-	}
-	reply, err := d.run.RunRequest(ctx, request, name, baseKey(d.name), args...)
+	reply, err := d.run.RunRequest(ctx, request, "write_plain", baseKey(d.name), args...)
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ local function look_up(name)
   end, name
 end
 
-local candidates, all = ARGV[4] ~= '', {}
+local candidates, kind, all = ARGV[4] ~= '', ARGV[4] ~= '' and ';' or '.', {}
 for arg = 5, #ARGV, 3 do
   if candidates then
     for flow in string.gmatch(ARGV[arg], '#%d+') do
@@ -124,7 +124,7 @@ else
 end
 
 for arg = 5, #ARGV, 3 do
-  local flow, priority, tail, name, deadline, wait, ttl = ARGV[arg], ARGV[arg + 1], '', '', '', 0, 0
+  local flow, priority, owner, name, deadline, wait, ttl = ARGV[arg], ARGV[arg + 1], '', '', '', 0, 0
   local before, written = earlier and earlier[(arg - 2) / 3]
   if not before and #priority > 1 then
     priority, wait, ttl, name = string.match(priority, '^(.) (%d+) (%d+) (.*)$')
@@ -141,7 +141,7 @@ for arg = 5, #ARGV, 3 do
     ids[#ids + 1] = before
   else
     if candidates then
-      flow, tail = string.match(flow, '^([#%d,]*)(=.*)$')
+      flow, owner = string.match(flow, '^([#%d,]*)(=.*)$')
       flow = least_loaded(flow)
     end
     local id = string.format('%d', math.max(n.last + 1, micros))
@@ -156,13 +156,13 @@ for arg = 5, #ARGV, 3 do
     if written then
       written(id)
     end
-    sets[id] = deadline .. ':' .. priority .. flow .. tail .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
+    sets[id] = deadline .. ':' .. priority .. flow .. owner .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
     if wait > 0 then
       later[#later + 1] = whole(now + wait)
-      later[#later + 1] = flow .. '\1' .. priority .. id .. ';0' .. tail
+      later[#later + 1] = flow .. '\1' .. priority .. id
     else
       ready = ready + 1
-      if add(flow, priority .. id .. suffix(tail), true) and not is_flow[flow] then
+      if add(flow, priority .. id .. (ttl > 0 and ';' or kind)) and not is_flow[flow] then
         is_flow[flow], flows[#flows + 1] = true, flow
       end
     end

@@ -1,104 +1,79 @@
--- fairqueue.write_plain(K) digest {flow priority body} ... -> ids, 'general' or 'new'
+-- fairqueue.write_plain(K) digest {flow} ... {owner} ... {priority} ... {body} ... -> ids, 'general' or 'new'
 --
--- Writes messages that have nothing but a priority, to flows of tenants, all or none. It is the
--- short form of write, which does all else, and knows the queue by one hash: see record.
+-- Writes messages that have nothing but a priority, to flows of tenants, all or none. It is the short form of write,
+-- which does all else, and knows the queue by one hash: see record.
 --
 -- Needs    clock, numbers, ticket
 -- Touches  hot, active, backlog, asleep
 -- Beside   wake
 -- KEYS[1]  K
 -- ARGV[1]  digest of the settings that write would store: 8 hexadecimal digits
--- ARGV     for each message, at most 100: its flow, '=TENANT'; its priority; its body, as readers get it
--- Reply    the ids with spaces between; 'general' if it takes write: nothing was changed; 'new' if
---          the lane is new
+-- ARGV     for messages, at most 100: the flow of each, '=TENANT'; of each the field of its owner, 'o=TENANT'; the priority of each;
+--          the body of each, as readers get it
+-- Reply    the ids with spaces between; 'general' if it takes write: nothing was changed; 'new' if the lane is new
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer
-local hot, names, places = prefix .. 'hot', {}, {}
-for i = 2, #ARGV, 3 do
-  local flow = ARGV[i]
-  if not places[flow] then
-    places[flow] = #names + 4
-    names[#names + 1] = flow
-    names[#names + 1] = 'o' .. flow
-  end
-end
-local found = redis.call('HMGET', hot, 'w', 't', 'l' .. lane, unpack(names))
-local last_answer = found[3]
-if not last_answer or #ticket ~= 27 then
+local sub, byte = string.sub, string.byte
+local hot, many = prefix .. 'hot', (#ARGV - 1) / 4
+local found = redis.call('HMGET', hot, 'w', 't', 'l' .. lane, unpack(ARGV, 2, 1 + 2 * many))
+if not found[3] or #ticket ~= 27 then
   return 'new'
 elseif #(found[1] or '') ~= 40 or #(found[2] or '') < 120 then
   return 'general' -- which says what is wrong
-elseif string.sub(last_answer, 1, 16) >= string.sub(ticket, 1, 16) then
-  if string.sub(last_answer, 1, 27) == ticket then
-    return string.sub(last_answer, 38)
-  end
-  return redis.error_reply('LANE the lane is at ' .. string.sub(last_answer, 1, 16))
+end
+local answered = replay(found[3])
+if answered then
+  return answered
 end
 local written, sleepers, last, digest = struct.unpack('<ddc16c8', found[1])
 local virtual, flags = struct.unpack('<dd', found[2])
 if digest ~= ARGV[1] or flags % 8 > 1 then
-  return 'general'
+  return 'general' -- the settings are others
 end
-local new = {}
-for i = 5, #found, 2 do
-  if found[i] and #found[i] > 16 then
-    return 'general' -- a tenant has limits of its own, or is blocked
-  elseif not found[i - 1] then
-    new[#new + 1] = names[i - 4]
-  end
-end
-if flags > 15 and #new > 0 then
-  for _, score in ipairs(redis.call('ZMSCORE', prefix .. 'asleep', unpack(new))) do
-    if score then
-      return 'general' -- a tenant sleeps
-    end
-  end
-end
-
-local id = clock[1] .. string.rep('0', 6 - #clock[2]) .. clock[2]
-local fields, ids, turns, spilled, tag = {}, {}, {}, {}, nil
-for i = 2, #ARGV, 3 do
-  local flow, priority = ARGV[i], ARGV[i + 1]
-  if id <= last then
+local id, ids, records = clock[1] .. sub('00000' .. clock[2], -6), {nil}, {}
+local fields, turns, spilled, tag = {'w', '', 'l' .. lane, '', nil, nil, nil, nil}, {nil, nil}, nil, nil
+for i = 1, many do
+  local flow, priority, owner = ARGV[1 + i], ARGV[1 + 2 * many + i], found[3 + many + i]
+  local record = records[flow] or found[3 + i]
+  if owner and #owner > 16 or flags > 15 and not record and redis.call('ZSCORE', prefix .. 'asleep', flow) then
+    return 'general' -- the tenant has limits of its own, is blocked or sleeps
+  elseif id <= last then
     id = string.format('%016.0f', last + 1)
   end
-  last = id
-  local entry, place = priority .. id .. '.', places[flow]
-  local record = found[place]
+  last, ids[i] = id, id
   if not record then
     tag = tag or string.format('%d', virtual + 1000)
-    turns[#turns + 1] = tag
-    turns[#turns + 1] = flow
-    found[place] = 'B' .. priority .. entry
+    turns[#turns + 1], turns[#turns + 2] = tag, flow
+    record = '.' .. priority .. id .. '.'
+  elseif byte(record, -18) > byte(priority) then
+    return 'general' -- it goes in front of others
+  elseif #record < 289 and byte(record) == 46 then -- .
+    record = record .. priority .. id .. '.'
   else
-    local size, behind = string.byte(record, 1, 2)
-    if behind > string.byte(priority) then
-      return 'general' -- it goes in front of others
-    elseif size < 81 then -- fewer than 16, and none in backlog
-      found[place] = string.char(size + 1) .. priority .. string.sub(record, 3) .. entry
-    else
-      spilled[#spilled + 1] = '0'
-      spilled[#spilled + 1] = flow .. '\1' .. entry
-      found[place] = string.char(size > 96 and size or size + 32) .. string.sub(record, 2)
-    end
+    spilled = spilled or {}
+    spilled[#spilled + 1], spilled[#spilled + 2] = '0', flow .. '\1' .. priority .. id .. '.'
+    record = '+' .. sub(record, 2)
   end
-  ids[#ids + 1], fields[#fields + 1], fields[#fields + 2] = id, id, ':' .. priority .. flow .. '\1\1' .. ARGV[i + 2]
+  records[flow] = record
+  fields[#fields + 1], fields[#fields + 2] = id, ':' .. priority .. flow .. '\1\1' .. ARGV[1 + 3 * many + i]
 end
-if #spilled > 0 then
+if #turns > 0 and spilled then
   redis.call('ZCARD', prefix .. 'backlog') -- a key of another type ends the script here
 end
 if #turns > 0 then
   redis.call('ZADD', prefix .. 'active', unpack(turns)) -- a first write, which a full server refuses
 end
-if #spilled > 0 then
+if spilled then
   redis.call('ZADD', prefix .. 'backlog', unpack(spilled))
 end
-for i = 1, #names, 2 do
-  fields[#fields + 1], fields[#fields + 2] = names[i], found[i + 3]
+for flow, record in pairs(records) do
+  fields[#fields + 1], fields[#fields + 2] = flow, record
 end
-local wakes, answer = math.min(sleepers, #ids), table.concat(ids, ' ')
-redis.call('HSET', hot, 'w', struct.pack('<ddc16c8', written + #ids, sleepers - wakes, last, digest), 'l' .. lane, ticket .. clock[1] .. answer,
-  unpack(fields))
+local wakes = sleepers < many and sleepers or many
+local answer = table.concat(ids, ' ')
+fields[2] = struct.pack('<ddc16c8', written + many, sleepers - wakes, last, digest)
+fields[4] = ticket .. clock[1] .. answer
+redis.call('HSET', hot, unpack(fields))
 for _ = 1, wakes do
   redis.pcall('LPUSH', prefix .. 'wake', '1')
 end
