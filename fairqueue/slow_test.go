@@ -115,7 +115,7 @@ func TestSlowTenants(t *testing.T) {
 func TestSlowTenantsWithoutTheRule(t *testing.T) {
 	t.Parallel()
 	s := slowTenants(t, scripttest.Without(t, scripttest.Without(t, library, "return state.n == 0 or state.n < n.capacity - n.busy or", "return true or"),
-		"not (counts[owner] == 0 or counts[owner] < capacity - busy or", "not (true or"), 1)
+		"not (state[1] == 0 or state[1] < capacity - busy or", "not (true or"), 1)
 	redistest.Eventually(t, "the slow tenant has all workers", func() bool { return s.busy() == slowWorkers })
 }
 

@@ -35,16 +35,26 @@ if answered then
   return reply
 end
 local consumes, max = ARGV[1] == 'c' and n.capacity > 0, paused and 0 or tonumber(ARGV[2])
-local size = redis.call('ZCARD', active)
-if size <= 2 then -- there is time to check
+local receipts = {}
+for i = 7, #ARGV, 2 do
+  receipts[#receipts + 1] = ARGV[i]
+end
+if #receipts == 0 and redis.call('ZCARD', active) <= 2 then -- there is time to check
   local missing = broken()
   if missing then
     return missing
   end
 end
-redis.call('LLEN', young)
-redis.call('ZCARD', flight)
-redis.call('ZCARD', blocked)
+if max > 0 then -- a key of another type ends the script here
+  redis.call('LLEN', young)
+  redis.call('ZCARD', active)
+end
+if #receipts > 0 then
+  redis.call('ZCARD', flight)
+end
+if consumes or limiting or n.blocked > 0 then
+  redis.call('ZCARD', blocked)
+end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 n.used = now
 local due = now >= n.next or n.flying > 0 and n.next > now + 10000
@@ -53,12 +63,16 @@ if due then
 end
 
 -- Acknowledge.
-local verdicts, receipts = {}, {}
-for i = 7, #ARGV, 2 do
-  receipts[#receipts + 1] = ARGV[i]
-end
+local verdicts = {}
 if #receipts > 0 then
-  for i, value in ipairs(redis.call('HMGET', hot, unpack(receipts))) do
+  local values, owners = redis.call('HMGET', hot, unpack(receipts)), {}
+  for _, value in ipairs(values) do
+    owners[#owners + 1] = value and string.match(value, '=.*$', 32) or nil
+  end
+  if #owners > 0 then
+    load_states(owners)
+  end
+  for i, value in ipairs(values) do
     local receipt = receipts[i]
     verdicts[i] = 0
     if value and not gone[receipt] then

@@ -45,7 +45,7 @@ end
 local delayed, deadlines = prefix .. 'delayed', prefix .. 'deadlines'
 local ids, ready, flows, is_flow = {}, 0, {}, {}
 local later, expiring, names, positions, states = {}, {}, {}, {}, {} -- rare
-local sources, most_sources = tonumber(redis.call('HGET', K, 'sources') or 0), 1000
+local sources, most_sources = nil, 1000
 
 -- The candidate in which the fewest wait, with those that this call adds.
 local function least_loaded(list)
@@ -65,6 +65,7 @@ local function look_up(name)
   local position, source = string.match(name, '^@(%d+) (.*)$')
   if source then
     position = tonumber(position)
+    sources = sources or tonumber(redis.call('HGET', K, 'sources') or 0)
     local at = positions[source] or tonumber(redis.call('HGET', K, 'at:' .. source) or 0)
     if position <= at then
       return '='
@@ -98,8 +99,9 @@ local function look_up(name)
   end, name
 end
 
-local candidates, kind, all = ARGV[4] ~= '', ARGV[4] ~= '' and ';' or '.', {}
+local candidates, kind, all, rare = ARGV[4] ~= '', ARGV[4] ~= '' and ';' or '.', {}, false
 for arg = 5, #ARGV, 3 do
+  rare = rare or #ARGV[arg + 1] > 1
   if candidates then
     for flow in string.gmatch(ARGV[arg], '#%d+') do
       all[#all + 1] = flow
@@ -115,10 +117,12 @@ if epoch and not candidates then
   load_rules(all)
 end
 if exists then -- a key of another type ends the script here, before the first write
-  for _, name in ipairs({'active', 'backlog', 'blocked', 'delayed', 'deadlines', 'asleep', 'dedupes', 'ticks'}) do
+  for _, name in ipairs(rare and {'active', 'backlog', 'blocked', 'delayed', 'deadlines', 'asleep', 'dedupes', 'ticks'} or {'active', 'backlog', n.blocked > 0 and 'blocked' or nil}) do
     redis.call('ZCARD', prefix .. name)
   end
-  redis.call('HLEN', dedupe)
+  if rare then
+    redis.call('HLEN', dedupe)
+  end
 else
   create(ARGV[4])
 end
