@@ -39,7 +39,7 @@ local more = age_young(1000)
 more = epoch and rouse(50) or more
 more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15) or more
 if ARGV[1] == '' then
-  forget_dedupes(100)
+  more = forget_dedupes(100) or more
   redis.call('ZREMRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999')
   if epoch and n.blocked == 0 and n.flying == 0 and redis.call('HLEN', prefix .. 'limits') <= 1 and
     redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
