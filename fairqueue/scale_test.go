@@ -56,17 +56,26 @@ func (c *cost) tail() time.Duration {
 	return c.times[(len(c.times)-1)*9/10]
 }
 
-// newCrowd fills a queue on a server of its own: messages that wait, a twentieth as many that
-// are set aside, in flight or dead, and as many that wait and have a deadline and a dedupe id.
-func newCrowd(t *testing.T, cfg Config, messages, tenants int) *crowd {
+// emptyCrowd returns a queue on a server of its own, in which nothing waits. Its server logs calls longer than so many
+// microseconds.
+func emptyCrowd(t *testing.T, cfg Config, tenants int, slower string) *crowd {
 	t.Helper()
-	server := redistest.Start(t, redistest.Options{Args: []string{"--slowlog-max-len", "100000"}})
-	c := &crowd{t: t, server: server, tenants: tenants, messages: messages, names: map[string]string{}, costs: map[string]*cost{}}
+	server := redistest.Start(t, redistest.Options{Args: []string{"--slowlog-max-len", "100000", "--slowlog-log-slower-than", slower}})
+	c := &crowd{t: t, server: server, tenants: tenants, names: map[string]string{}, costs: map[string]*cost{}}
 	c.q = openOn(t, server.Client(t), "x", cfg)
 	scripttest.Load(t, c.q.run.Client, library)
 	for _, s := range library.Scripts() {
 		c.names[s.SHA()] = s.Name()
 	}
+	return c
+}
+
+// newCrowd fills a queue on a server of its own: messages that wait, a twentieth as many that
+// are set aside, in flight or dead, and as many that wait and have a deadline and a dedupe id.
+func newCrowd(t *testing.T, cfg Config, messages, tenants int) *crowd {
+	t.Helper()
+	c := emptyCrowd(t, cfg, tenants, "10000")
+	c.messages = messages
 	write := func(n int, shape Draft) {
 		t.Helper()
 		for ; n > 0; n -= maxRead {
