@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -21,9 +22,10 @@ func full(soak, short int) int {
 	return short
 }
 
-// TestGrowingQueue: while a queue grows by a million messages of 100,000 tenants, and is emptied again, no script call
-// takes the server more than 5 ms, not even one in which the server enlarges the table of its largest hash. `make test`
-// does so with fewer, and with nine of ten calls of each kind.
+// TestGrowingQueue: while a queue grows by a million messages of 100,000 tenants, and is emptied again, a script call
+// takes the server 5 ms at most, also while the server enlarges the table of its largest hash, which takes hundreds of
+// calls. The soak judges 999 of 1,000 calls of each kind, `make test` nine of ten with fewer messages: no clock tells a
+// call that was long from one that a busy machine held up.
 func TestGrowingQueue(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]Limits{
@@ -81,15 +83,16 @@ func (c *crowd) growAndShrink(messages int) {
 		measure("ack "+strconv.Itoa(n), func() { ack(c.t, c.q, got...) })
 		left -= n
 	}
+	share := 0.9 // of the calls that are judged: a machine that runs other tests holds some up
+	if soaks {
+		share = 0.999
+	}
 	for _, kind := range slices.Sorted(maps.Keys(c.costs)) {
 		k := c.costs[kind]
-		c.t.Logf("%s: %d calls, median %v, at most %v (%s, then with %d fields in hot)", kind, len(k.times), k.median(), k.most, k.worst, largest[kind])
-		took := k.most
-		if !soaks { // a machine that runs other tests has other times
-			took = min(took, k.tail())
-		}
-		if took > slowest {
-			c.t.Errorf("%s takes the server %v in %s, with %d fields in hot, more than %v", kind, took, k.worst, largest[kind], slowest)
+		c.t.Logf("%s: %d calls, median %v, 999 of 1,000 within %v, at most %v (%s, then with %d fields in hot)",
+			kind, len(k.times), k.quantile(0.5), k.quantile(0.999), k.most, k.worst, largest[kind])
+		if took := min(k.most, k.quantile(share)); took > slowest {
+			c.t.Errorf("%s takes the server %v in one call of %.0f, with %d fields in hot, more than %v", kind, took, 1/(1-share), fields(), slowest)
 		}
 	}
 	c.t.Logf("hot had %d fields, and has %d", most, fields())
@@ -120,12 +123,24 @@ func sizes(t *testing.T, q *Queue) map[string]size {
 	return all
 }
 
-// tables is how many bytes a key may have more than in the beginning: the table of a hash or a sorted set shrinks with the
-// calls that use it.
-const tables = 4 << 10
+// grown says which keys hold more than they did before. Beyond that, K may have each counter that the queue has, hot and
+// lanes a lane for each call that was under way at once, and wake 64 tokens; and Redis keeps the table of a key that was large until some calls
+// have used it.
+func grown(before, after map[string]size) (more []string) {
+	const counters, lanes, tokens, bytes = 12, 16, 64, 4 << 10
+	extra := map[string]int64{"": counters, ":hot": lanes, ":lanes": lanes, ":wake": tokens}
+	for _, part := range slices.Sorted(maps.Keys(after)) {
+		was, is := before[part], after[part]
+		if is.members > was.members+extra[part] || is.bytes > was.bytes+bytes {
+			more = append(more, fmt.Sprintf("K%s has %d members and %d bytes, %d and %d before", part, is.members, is.bytes, was.members, was.bytes))
+		}
+	}
+	return more
+}
 
 // TestNothingGrows: after messages of many tenants with dedupe ids, deadlines, delays, limits and rates were handled, and
-// upkeep has run, each key of the queue is as small as it was after a few of them.
+// upkeep has run, each key of the queue has as few members as it had after a few of them, and after some more messages as
+// few bytes.
 func TestNothingGrows(t *testing.T) {
 	t.Parallel()
 	c := emptyCrowd(t, Config{DedupeWindow: time.Millisecond}, 0, "5000")
@@ -168,22 +183,29 @@ func TestNothingGrows(t *testing.T) {
 			}
 		}
 	}
-	live(16*callBudget, 160)
+	const some = 16 * callBudget
+	live(some, some/10)
 	before := sizes(t, q)
 	live(full(1_000_000, 6000), full(100_000, 600))
 	after := sizes(t, q)
 	for _, part := range slices.Sorted(maps.Keys(after)) {
 		is, was := after[part], before[part]
-		t.Logf("%-10s %d members, %d bytes; before %d, %d", part, is.members, is.bytes, was.members, was.bytes)
-		if is.members > was.members || is.bytes > was.bytes+tables {
-			t.Errorf("%q has %d members and %d bytes, want at most the %d and %d that it had in the beginning, and %d bytes more",
-				part, is.members, is.bytes, was.members, was.bytes, tables)
+		t.Logf("K%-10s %d members, %d bytes; before %d, %d", part, is.members, is.bytes, was.members, was.bytes)
+		if more := (size{is.members, was.bytes}); len(grown(before, map[string]size{part: more})) > 0 {
+			t.Errorf("K%s has %d members when all is handled, %d before", part, is.members, was.members)
 		}
+	}
+	for rounds := 0; ; rounds++ {
+		more := grown(before, sizes(t, q))
+		if len(more) == 0 {
+			t.Logf("all keys are small after %d rounds of %d messages", rounds, some)
+			break
+		} else if rounds == 20 {
+			t.Fatalf("after %d rounds of %d messages: %s", rounds, some, strings.Join(more, "; "))
+		}
+		live(some, some/10)
 	}
 	if wrong, err := q.Check(ctx); len(wrong) > 0 || err != nil {
 		t.Errorf("the queue is wrong: %q, %v", wrong, err)
-	}
-	for _, call := range c.slow() {
-		t.Logf("%s took the server %v", call.script, call.took)
 	}
 }
