@@ -48,7 +48,7 @@ func costs() []measure {
 // of its messages waits. In asynq all of them have a handler.
 func blockTenant(ctx context.Context, s *site, processes int) error {
 	return s.write(ctx, load{
-		First: s.base.Tenants, Count: processes/2 + 1, Tenant: s.base.Tenants, Tenants: 1, Batch: 1, Writers: 1, HandlerMs: blockedMs,
+		First: s.base.Tenants, Count: (processes+1)/2 + 1, Tenant: s.base.Tenants, Tenants: 1, Batch: 1, Writers: 1, HandlerMs: blockedMs,
 	})
 }
 

@@ -90,7 +90,8 @@ func TestCostsOfMoreAreMeasured(t *testing.T) {
 	redistest.Binary(t)
 	r := newResults()
 	measures := []string{"cost-blocked", "cost-flight", "cost-rate", "cost-streams", "cost-replica", "cost-file"}
-	if err := measureAll(t.Context(), options{only: measures, rounds: 1, scale: 0.01, progress: io.Discard}, r); err != nil {
+	fiveProcesses := options{only: measures, rounds: 1, scale: 0.1, progress: io.Discard}
+	if err := measureAll(t.Context(), fiveProcesses, r); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range measures {
