@@ -22,18 +22,26 @@ func full(soak, short int) int {
 	return short
 }
 
+// parallel lets a test run beside others, unless it is a soak, which measures.
+func parallel(t *testing.T) {
+	t.Helper()
+	if !soaks {
+		t.Parallel()
+	}
+}
+
 // TestGrowingQueue: while a queue grows by a million messages of 100,000 tenants, and is emptied again, a script call
 // takes the server 5 ms at most, also while the server enlarges the table of its largest hash, which takes hundreds of
 // calls. The soak judges 999 of 1,000 calls of each kind, `make test` nine of ten with fewer messages: no clock tells a
 // call that was long from one that a busy machine held up.
 func TestGrowingQueue(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for name, limits := range map[string]Limits{
 		"plain":       {},
 		"with limits": {MaxInFlight: 1000, Rate: 1e5, MaxWaiting: 1_000_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			parallel(t)
 			c := emptyCrowd(t, Config{}, full(100_000, 500), "10")
 			if limits.Rate > 0 {
 				c.write(1, Draft{})
@@ -145,7 +153,7 @@ func grown(before, after map[string]size) (more []string) {
 // upkeep has run, each key of the queue has as few members as it had after a few of them, and after some more messages as
 // few bytes.
 func TestNothingGrows(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	c := emptyCrowd(t, Config{DedupeWindow: time.Millisecond}, 0, "5000")
 	q, ctx := c.q, t.Context()
 	good := func(err error) {

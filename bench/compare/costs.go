@@ -30,7 +30,7 @@ func costs() []measure {
 	blocked.prepare, blocked.check = blockTenant, isBlocked
 	flight.prepare = limitAll(fairqueue.Limits{MaxInFlight: processCount})
 	rate.prepare = limitAll(fairqueue.Limits{Rate: 100_000})
-	long := standing{processes: processCount, backlog: 2, messages: 2 * processCount * longHandlers}
+	long := standing{processes: processCount, backlog: 2, messages: 4 * processCount * longHandlers}
 	streams, slow := handlersEach(1), handlersEach(longHandlers)
 	streams.Streams, slow.HandlerMs = costStreams, longMs
 	return []measure{
