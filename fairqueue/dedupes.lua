@@ -1,12 +1,13 @@
 -- fragment dedupes: what was written a moment ago
 --
--- A dedupe id counts for a while after its write, and is forgotten by later writes and upkeep.
+-- A dedupe id counts for a while after its write. A write forgets twice as many whose window has passed as it adds, and
+-- upkeep those that are left.
 --
 -- Needs    clock
 -- Touches  dedupe, dedupes
 -- Gives    dedupe: the key of the hash from dedupe id to message
 --          dedupes: the key of the sorted set with the ends of their windows
---          forget_dedupes(most): forgets dedupe ids whose window has passed
+--          forget_dedupes(most) -> whether there may be more: forgets dedupe ids whose window has passed
 local dedupe, dedupes = prefix .. 'dedupe', prefix .. 'dedupes'
 
 local function forget_dedupes(most)
@@ -15,4 +16,5 @@ local function forget_dedupes(most)
     redis.call('ZREM', dedupes, unpack(old))
     redis.call('HDEL', dedupe, unpack(old))
   end
+  return #old == most
 end

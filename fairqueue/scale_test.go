@@ -34,8 +34,8 @@ type crowd struct {
 
 // cost is what the calls of one kind cost the server.
 type cost struct {
-	times    []time.Duration // the server's time of each script call
-	most     time.Duration   // the longest, or its CPU time if that is less: a busy machine halts it
+	times    []time.Duration // the server's time of each script call, or its CPU time if that is less: a busy machine halts it
+	most     time.Duration   // the longest
 	worst    string          // the script of that
 	commands int             // that a script made, at least
 }
@@ -51,22 +51,34 @@ func (c *cost) median() time.Duration {
 
 // tail is what nine of ten calls take at most: other machines on the same hardware hold some up,
 // and Redis itself does while it enlarges the table of a large hash.
-func (c *cost) tail() time.Duration {
+func (c *cost) tail() time.Duration { return c.quantile(0.9) }
+
+// quantile is what so large a share of the calls takes at most.
+func (c *cost) quantile(share float64) time.Duration {
 	slices.Sort(c.times)
-	return c.times[(len(c.times)-1)*9/10]
+	return c.times[int(float64(len(c.times)-1)*share)]
+}
+
+// emptyCrowd returns a queue on a server of its own, in which nothing waits. Its server logs calls longer than so many
+// microseconds.
+func emptyCrowd(t *testing.T, cfg Config, tenants int, slower string) *crowd {
+	t.Helper()
+	server := redistest.Start(t, redistest.Options{Args: []string{"--slowlog-max-len", "100000", "--slowlog-log-slower-than", slower}})
+	c := &crowd{t: t, server: server, tenants: tenants, names: map[string]string{}, costs: map[string]*cost{}}
+	c.q = openOn(t, server.Client(t), "x", cfg)
+	scripttest.Load(t, c.q.run.Client, library)
+	for _, s := range library.Scripts() {
+		c.names[s.SHA()] = s.Name()
+	}
+	return c
 }
 
 // newCrowd fills a queue on a server of its own: messages that wait, a twentieth as many that
 // are set aside, in flight or dead, and as many that wait and have a deadline and a dedupe id.
 func newCrowd(t *testing.T, cfg Config, messages, tenants int) *crowd {
 	t.Helper()
-	server := redistest.Start(t, redistest.Options{Args: []string{"--slowlog-max-len", "100000"}})
-	c := &crowd{t: t, server: server, tenants: tenants, messages: messages, names: map[string]string{}, costs: map[string]*cost{}}
-	c.q = openOn(t, server.Client(t), "x", cfg)
-	scripttest.Load(t, c.q.run.Client, library)
-	for _, s := range library.Scripts() {
-		c.names[s.SHA()] = s.Name()
-	}
+	c := emptyCrowd(t, cfg, tenants, "10000")
+	c.messages = messages
 	write := func(n int, shape Draft) {
 		t.Helper()
 		for ; n > 0; n -= maxRead {
@@ -144,8 +156,9 @@ func (c *crowd) measure(kind string, do func()) {
 	all := c.costs[kind]
 	all.commands = min(all.commands, (allCommands-commands)/(allCalls-calls))
 	for _, one := range c.slow() {
-		all.times = append(all.times, one.took)
-		if took := min(one.took, spent); took > all.most {
+		took := min(one.took, spent)
+		all.times = append(all.times, took)
+		if took > all.most {
 			all.most, all.worst = took, one.script
 		}
 	}

@@ -39,8 +39,12 @@ local more = age_young(1000)
 more = epoch and rouse(50) or more
 more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15) or more
 if ARGV[1] == '' then
-  forget_dedupes(100)
-  redis.call('ZREMRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999')
+  more = forget_dedupes(100) or more
+  local over = redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999', 'LIMIT', '0', '100')
+  if #over > 0 then
+    redis.call('ZREM', prefix .. 'buckets', unpack(over))
+  end
+  more = #over == 100 or more
   if epoch and n.blocked == 0 and n.flying == 0 and redis.call('HLEN', prefix .. 'limits') <= 1 and
     redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
     redis.call('HDEL', K, 'limits')

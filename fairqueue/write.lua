@@ -196,7 +196,7 @@ if next(names) then
   end
   redis.call('HSET', dedupe, unpack(fields))
   redis.call('ZADD', dedupes, unpack(times))
-  forget_dedupes(10)
+  forget_dedupes(#times) -- twice as many as it adds
 end
 if next(positions) then
   local fields = {'sources', whole(sources)}

@@ -15,6 +15,7 @@ type meter struct {
 	messages int           // that were handled
 	server   time.Duration // CPU time of Redis
 	workers  time.Duration // CPU time of the workers; 0 where /proc does not tell
+	file     float64       // bytes of Redis's append-only file; 0 without one
 }
 
 func (s *site) meter(ctx context.Context) (m meter, err error) {
@@ -23,6 +24,10 @@ func (s *site) meter(ctx context.Context) (m meter, err error) {
 		return m, err
 	}
 	m.server = time.Duration((values["used_cpu_user"] + values["used_cpu_sys"]) * float64(time.Second))
+	if values, err = s.info(ctx, "persistence"); err != nil {
+		return m, err
+	}
+	m.file = values["aof_current_size"]
 	for _, w := range s.workers {
 		m.workers += processTime(w.cmd.Process.Pid)
 	}
@@ -40,6 +45,9 @@ func (m meter) since(before meter) figures {
 	}
 	if m.workers > 0 {
 		f["workers_us"] = microseconds(m.workers-before.workers) / n
+	}
+	if m.file > before.file {
+		f["file_bytes"] = (m.file - before.file) / n
 	}
 	return f
 }

@@ -14,6 +14,11 @@
 // process shares calls, and at a steady low rate. These servers keep nothing on disk, except for
 // processes-aof.
 //
+// The measurements whose names begin with cost- are processes with one thing more each: cost-blocked, a tenant
+// of which more messages wait than may start; cost-flight and cost-rate, a limit for all tenants that is never reached;
+// cost-streams, streams instead of tenants; cost-long, many handlers of 5 s; cost-replica, a replica; and cost-file, an
+// append-only file, by which it grows for a message. Each measures Millrace and asynq.
+//
 // The measurement instructions counts the instructions of redis-server for a message, in calls of 1, 8
 // and 100. It needs valgrind, and is skipped without it.
 //

@@ -30,6 +30,12 @@ type job struct {
 	// be set.
 	VisibilityMs int
 
+	// Streams is how many streams Millrace's queue has, with four for each tenant; 0 if its flows are tenants.
+	Streams int
+
+	// HandlerMs is how long each handler takes after it has noted its message.
+	HandlerMs int
+
 	// Onward: a handler writes its message again, so that the backlog stays as it is.
 	Onward bool
 
@@ -115,6 +121,9 @@ func child(text string) error {
 	fmt.Println(readyLine)
 	return s.work(ctx, func(body string) {
 		err := handle(body, records)
+		if j.HandlerMs > 0 {
+			time.Sleep(time.Duration(j.HandlerMs) * time.Millisecond)
+		}
 		if err == nil && j.Onward {
 			err = onward(ctx, s, j.Tenants, body)
 		}

@@ -84,6 +84,32 @@ func TestCostsAreMeasured(t *testing.T) {
 	}
 }
 
+// TestCostsOfMoreAreMeasured keeps those from rotting that have one thing more. cost-long takes too long for a test.
+func TestCostsOfMoreAreMeasured(t *testing.T) {
+	t.Parallel()
+	redistest.Binary(t)
+	r := newResults()
+	measures := []string{"cost-blocked", "cost-flight", "cost-rate", "cost-streams", "cost-replica", "cost-file"}
+	fiveProcesses := options{only: measures, rounds: 1, scale: 0.1, progress: io.Discard}
+	if err := measureAll(t.Context(), fiveProcesses, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range measures {
+		figure := "server_us"
+		if m == "cost-file" {
+			figure = "file_bytes"
+		}
+		for _, system := range []string{"millrace", "asynq-default"} {
+			if got := r.Figures[m][system][figure]; got <= 0 {
+				t.Errorf("%s, %s: %s is %v, want more than 0", m, system, figure, got)
+			}
+		}
+	}
+	if page := r.tables(); !strings.Contains(page, "| bytes of append-only file |") {
+		t.Errorf("the page has no column for the append-only file:\n%s", page)
+	}
+}
+
 // TestInstructionsAreCounted: a message costs less in a call of 100 than alone.
 func TestInstructionsAreCounted(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ const (
 )
 
 // measures are all measurements, in the order of the tables.
-var measures = []measure{
+var measures = slices.Concat([]measure{
 	{Name: "throughput", base: job{Concurrency: 50, Tenants: 100}, run: throughput},
 	{Name: "pickup", base: job{Concurrency: 10, Tenants: 100}, run: pickup},
 	{Name: "flood", queues: true, base: job{Concurrency: 20, Tenants: quietTenants + 1}, run: flood},
@@ -65,7 +65,7 @@ var measures = []measure{
 	{Name: "one-process", server: volatile, of: ofProcesses, base: handlersEach(processCount), run: processes(1)},
 	{Name: "steady", server: volatile, of: ofSteady, base: job{Concurrency: 20, Tenants: 100}, run: steady},
 	{Name: "instructions", once: true, server: counted, missing: missingCallgrind, of: ofInstructions, base: job{Tenants: 50}, run: instructions},
-}
+}, costs())
 
 // scaled returns a number of messages, at least 100.
 func scaled(n int, scale float64) int { return max(100, int(float64(n)*scale)) }

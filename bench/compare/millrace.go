@@ -34,7 +34,7 @@ func connectMillrace(ctx context.Context, j *job) (*millraceSystem, error) {
 	if err != nil {
 		return nil, err
 	}
-	queue, err := fairqueue.New(client, "compared", fairqueue.Config{})
+	queue, err := fairqueue.New(client, "compared", fairqueue.Config{Streams: j.Streams})
 	if err != nil {
 		client.Close()
 		return nil, err

@@ -27,6 +27,17 @@ var steadyColumns = []column{
 	{"a handler begins after: p50, p99", line{measure: "steady", figures: []string{"p50_ms", "p99_ms"}, format: times}},
 }
 
+var costColumns = []column{
+	{"nothing more", line{measure: "processes", figures: []string{"server_us"}, format: micros}},
+	{"a tenant is blocked", line{measure: "cost-blocked", figures: []string{"server_us"}, format: micros}},
+	{"a default `MaxInFlight`", line{measure: "cost-flight", figures: []string{"server_us"}, format: micros}},
+	{"a default `Rate`", line{measure: "cost-rate", figures: []string{"server_us"}, format: micros}},
+	{"`Streams`", line{measure: "cost-streams", figures: []string{"server_us"}, format: micros}},
+	{"handlers of 5 s", line{measure: "cost-long", figures: []string{"server_us"}, format: micros}},
+	{"a replica", line{measure: "cost-replica", figures: []string{"server_us"}, format: micros}},
+	{"bytes of append-only file", line{measure: "cost-file", figures: []string{"file_bytes"}, format: rate}},
+}
+
 var instructionColumns = []column{
 	{"written alone", line{measure: "instructions", figures: []string{"write_1"}, format: rate}},
 	{"read", line{measure: "instructions", figures: []string{"read_1"}, format: rate}},
@@ -46,6 +57,11 @@ func (r *results) costTables(out *strings.Builder) {
 	fmt.Fprintf(out, "\nThe same at a low rate, on %s: a writer sends %d messages a second to two workers with 20 handlers each, without an append-only file:\n",
 		r.date("steady"), steadyRate)
 	r.costTable(out, steadyColumns, ofSteady)
+	fmt.Fprintf(out, "\nredis-server's CPU time of a message of the %d processes with one thing more, on %s: a tenant of which more messages wait than may start; "+
+		"a limit for all tenants that is never reached; %d streams, four for each tenant; %d handlers in each process that take 5 s; one replica. "+
+		"asynq has no limits and no streams, and does the same without. The last column is by how much the append-only file grows:\n",
+		processCount, r.date("cost-blocked"), costStreams, longHandlers)
+	r.costTable(out, costColumns, ofCosts)
 	fmt.Fprintf(out, "\nOn %s: instructions of redis-server for a message (callgrind; without the kernel), which vary by a few per cent. "+
 		"asynq has one number for reading and acknowledging, which is part of \"together\":\n", r.date("instructions"))
 	r.costTable(out, instructionColumns, ofInstructions)

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/redisproc"
@@ -27,6 +29,7 @@ type site struct {
 	peer    *peer
 	folder  string
 	redis   *redisproc.Proc
+	replica *redisproc.Proc // of a replicated one, else nil
 	pg      *postgres
 	base    job // what all jobs of the site have in common
 	workers []*process
@@ -46,9 +49,11 @@ type process struct {
 type kind int
 
 const (
-	durable  kind = iota // it has an append-only file that is synced each second
-	volatile             // it keeps nothing on disk
-	counted              // volatile, and callgrind counts its instructions
+	durable    kind = iota // it has an append-only file that is synced each second
+	volatile               // it keeps nothing on disk
+	counted                // volatile, and callgrind counts its instructions
+	replicated             // volatile, on TCP, with a replica
+	logged                 // durable, and the file is never written anew
 )
 
 // config returns how to start a Redis of the kind. A counted one writes its counts to the folder.
@@ -58,6 +63,10 @@ func (k kind) config(folder string) (redisproc.Config, error) {
 		return redisproc.Config{AOF: true, Args: []string{"--appendfsync", "everysec"}}, nil
 	case counted:
 		return underCallgrind(folder)
+	case logged:
+		return redisproc.Config{AOF: true, Args: []string{"--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"}}, nil
+	case replicated:
+		return redisproc.Config{TCP: true, Args: []string{"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"}}, nil
 	case volatile: // nothing to set
 	}
 	return redisproc.Config{}, nil
@@ -91,7 +100,25 @@ func open(ctx context.Context, p *peer, base job, k kind) (s *site, err error) {
 		return s, err
 	}
 	s.base.URL = s.redis.URL()
+	if k == replicated {
+		return s, s.replicate(ctx)
+	}
 	return s, nil
+}
+
+// replicate starts a replica of the server, and returns when it has the data.
+func (s *site) replicate(ctx context.Context) (err error) {
+	host, port, err := net.SplitHostPort(s.redis.Addr())
+	if err != nil {
+		return err
+	}
+	if s.replica, err = redisproc.Start(ctx, redisproc.Config{TCP: true, Args: []string{"--replicaof", host + " " + port}}); err != nil {
+		return err
+	}
+	return await(ctx, pollEvery, "the replica has its master's data", func() (bool, error) {
+		text, err := s.infoText(ctx, "replication")
+		return strings.Contains(text, "state=online"), err
+	})
 }
 
 func (s *site) close() error {
@@ -99,8 +126,10 @@ func (s *site) close() error {
 	for _, w := range s.workers {
 		w.kill()
 	}
-	if s.redis != nil {
-		err = s.redis.Stop()
+	for _, server := range []*redisproc.Proc{s.replica, s.redis} {
+		if server != nil {
+			err = errors.Join(err, server.Stop())
+		}
 	}
 	if s.pg != nil {
 		err = errors.Join(err, s.pg.stop())

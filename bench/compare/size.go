@@ -29,12 +29,7 @@ func (s *site) size(ctx context.Context) (bytes float64, err error) {
 
 // info returns the numbers that Redis reports about itself in a section.
 func (s *site) info(ctx context.Context, section string) (map[string]float64, error) {
-	client, err := dial.Redis(ctx, s.base.URL)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	text, err := client.Do(ctx, client.B().Info().Section(section).Build()).ToString()
+	text, err := s.infoText(ctx, section)
 	if err != nil {
 		return nil, err
 	}
@@ -44,4 +39,14 @@ func (s *site) info(ctx context.Context, section string) (map[string]float64, er
 		values[name], _ = strconv.ParseFloat(value, 64) // what is no number is not used
 	}
 	return values, nil
+}
+
+// infoText returns a section as Redis writes it.
+func (s *site) infoText(ctx context.Context, section string) (string, error) {
+	client, err := dial.Redis(ctx, s.base.URL)
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	return client.Do(ctx, client.B().Info().Section(section).Build()).ToString()
 }

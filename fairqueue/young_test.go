@@ -1,0 +1,72 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestDeadReaderOnAQuietQueue: what a dead reader had comes back at the end of its visibility to the one consumer there
+// is, which is idle, though receipts that were settled lie before the dead reader's.
+func TestDeadReaderOnAQuietQueue(t *testing.T) {
+	t.Parallel()
+	const late = 5 * time.Second // of a busy machine; without the pops it never comes
+	for settled, how := range map[int]string{1: "one", 900: "many"} {
+		t.Run(fmt.Sprint("behind ", how), func(t *testing.T) {
+			t.Parallel()
+			q := open(t, Config{})
+			arrived, goOn := make(chan Message, 1), make(chan struct{})
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- q.Consume(ctx, ConsumeConfig{Concurrency: 1}, func(_ context.Context, m Message) error {
+					if string(m.Body) != "quick" {
+						arrived <- m
+						select {
+						case <-goOn:
+						case <-ctx.Done():
+						}
+					}
+					return nil
+				})
+			}()
+			t.Cleanup(func() {
+				stop()
+				<-ended
+			})
+			for n := settled - 1; n > 0; n -= 100 {
+				write(t, q, strings.Repeat("a:quick ", min(n, 100)))
+			}
+			write(t, q, "a:held a:lost")
+			if m := <-arrived; string(m.Body) != "held" {
+				t.Fatalf("the consumer has %q, want what was written first", m.Body)
+			}
+			dead := openOn(t, redistest.Shared(t).Client(t), q.name, Config{})
+			visibility := shortest
+			got, err := dead.Read(t.Context(), ReadConfig{Visibility: visibility, Block: late}) // the consumer hands back what it cannot start
+			if err != nil || string(got[0].Body) != "lost" {
+				t.Fatalf("the reader that dies has %q, %v, want the last message", bodies(got), err)
+			}
+			began := time.Now()
+			goOn <- struct{}{}
+			select {
+			case m := <-arrived:
+				took := time.Since(began)
+				if string(m.Body) != "lost" || m.Attempt != 2 || took < visibility-time.Second || took > visibility+late {
+					t.Errorf("message %q came after %v at attempt %d, want the lost one after %v at attempt 2", m.Body, took, m.Attempt, visibility)
+				}
+				goOn <- struct{}{}
+			case <-time.After(visibility + 2*late):
+				t.Errorf("the message of a dead reader did not come back within %v, want %v", visibility+2*late, visibility)
+			}
+			drained(t, q)
+			if wrong, err := q.Check(t.Context()); len(wrong) > 0 || err != nil {
+				t.Errorf("the queue is wrong: %q, %v", wrong, err)
+			}
+		})
+	}
+}
