@@ -12,7 +12,7 @@
 --
 -- K has the settings, counters of what is rare, and positions of sources.
 --
--- Needs    clock, numbers
+-- Needs    clock
 -- Beside   wake
 -- Touches  K, hot, active, backlog, young, blocked, flight, delayed, deadlines, dead, deaths, asleep, buckets, limits, dedupe, dedupes
 -- Gives    exists: whether there is a queue

@@ -3,7 +3,7 @@
 -- Acknowledges at most one delivery and takes at most one message: work_plain for a reader that has
 -- little to do, in the same words.
 --
--- Needs    clock, numbers, ticket
+-- Needs    clock, ticket
 -- Touches  hot, active, backlog, young, flight
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take a message for a handler of Consume, 'r' for others

@@ -5,7 +5,7 @@
 -- knows the queue by one hash: see record. The choice of the next message is that of the fragment
 -- next.
 --
--- Needs    clock, numbers, ticket
+-- Needs    clock, ticket
 -- Touches  hot, active, backlog, young, flight
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others

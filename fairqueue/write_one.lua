@@ -2,7 +2,7 @@
 --
 -- Writes one message: write_plain for one, in the same words.
 --
--- Needs    clock, numbers, ticket
+-- Needs    clock, ticket
 -- Touches  hot, active, backlog, asleep
 -- Beside   wake
 -- KEYS[1]  K
