@@ -86,7 +86,7 @@ type Script struct {
 	prelude   string   // its first line
 	source    string   // what the server compiles
 	sha       string
-	imitation *Script // the same for a server without the Lua library struct; nil if the script does not use it
+	imitation *Script    // the same for a server without the Lua library struct; nil if the script does not use it
 	keys      []template // those that it may touch beside the base key
 	beside    []template // those that it tries to touch, and that are not declared
 	makes     []placeholder
