@@ -3,7 +3,6 @@
 -- A dedupe id counts for a while after its write, and is forgotten by later writes and upkeep.
 --
 -- Needs    clock
--- Touches  dedupe, dedupes
 -- Gives    dedupe: the key of the hash from dedupe id to message
 --          dedupes: the key of the sorted set with the ends of their windows
 --          forget_dedupes(most): forgets dedupe ids whose window has passed

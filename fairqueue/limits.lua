@@ -16,7 +16,6 @@
 -- count deliveries, r if some are rates, m if some count messages that wait.
 --
 -- Needs    record, flows
--- Touches  K, limits, asleep, buckets, active, blocked
 -- Gives    epoch: a number if K has the field, else nil; kinds: the letters
 --          counting, rating: whether deliveries are counted for limits, and for rates
 --          limiting: whether a limit may hold a delivery back

@@ -1,26 +1,16 @@
--- fairqueue.tend(K) limit -> {how many, or -1 if the queue is gone; '1' if schedules are due}
+-- fairqueue.tend(K) limit -> {how many, '1' if schedules are due}
 --
 -- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle
 -- for the time of its setting.
 --
--- Needs    keys, record, flows, limits, owners, dedupes, returns
--- Touches  ticks, lanes
+-- Needs    record, flows, limits, owners, dedupes, returns, begin
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from
 --          upkeep
--- Reply    {how many messages wait again, at least 1 if more is to do, or -1 if the queue was
+-- Reply    nil without a queue, else {how many messages wait again, at least 1 if more is to do, or -1 if the queue was
 --          removed; '1' if the tick of a schedule is due, which is the caller's to write}
 -- Cost     O(log N) a message: 15 with a delay, 15 with a visibility that ended, 30 that expired
 -- Repeat   harmless: it does what is left
-if not exists then
-  return {0, '0'}
-end
-local missing = broken()
-if missing then
-  return missing
-end
-redis.call('ZCARD', prefix .. 'lanes') -- a key of another type ends the script here
-redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 local ticking = redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1' or '0'
 local limit, after, full = tonumber(ARGV[1] ~= '' and ARGV[1] or 0)
 if ARGV[1] == '' then

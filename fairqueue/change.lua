@@ -1,0 +1,86 @@
+-- fairqueue.change(K) verb id ... -> letters
+--
+-- Cancels, redrives or purges messages. A redriven message waits as if it had never been delivered, and without its
+-- deadline. The receipt of a message that was cancelled in flight stays until its reader settles or extends it.
+--
+-- Needs    record, flows, limits, owners, dedupes, returns, answers, begin
+-- KEYS[1]  K
+-- ARGV[1]  verb: 'cancel' to remove messages that are not done, 'redrive' to make dead ones wait, 'purge' to remove those
+-- ARGV     ids, at most 33
+-- Reply    for each id a letter, what the message was: d delayed, w waiting, f in flight, x dead; '-' if it was nothing
+--          that the verb is for; nil without a queue
+-- Cost     O(log N) an id
+-- Repeat   harmless: the lane knows the answer
+
+-- The member of delayed has the number of deliveries, which nothing else has.
+local function find_delayed(start, tail)
+  local most = math.min(100, tonumber(attempts or 5))
+  for from = 0, most, 4 do
+    local members = {}
+    for made = from, math.min(most, from + 3) do
+      members[#members + 1] = start .. ';' .. made .. tail
+    end
+    for i, due in ipairs(redis.call('ZMSCORE', delayed, unpack(members))) do
+      if due then
+        return members[i]
+      end
+    end
+  end
+end
+
+local function cancel(id)
+  local body = not gone[id] and redis.call('HGET', hot, id)
+  if not body or redis.call('ZSCORE', dead, id) then
+    return '-'
+  end
+  local _, priority, flow, tail = header(body)
+  local letter = 'f'
+  if take_out(flow, priority .. id) then
+    letter = 'w'
+    if not head(flow) then
+      leave(flow)
+    end
+  else
+    local later = find_delayed(flow .. '\1' .. priority .. id, tail)
+    if later then
+      letter = 'd'
+      redis.call('ZREM', delayed, later)
+    else
+      n.cancelled = n.cancelled + 1
+    end
+  end
+  remove(id, body)
+  redis.call('ZREM', deadlines, id)
+  return letter
+end
+
+local function end_death(id)
+  if redis.call('ZREM', dead, id) == 0 then
+    return '-'
+  end
+  redis.call('HDEL', deaths, id)
+  local body = redis.call('HGET', hot, id)
+  if ARGV[1] == 'purge' then
+    remove(id, body)
+  elseif body then
+    local deadline, priority, flow, tail = header(body)
+    if deadline then
+      sets[id] = string.gsub(body, '^%d+', '', 1)
+    end
+    enqueue(flow, id, priority, tail, 0, now)
+  end
+  return 'x'
+end
+
+local letters = {}
+for i = 2, #ARGV do
+  letters[i - 1] = (ARGV[1] == 'cancel' and cancel or end_death)(ARGV[i])
+end
+letters = table.concat(letters)
+local _, changed = string.gsub(letters, '%a', '')
+count(ARGV[1] == 'cancel' and 'cancelled' or ARGV[1] == 'purge' and 'purged' or 'redriven', changed)
+wake(returned)
+answer(letters)
+save_states()
+save()
+return letters
