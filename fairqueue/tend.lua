@@ -12,27 +12,31 @@
 -- Cost     O(log N) a message: 15 with a delay, 15 with a visibility that ended, 30 that expired
 -- Repeat   harmless: it does what is left
 local ticking = redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1' or '0'
-local limit, after, full = tonumber(ARGV[1] ~= '' and ARGV[1] or 0)
-if ARGV[1] == '' then
-  after, full = string.match(idle or '', '^(%d+)(!?)$')
-end
-local empty = n.written >= 0 and redis.call('ZCARD', active) + redis.call('ZCARD', delayed) + redis.call('ZCARD', dead) <= 4 and
-  n.flying == 0 and n.blocked == 0 and redis.call('ZCARD', prefix .. 'asleep') <= 1
-if after and tonumber(after) > 0 and math.max(n.used, n.last / 1000) < now - after and
-  (full == '!' or empty and (redis.call('HGET', K, 'sources') or '0') == '0' and redis.call('ZCARD', prefix .. 'ticks') <= 1 and
-    redis.call('HLEN', prefix .. 'limits') <= 1) then
-  remove_keys()
-  return {-1, '0'}
+local limit, upkeep = tonumber(ARGV[1]) or 0, ARGV[1] == ''
+local after, full = string.match(upkeep and idle or '', '^(%d+)(!?)$')
+if after and after ~= '0' and math.max(n.used, n.last / 1000) < now - after then
+  local left = n.flying + n.blocked + redis.call('HLEN', prefix .. 'limits') + (redis.call('HGET', K, 'sources') or 0)
+  for name in string.gmatch('active delayed dead asleep ticks', '%a+') do
+    left = left + redis.call('ZCARD', prefix .. name)
+  end
+  if full == '!' or left == 7 then -- the placeholders
+    remove_keys()
+    return {-1, '0'}
+  end
 end
 n.next = 1e15
 local more = age_young(1000)
 more = epoch and rouse(50) or more
 more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15) or more
-if ARGV[1] == '' then
+if upkeep then
   forget_dedupes(100)
-  redis.call('ZREMRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999')
-  if epoch and n.blocked == 0 and n.flying == 0 and redis.call('HLEN', prefix .. 'limits') <= 1 and
-    redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
+  local full_buckets = redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999', 'LIMIT', '0', '1000')
+  if #full_buckets > 0 then
+    redis.call('ZREM', prefix .. 'buckets', unpack(full_buckets))
+    more = more or #full_buckets == 1000
+  end
+  if epoch and n.blocked + n.flying == 0 and redis.call('HLEN', prefix .. 'limits') + redis.call('ZCARD', prefix .. 'asleep') +
+    redis.call('ZCARD', prefix .. 'buckets') <= 3 then -- the placeholders
     redis.call('HDEL', K, 'limits')
     limits = false
   end
