@@ -1,15 +1,14 @@
 -- fragment answers: a call that takes effect once, however often it is sent
 --
--- The answer to the last call of a lane is stored with its ticket. The same ticket is a repeat, and gets that answer. A lower
--- number came too late, and the same number with other letters came from a copy of the machine:
--- both are refused. Without a lane, an empty text, nothing is stored.
+-- The answer to the last call of a lane is stored with its ticket. The same ticket is a repeat, and gets that answer. A
+-- lower number came too late, and the same number with other letters came from a copy of the machine: both are refused.
+-- Without a lane, an empty text, nothing is stored.
 --
--- A lane is a field of hot: TICKET, the second of its last call in 10 digits, and the answer.
--- lanes has each lane with a second at which it was in use: a lane is entered when it is new, and
--- forgotten ten minutes after its last call.
+-- A lane is a field of hot: TICKET, the second of its last call in 10 digits, and the answer. lanes has each lane with
+-- a second at which it was in use: a lane is entered when it is new, and forgotten ten minutes after its last call.
 --
--- Requests that another process may repeat have a lane of their own, which is used once. They lie
--- in two hashes that take turns for a day.
+-- Requests that another process may repeat have a lane of their own, which is used once. They lie in two hashes that
+-- take turns for a day.
 --
 -- Needs    record, ticket
 -- Gives    answered: the answer to an earlier try of this call, or false

@@ -1,7 +1,7 @@
 -- fairqueue.beat(K) visibility reader handlers busy name host {receipt} ... -> {1 or 0, ...}
 --
--- Extends deliveries, and registers a reader. A reader that was not registered again for 15
--- seconds is removed, with its handlers.
+-- Extends deliveries, and registers a reader. A reader that was not registered again for 15 seconds is removed, with
+-- its handlers.
 --
 -- Needs    record, begin
 -- KEYS[1]  K
@@ -12,8 +12,8 @@
 -- ARGV[5]  name: of the reader, without control characters
 -- ARGV[6]  host: where it runs, the same
 -- ARGV     receipts, at most 100
--- Reply    for each receipt 1, or 0 for one that is stale: its message was cancelled, or
---          another reader has it; nil without a queue
+-- Reply    for each receipt 1, or 0 for one that is stale: its message was cancelled, or another reader has it; nil
+--          without a queue
 -- Cost     O(log N) a receipt, and every 5 seconds O(readers)
 -- Repeat   harmless: it sets the same again
 local reply, flight, readers = {}, prefix .. 'flight', prefix .. 'readers'

@@ -1,7 +1,7 @@
 -- fragment begin: the beginning of a call that changes a queue as a whole
 --
--- It ends the script: without a queue with nil, if the call is a repeat with the answer to the first try, and if the queue
--- lost a key with an error. Otherwise a full server refuses nothing that follows.
+-- It ends the script: without a queue with nil, if the call is a repeat with the answer to the first try, and if the
+-- queue lost a key with an error. Otherwise a full server refuses nothing that follows.
 --
 -- Needs    record
 -- Gives    nothing

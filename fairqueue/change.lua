@@ -5,7 +5,8 @@
 --
 -- Needs    record, flows, limits, owners, dedupes, returns, answers, begin
 -- KEYS[1]  K
--- ARGV[1]  verb: 'cancel' to remove messages that are not done, 'redrive' to make dead ones wait, 'purge' to remove those
+-- ARGV[1]  verb: 'cancel' to remove messages that are not done, 'redrive' to make dead ones wait, 'purge' to remove
+--          those
 -- ARGV     ids, at most 33
 -- Reply    for each id a letter, what the message was: d delayed, w waiting, f in flight, x dead; '-' if it was nothing
 --          that the verb is for; nil without a queue

@@ -1,7 +1,6 @@
 -- fairqueue.reschedule(K) name due was becomes definition -> 1, 0 or -1
 --
--- Changes a schedule, if it is still as its caller saw it. What it becomes is the caller's
--- affair: see schedules.
+-- Changes a schedule, if it is still as its caller saw it. What it becomes is the caller's affair.
 --
 -- Needs    record
 -- KEYS[1]  K

@@ -1,12 +1,11 @@
 -- fairqueue.tend(K) limit -> {how many, '1' if schedules are due}
 --
--- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle
--- for the time of its setting.
+-- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle for the time of its
+-- setting.
 --
 -- Needs    record, flows, limits, owners, dedupes, returns, begin
 -- KEYS[1]  K
--- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from
---          upkeep
+-- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from upkeep
 -- Reply    nil without a queue, else {how many messages wait again, at least 1 if more is to do, or -1 if the queue was
 --          removed; '1' if the tick of a schedule is due, which is the caller's to write}
 -- Cost     O(log N) a message: 15 with a delay, 15 with a visibility that ended, 30 that expired
