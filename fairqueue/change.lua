@@ -11,7 +11,7 @@
 -- Reply    for each id a letter, what the message was: d delayed, w waiting, f in flight, x dead; '-' if it was nothing
 --          that the verb is for; nil without a queue
 -- Cost     O(log N) an id
--- Repeat   harmless: the lane knows the answer
+-- Repeat   harmless: the lane knows the answer, if there was something to change
 
 -- The member of delayed has the number of deliveries, which nothing else has.
 local function find_delayed(start, tail)
@@ -73,15 +73,20 @@ local function end_death(id)
   return 'x'
 end
 
-local letters = {}
+local verb, counters, letters = ARGV[1], {cancel = 'cancelled', redrive = 'redriven', purge = 'purged'}, {}
+if not counters[verb] then
+  return redis.error_reply('ERR not a verb')
+end
 for i = 2, #ARGV do
-  letters[i - 1] = (ARGV[1] == 'cancel' and cancel or end_death)(ARGV[i])
+  letters[i - 1] = (verb == 'cancel' and cancel or end_death)(ARGV[i])
 end
 letters = table.concat(letters)
 local _, changed = string.gsub(letters, '%a', '')
-count(ARGV[1] == 'cancel' and 'cancelled' or ARGV[1] == 'purge' and 'purged' or 'redriven', changed)
+count(counters[verb], changed)
 wake(returned)
-answer(letters)
+if changed > 0 then
+  answer(letters)
+end
 save_states()
 save()
 return letters

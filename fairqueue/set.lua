@@ -12,6 +12,13 @@ if ARGV[1] == 'streams' and ARGV[2] ~= '' and epoch and
   (redis.call('HLEN', prefix .. 'limits') > 1 or redis.call('ZCARD', prefix .. 'asleep') > 1) then
   return 2
 end
+local forms = {paused = '^1?$', streams = '^%d* ?%d*$', dead_most = '^%d*$', dead_age = '^%d*$'}
+for i = 1, #ARGV, 2 do
+  local form = forms[ARGV[i]] or string.find(ARGV[i], '^at:.') and '^%d*$'
+  if not form or not string.find(ARGV[i + 1] or 'none', form) then
+    return redis.error_reply('ERR not a setting: ' .. ARGV[i])
+  end
+end
 for i = 1, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   local added = (value ~= '' and 1 or 0) - redis.call('HDEL', K, field)

@@ -24,11 +24,14 @@ function verbs.limit(before, after)
   local found = redis.call('HMGET', key, owner, 'default')
   local effective = found[1] or found[2] or ''
   if effective ~= before then
-    return '0 ' .. effective
+    return nil, '0 ' .. effective
   end
-  local new = ''
+  local new, form = '', '^[%d.]+ (%d+) ([%d.]+) ([%d.]+) %d+ (%d+) ([01])$'
   if after ~= '' then
-    local most, share, rate, waiting, stopped = string.match(after, '^%S+ (%d+) (%S+) (%S+) %d+ (%d+) (%d)$')
+    local most, share, rate, waiting, stopped = string.match(after, form)
+    if not most then
+      return nil, redis.error_reply('ERR not limits: ' .. after)
+    end
     new = 'w' .. (is_default and 'd' or '') .. (stopped == '1' and 'p' or '') .. ((most ~= '0' or share ~= '0') and 'f' or '') ..
       (rate ~= '0' and 'r' or '') .. (waiting ~= '0' and 'm' or '')
   elseif is_default then
@@ -54,6 +57,9 @@ function verbs.limit(before, after)
 end
 
 function verbs.suspend(pause)
+  if pause ~= '+inf' and not string.find(pause, '^%d+$') then
+    return nil, redis.error_reply('ERR not a pause: ' .. pause)
+  end
   nap(owner, pause == '+inf' and math.huge or now + pause)
   return '1'
 end
@@ -117,7 +123,10 @@ end
 if (streams or '') ~= '' then
   return 'streams'
 end
-local reply = verbs[ARGV[2]](ARGV[3], ARGV[4])
+local reply, refusal = verbs[ARGV[2]](ARGV[3], ARGV[4])
+if refusal then
+  return refusal
+end
 wake(64)
 answer(reply)
 save_states()
