@@ -15,12 +15,13 @@ import (
 // than what the source wrote says exactly what is missing.
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
-func (q *Queue) Position(ctx context.Context, source string) (at int64, err error) {
+func (q *Queue) Position(ctx context.Context, source string) (int64, error) {
 	if err := checkSource(source); err != nil {
 		return 0, err
 	}
+	var at int64
 	key := baseKey(q.name)
-	err = q.observe(ctx, "position", func(ctx context.Context) error {
+	err := q.observe(ctx, "position", func(ctx context.Context) error {
 		return q.run.Plain(ctx, "fairqueue.position", key, func(ctx context.Context) error {
 			// The words of a read would go to replicas, if the client sends reads there; callers write by the answer.
 			cmd := q.client.B().Arbitrary("HMGET").Keys(key).Args("version", "at:"+source).Build()
