@@ -3,15 +3,17 @@ package fairqueue
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // TestScriptsRefuseWrongCalls of operators' programs in other languages, before the first write.
 func TestScriptsRefuseWrongCalls(t *testing.T) {
 	t.Parallel()
 	q, flying, deadID := busyLimited(t, redistest.Shared(t).Client(t))
-	scripttest.RefusesWhole(t, q.run, baseKey(q.name), "*"+q.name+"*", map[string][]string{
+	before := dump(t, q)
+	for name, call := range map[string][]string{
 		"change without a verb":           {"change"},
 		"change with another verb":        {"change", "revive", deadID},
 		"change with a verb of Lua":       {"change", "__index", flying.ID},
@@ -33,5 +35,12 @@ func TestScriptsRefuseWrongCalls(t *testing.T) {
 		"a position that is not a number": {"set", "at:s", "x"},
 		"dead messages that are no count": {"set", "dead_most", "-1"},
 		"a pause of the queue that is no": {"set", "paused", "yes"},
-	})
+	} {
+		if _, err := q.run.Run(t.Context(), call[0], baseKey(q.name), call[1:]...); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if diff := cmp.Diff(before, dump(t, q)); diff != "" {
+			t.Errorf("%s: the refused call changed the queue (-before +after):\n%s", name, diff)
+		}
+	}
 }
