@@ -30,7 +30,7 @@ func (q *Queue) Resize(ctx context.Context, count, perTenant int) error {
 		perTenant = min(defaultPerTenant, count)
 	}
 	s := streams{count: count, perTenant: perTenant}
-	err := q.change(ctx, "set", "streams", s.setting())
+	err := q.set(ctx, "streams", s.setting())
 	if err == nil {
 		q.learn(s)
 	}
@@ -39,10 +39,10 @@ func (q *Queue) Resize(ctx context.Context, count, perTenant int) error {
 
 // Pause pauses reading, for all processes. Messages in flight may be settled, and writing
 // goes on. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
-func (q *Queue) Pause(ctx context.Context) error { return q.change(ctx, "set", "paused", "1") }
+func (q *Queue) Pause(ctx context.Context) error { return q.set(ctx, "paused", "1") }
 
 // Resume continues reading, and wakes readers.
-func (q *Queue) Resume(ctx context.Context) error { return q.change(ctx, "set", "paused", "") }
+func (q *Queue) Resume(ctx context.Context) error { return q.set(ctx, "paused", "") }
 
 // KeepDead bounds how many dead messages the queue keeps, and for how long. When another one
 // dies, the oldest are dropped, and [Counters].Dropped counts them. 0 is no bound.
@@ -56,25 +56,21 @@ func (q *Queue) KeepDead(ctx context.Context, most int, age time.Duration) error
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	return q.change(ctx, "set", "dead_most", text(int64(most)), "dead_age", text(age.Milliseconds()))
+	return q.set(ctx, "dead_most", text(int64(most)), "dead_age", text(age.Milliseconds()))
 }
 
-// change calls a script that changes settings.
-func (q *Queue) change(ctx context.Context, script string, args ...string) error {
-	reply, err := q.call(ctx, script, args...)
-	if err != nil {
-		return err
-	}
-	verdict := reply.Int()
+// set changes settings: fields and values of the script set.
+func (q *Queue) set(ctx context.Context, fields ...string) error {
+	reply, err := q.call(ctx, "set", fields...)
 	switch {
-	case reply.Err() != nil:
-		return reply.Err()
-	case verdict == 0:
+	case err != nil:
+		return err
+	case reply.None():
 		return errNotFound
-	case verdict == 2:
+	case reply.Int() == 2:
 		return errNoTenantFlows
 	}
-	return nil
+	return reply.Err()
 }
 
 // Delete removes the queue with all its messages, whatever its keys hold. Stop writers and
@@ -124,7 +120,7 @@ func Jobs(client rueidis.Client) []millrace.Job {
 // again, at least 1 if more is to do, or -1 if the queue was removed.
 func (q *Queue) tend(ctx context.Context, limit string) (int, error) {
 	reply, err := q.call(ctx, "tend", limit)
-	if err != nil {
+	if err != nil || reply.None() {
 		return 0, err
 	}
 	n, schedules := int(reply.Int()), reply.Bool()

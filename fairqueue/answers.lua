@@ -5,13 +5,11 @@
 -- lane of their own, which is used once. They lie in two hashes that take turns for a day.
 --
 -- Needs    record, ticket
--- Touches  hot, lanes
--- Beside   keyed:0, keyed:1
 -- Gives    answered: the answer to an earlier try of this call, or false
 --          keyed: whether it is a request that its client repeats, perhaps much later
 --          answer(text): stores the answer and returns it; before save, and not a script's first
 --          write
-local keyed, answered, known = ticket == '0000000000000000idempotency', false, true
+local keyed, known = ticket == '0000000000000000idempotency', true
 if lane ~= '' and #ticket ~= 27 then
   return redis.error_reply('TICKET a ticket has 27 bytes')
 elseif keyed then

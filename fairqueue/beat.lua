@@ -1,10 +1,9 @@
 -- fairqueue.beat(K) visibility reader handlers busy name host {receipt} ... -> {1 or 0, ...}
 --
--- Extends deliveries, and registers a reader. A reader that was not registered again for 15
--- seconds is removed, with its handlers.
+-- Extends deliveries, and registers a reader. A reader that was not registered again for 15 seconds is removed, with
+-- its handlers.
 --
--- Needs    record
--- Touches  hot, flight, readers
+-- Needs    record, begin
 -- KEYS[1]  K
 -- ARGV[1]  visibility: for how many milliseconds from now
 -- ARGV[2]  reader: letters that no other reader has, or ''
@@ -13,20 +12,11 @@
 -- ARGV[5]  name: of the reader, without control characters
 -- ARGV[6]  host: where it runs, the same
 -- ARGV     receipts, at most 100
--- Reply    for each receipt 1, or 0 for one that is stale: its message was cancelled, or
---          another reader has it
+-- Reply    for each receipt 1, or 0 for one that is stale: its message was cancelled, or another reader has it; nil
+--          without a queue
 -- Cost     O(log N) a receipt, and every 5 seconds O(readers)
 -- Repeat   harmless: it sets the same again
-local reply = {}
-if not exists then
-  for i = 7, #ARGV do
-    reply[i - 6] = 0
-  end
-  return reply
-end
-local flight, readers = prefix .. 'flight', prefix .. 'readers'
-redis.call('HLEN', readers) -- a key of another type ends the script here
-redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
+local reply, flight, readers = {}, prefix .. 'flight', prefix .. 'readers'
 local values = #ARGV > 6 and redis.call('HMGET', hot, unpack(ARGV, 7)) or {}
 for i, value in ipairs(values) do
   local receipt = ARGV[i + 6]

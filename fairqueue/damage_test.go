@@ -163,6 +163,8 @@ func TestUnknownVersionIsRefused(t *testing.T) {
 			t.Errorf("refused calls changed the queue (-before +after):\n%s", diff)
 		}
 		wantError(t, q.Consume(t.Context(), ConsumeConfig{}, nil), millrace.ErrVersion)
+		_, err := q.Position(t.Context(), "s")
+		wantError(t, err, millrace.ErrVersion)
 	}
 }
 

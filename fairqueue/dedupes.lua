@@ -4,7 +4,6 @@
 -- upkeep those that are left.
 --
 -- Needs    clock
--- Touches  dedupe, dedupes
 -- Gives    dedupe: the key of the hash from dedupe id to message
 --          dedupes: the key of the sorted set with the ends of their windows
 --          forget_dedupes(most) -> whether there may be more: forgets dedupe ids whose window has passed

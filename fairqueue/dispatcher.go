@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -225,7 +226,11 @@ func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept boo
 		if err != nil {
 			return nil, err
 		}
-		if err := deal(requests, answers, reply.Text(), false); err != nil {
+		verdicts := strings.Repeat("0", len(back)/3) // without a queue
+		if !reply.None() {
+			verdicts = reply.Text()
+		}
+		if err := deal(requests, answers, verdicts, false); err != nil {
 			return nil, err
 		}
 	}

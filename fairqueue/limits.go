@@ -216,28 +216,39 @@ func (q *Queue) ClearLimits(ctx context.Context, tenant string) error {
 
 // setLimits stores limits if others than before do not apply. It returns those that do.
 func (q *Queue) setLimits(ctx context.Context, tenant, before, after string) (done bool, now string, err error) {
-	reply, err := q.call(ctx, "limit", limitsField(tenant), before, after)
+	answer, err := q.changeTenant(ctx, limitsField(tenant), "limit", before, after)
+	if err == errNotFound { //nolint:errorlint // changeTenant returns it as it is
+		return false, "", q.create(ctx)
+	}
+	verdict, now, _ := strings.Cut(answer, " ")
+	return verdict == "1", now, err
+}
+
+// changeTenant calls the script tenant.
+func (q *Queue) changeTenant(ctx context.Context, args ...string) (string, error) {
+	reply, err := q.call(ctx, "tenant", args...)
 	if err != nil {
-		return false, "", err
+		return "", err
 	}
-	verdict, now := reply.Int(), reply.Text()
-	if verdict == 2 {
-		return false, "", errNoTenantFlows
+	if reply.None() {
+		return "", errNotFound
 	}
-	return verdict == 1, now, reply.Err()
+	answer := reply.Text()
+	if answer == "streams" {
+		return "", errNoTenantFlows
+	}
+	return answer, reply.Err()
 }
 
 // review ends the sleep of tenants that wait because of the rate of an earlier default.
 func (q *Queue) review(ctx context.Context, tenant string) error {
 	score, skip := "-inf", "0"
 	for tenant == "" && score != "" {
-		reply, err := q.call(ctx, "review", score, skip)
+		answer, err := q.changeTenant(ctx, defaultField, "review", score, skip)
 		if err != nil {
 			return err
 		}
-		if score, skip = reply.Text(), reply.Text(); reply.Err() != nil {
-			return reply.Err()
-		}
+		score, skip, _ = strings.Cut(answer, " ")
 	}
 	return nil
 }
@@ -306,18 +317,25 @@ func (q *Queue) PauseTenant(ctx context.Context, tenant string, d time.Duration)
 	if d < 0 {
 		return millrace.ErrBadArgument.Errorf("the pause is negative: %s", d)
 	}
+	if err := checkOneTenant(tenant); err != nil {
+		return err
+	}
 	pause := "+inf"
 	if d > 0 {
 		pause = millis(d)
 	}
-	return q.nap(ctx, tenant, pause)
+	_, err := q.changeTenant(ctx, tenantFlow(tenant), "suspend", pause)
+	return err
 }
 
 // ResumeTenant ends a pause and a throttle of a tenant, and sets Paused of its limits to off: if
 // the default has it, the tenant gets limits of its own.
 // Errors: as of [Queue.PauseTenant].
 func (q *Queue) ResumeTenant(ctx context.Context, tenant string) error {
-	if err := q.nap(ctx, tenant, ""); err != nil {
+	if err := checkOneTenant(tenant); err != nil {
+		return err
+	}
+	if _, err := q.changeTenant(ctx, tenantFlow(tenant), "resume"); err != nil {
 		return err
 	}
 	l, _, err := q.Limits(ctx, tenant)
@@ -325,13 +343,6 @@ func (q *Queue) ResumeTenant(ctx context.Context, tenant string) error {
 		return err
 	}
 	return q.ChangeLimits(ctx, tenant, func(l *Limits) { l.Paused = false })
-}
-
-func (q *Queue) nap(ctx context.Context, tenant, pause string) error {
-	if err := checkOneTenant(tenant); err != nil {
-		return err
-	}
-	return q.change(ctx, "nap", tenantFlow(tenant), pause)
 }
 
 // PurgeTenant removes the messages of a tenant that wait or are delayed, and returns how many.
@@ -344,24 +355,14 @@ func (q *Queue) PurgeTenant(ctx context.Context, tenant string) (n int, err erro
 		return 0, err
 	}
 	for place := "0"; ; {
-		reply, err := q.call(ctx, "sweep", tenantFlow(tenant), place)
-		if err != nil {
+		answer, err := q.changeTenant(ctx, tenantFlow(tenant), "purge", place)
+		next, count, _ := strings.Cut(answer, " ")
+		removed, _ := strconv.Atoi(count)
+		n += removed
+		if err != nil || place == "" && removed < heavyPage {
 			return n, err
 		}
-		before := place
-		place = reply.Text()
-		removed := int(reply.Int())
-		n += removed
-		switch {
-		case reply.Err() != nil:
-			return n, reply.Err()
-		case place == "none":
-			return n, errNotFound
-		case place == "streams":
-			return n, errNoTenantFlows
-		case before == "" && removed < heavyPage:
-			return n, nil
-		}
+		place = next
 	}
 }
 

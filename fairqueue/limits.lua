@@ -1,22 +1,20 @@
 -- fragment limits: limits of tenants
 --
--- A flow is a tenant or a stream. An owner is the flow of a tenant. The flow of an owner that may
--- not start lies in blocked until something else happens, or in asleep until an instant.
+-- A flow is a tenant or a stream. An owner is the flow of a tenant. The flow of an owner that may not start lies in
+-- blocked until something else happens, or in asleep until an instant.
 --
--- A score of blocked below 20,000,000 is that of the slow-tenant rule. Above, it is
--- 20,000,000 * EPOCH plus the number of handlers with which MaxShare allows another delivery,
--- or plus 10,000,000 if only a change of the owner helps. A change of the default limits
--- starts another epoch, so those that it may concern are a range of scores.
+-- A score of blocked below 20,000,000 is that of the slow-tenant rule. Above, it is 20,000,000 * EPOCH plus the number
+-- of handlers with which MaxShare allows another delivery, or plus 10,000,000 if only a change of the owner helps. A
+-- change of the default limits starts another epoch, so those that it may concern are a range of scores.
 --
--- A score of asleep is in milliseconds. One by a rate has half a millisecond less, so that it
--- can be told from a pause, which is whole.
+-- A score of asleep is in milliseconds. One by a rate has half a millisecond less, so that it can be told from a pause,
+-- which is whole.
 --
--- K has the field limits once there was a limit, a pause or a throttle. It is 'EPOCH KINDS', where
--- the kinds are letters: w if limits are stored, d if a default is, p if some are pauses, f if some
--- count deliveries, r if some are rates, m if some count messages that wait.
+-- K has the field limits once there was a limit, a pause or a throttle. It is 'EPOCH KINDS', where the kinds are
+-- letters: w if limits are stored, d if a default is, p if some are pauses, f if some count deliveries, r if some are
+-- rates, m if some count messages that wait.
 --
 -- Needs    record, flows
--- Touches  K, limits, asleep, buckets, active, blocked
 -- Gives    epoch: a number if K has the field, else nil; kinds: the letters
 --          counting, rating: whether deliveries are counted for limits, and for rates
 --          limiting: whether a limit may hold a delivery back
@@ -42,10 +40,8 @@ local limiting, earlier, freed = string.find(kinds or '', '[pfr]'), 0, 0
 local rules, buckets, none, default, stored = {}, {}, {}, nil, {}
 local rule_of
 epoch = tonumber(epoch)
-local sleeps = epoch -- whether there may be owners that sleep
 if epoch then -- a key of another type ends the script here
   redis.call('HLEN', prefix .. 'limits')
-  redis.call('ZCARD', prefix .. 'asleep')
   redis.call('ZCARD', prefix .. 'buckets')
 end
 
@@ -56,12 +52,8 @@ end
 
 local function put(flows, wait)
   local held, tags = {}, {}
-  local holds = {sleeps and 'asleep' or nil}
-  if n.blocked > 0 then
-    holds[#holds + 1] = 'blocked'
-  end
-  for _, name in ipairs(holds) do
-    for i, score in ipairs(redis.call('ZMSCORE', prefix .. name, unpack(flows))) do
+  for name, some in pairs({asleep = limits, blocked = n.blocked > 0}) do
+    for i, score in ipairs(some and redis.call('ZMSCORE', prefix .. name, unpack(flows)) or {}) do
       held[i] = held[i] or score
     end
   end
@@ -85,22 +77,20 @@ local function rouse(most)
   local due = redis.call('ZRANGEBYSCORE', prefix .. 'asleep', '-inf', instant, 'LIMIT', '0', most)
   if #due > 0 then
     redis.call('ZREM', prefix .. 'asleep', unpack(due))
-    for _, owner in ipairs(due) do
-      if bring(owner) then
-        freed = freed + 1
-      end
-    end
+  end
+  for _, owner in ipairs(due) do
+    freed = freed + (bring(owner) and 1 or 0)
   end
   return #due == most
 end
 
 local function enable(new, step)
+  kinds = kinds or ''
   for kind in string.gmatch(new, '%a') do
-    if not string.find(kinds or '', kind, 1, true) then
-      kinds = (kinds or '') .. kind
+    if not string.find(kinds, kind, 1, true) then
+      kinds = kinds .. kind
     end
   end
-  sleeps, kinds = true, kinds or ''
   local text = whole((epoch or 1) + step) .. ' ' .. kinds
   if text ~= limits then
     limits = text

@@ -1,7 +1,7 @@
 -- fairqueue.ready(K) -> 1
 --
--- Is refused as a write would be: by a replica, by a full server, and by a master that has lost
--- replicas that it needs. It changes nothing.
+-- Is refused as a write would be: by a replica, by a full server, and by a master that has lost replicas that it needs.
+-- It changes nothing.
 --
 -- Needs    record
 -- Touches  none

@@ -13,10 +13,9 @@
 --
 -- K has the settings, counters of what is rare, and positions of sources.
 --
--- Needs    clock, numbers
--- Beside   wake
--- Touches  K, hot, active, backlog, young, blocked, flight, delayed, deadlines, dead, deaths, asleep, buckets, limits, dedupe, dedupes
+-- Needs    clock, keys
 -- Gives    exists: whether there is a queue
+--          answered: false; see answers
 --          attempts, paused, idle, streams, limits: settings, as texts or false
 --          n: the numbers of the record, by name, and its texts last, digest and tenant
 --          sets, gone: fields of hot to set and to remove
@@ -28,7 +27,7 @@
 --          another type ends the script
 local hot, active, backlog = prefix .. 'hot', prefix .. 'active', prefix .. 'backlog'
 local settings = redis.call('HMGET', K, 'version', 'attempts', 'paused', 'idle', 'streams', 'limits')
-local exists, attempts, paused, idle, streams, limits = settings[1] == '3', settings[2], settings[3], settings[4], settings[5], settings[6]
+local answered, exists, attempts, paused, idle, streams, limits = false, settings[1] == '3', settings[2], settings[3], settings[4], settings[5], settings[6]
 local found = redis.call('HMGET', hot, 'w', 't', '')
 if settings[1] and not exists then
   return redis.error_reply('VERSION ' .. settings[1])
@@ -99,10 +98,10 @@ end
 
 local function broken()
   local good = true
-  for _, name in ipairs({'backlog', 'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes', 'asleep', 'buckets', 'ticks'}) do
+  for name in string.gmatch(sorted_sets, '%a+') do
     good = redis.call('ZSCORE', prefix .. name, '') and good
   end
-  for _, name in ipairs({'deaths', 'dedupe', 'limits', 'readers', 'schedules'}) do
+  for name in string.gmatch(hashes, '%a+') do
     good = redis.call('HEXISTS', prefix .. name, '') == 1 and good
   end
   if not (good and redis.call('LINDEX', prefix .. 'young', '0') == '') then

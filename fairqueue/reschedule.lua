@@ -1,10 +1,8 @@
 -- fairqueue.reschedule(K) name due was becomes definition -> 1, 0 or -1
 --
--- Changes a schedule, if it is still as its caller saw it. What it becomes is the caller's
--- affair: see schedules.
+-- Changes a schedule, if it is still as its caller saw it. What it becomes is the caller's affair.
 --
 -- Needs    record
--- Touches  schedules, ticks
 -- KEYS[1]  K
 -- ARGV[1]  name
 -- ARGV[2]  due: when its next tick is looked for, in milliseconds, or '+inf'
@@ -34,11 +32,9 @@ redis.call('ZADD', ticks, ARGV[2], name)
 if ARGV[5] ~= '' then
   redis.call('HSET', schedules, 'd' .. name, ARGV[5])
 end
-if ARGV[2] ~= '+inf' then
+if ARGV[2] ~= '+inf' then -- not every Lua reads that number
   due_at(ARGV[2] + 0)
-end
-if ARGV[2] ~= '+inf' and tonumber(ARGV[2]) <= now + 1000 then -- not every Lua reads that number
-  wake(1) -- a reader that sleeps for a second would be late
+  wake(ARGV[2] - now <= 1000 and 1 or 0) -- a reader that sleeps for a second would be late
 end
 save()
 return 1

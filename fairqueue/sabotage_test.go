@@ -91,11 +91,11 @@ var protections = []struct {
 		[]string{"a position is left out"}, nil,
 	},
 	{
-		"hashes have a placeholder", "({'hot', 'deaths',", "({'hot',",
+		"hashes have a placeholder", "'hot deaths ", "'hot ",
 		[]string{"all keys stay for as long as the queue is there"}, nil,
 	},
 	{
-		"sorted sets have a placeholder", "({'active', 'blocked', 'flight',", "({'active', 'blocked',",
+		"sorted sets have a placeholder", "blocked flight ", "blocked ",
 		[]string{"all keys stay for as long as the queue is there"}, nil,
 	},
 	{

@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -150,8 +151,8 @@ func (q *Queue) beat(ctx context.Context, visibility time.Duration, r reader, re
 		if err != nil {
 			return good, err
 		}
-		for reply.More() {
-			good = append(good, reply.Bool())
+		for range n {
+			good = append(good, !reply.None() && reply.Bool())
 		}
 		if reply.Err() != nil {
 			return good, reply.Err()
@@ -167,48 +168,45 @@ func (q *Queue) beat(ctx context.Context, visibility time.Duration, r reader, re
 //
 // Errors: [millrace.ErrBadArgument] for an invalid id, before Redis is asked.
 func (q *Queue) Cancel(ctx context.Context, ids ...string) (states []State, err error) {
-	letters := map[rune]State{'d': Delayed, 'w': Waiting, 'f': InFlight, '-': Gone}
-	err = q.eachPage(ctx, "cancel", ids, func(answer string) {
-		for _, letter := range answer {
-			states = append(states, letters[letter])
-		}
-	})
+	letters, err := q.change(ctx, "cancel", ids)
+	for _, letter := range letters {
+		states = append(states, map[rune]State{'d': Delayed, 'w': Waiting, 'f': InFlight, '-': Gone}[letter])
+	}
 	return states, err
 }
 
 // Redrive makes dead messages wait again, as if they had never been delivered and without
 // their deadline. It returns how many of them were dead.
 func (q *Queue) Redrive(ctx context.Context, ids ...string) (n int, err error) {
-	err = q.eachPage(ctx, "redrive", ids, func(verdicts string) { n += strings.Count(verdicts, "1") })
-	return n, err
+	letters, err := q.change(ctx, "redrive", ids)
+	return strings.Count(letters, "x"), err
 }
 
 // Purge removes dead messages for good. It returns how many of them were dead.
 func (q *Queue) Purge(ctx context.Context, ids ...string) (n int, err error) {
-	err = q.eachPage(ctx, "purge", ids, func(answer string) {
-		purged, _ := strconv.Atoi(answer) // the script answers an integer
-		n += purged
-	})
-	return n, err
+	letters, err := q.change(ctx, "purge", ids)
+	return strings.Count(letters, "x"), err
 }
 
-// eachPage calls a script for a page of ids after the other.
-func (q *Queue) eachPage(ctx context.Context, script string, ids []string, do func(answer string)) error {
+// change calls the script change for a page of ids after the other. It returns their letters, with
+// an error those of the pages before it.
+func (q *Queue) change(ctx context.Context, verb string, ids []string) (letters string, err error) {
 	if err := checkIDs(ids); err != nil {
-		return err
+		return "", err
 	}
-	for len(ids) > 0 {
-		n := min(len(ids), heavyPage)
-		reply, err := q.call(ctx, script, ids[:n]...)
+	for page := range slices.Chunk(ids, heavyPage) {
+		reply, err := q.call(ctx, "change", append([]string{verb}, page...)...)
 		if err != nil {
-			return err
+			return letters, err
 		}
-		answer := reply.Text()
+		some := strings.Repeat("-", len(page)) // without a queue
+		if !reply.None() {
+			some = reply.Text()
+		}
 		if reply.Err() != nil {
-			return reply.Err()
+			return letters, reply.Err()
 		}
-		do(answer)
-		ids = ids[n:]
+		letters += some
 	}
-	return nil
+	return letters, nil
 }

@@ -2,25 +2,15 @@
 --
 -- Gives back deliveries that were not handled.
 --
--- Needs    record, flows, limits, owners, dedupes, returns, answers
+-- Needs    record, flows, limits, owners, dedupes, returns, answers, begin
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead; 0 for the stored setting
 -- ARGV     for each delivery, at most 40: its receipt; 'n' if it failed, 'd' if the message is
 --          to die, 'u' if nobody started it, which is no attempt; 't' if its tenant is to pause, which
 --          is none either; the delay in milliseconds, a space and the reason
--- Reply    a digit for each: 0 for a stale receipt, 2 for a message that is dead, else 1
+-- Reply    a digit for each: 0 for a stale receipt, 2 for a message that is dead, else 1; nil without a queue
 -- Cost     O(log N) a delivery
 -- Repeat   harmless: the lane knows the answer
-if not exists then
-  return string.rep('0', (#ARGV - 1) / 3)
-elseif answered then
-  return answered
-end
-local missing = broken()
-if missing then
-  return missing
-end
-redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 local limit, verdicts, nacked, handed_back = tonumber(ARGV[1]), {}, 0, 0
 limit = limit > 0 and limit or tonumber(attempts or 5)
 for arg = 2, #ARGV, 3 do

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Position returns the position of the last message of a source that is or was in the queue, 0
@@ -15,7 +16,28 @@ import (
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Position(ctx context.Context, source string) (int64, error) {
-	return q.position(ctx, source, "")
+	if err := checkSource(source); err != nil {
+		return 0, err
+	}
+	var at int64
+	key := baseKey(q.name)
+	err := q.observe(ctx, "position", func(ctx context.Context) error {
+		return q.run.Plain(ctx, "fairqueue.position", key, func(ctx context.Context) error {
+			// The words of a read would go to replicas, if the client sends reads there; callers write by the answer.
+			cmd := q.client.B().Arbitrary("HMGET").Keys(key).Args("version", "at:"+source).Build()
+			found, err := script.Prompt(ctx, func(ctx context.Context) ([]string, error) { return q.client.Do(ctx, cmd).AsStrSlice() })
+			switch {
+			case err != nil:
+				return err
+			case found[0] != "" && found[0] != wireVersion:
+				return millrace.ErrVersion.Errorf("the queue has version %s", found[0])
+			case found[1] != "":
+				at, err = strconv.ParseInt(found[1], 10, 64)
+			}
+			return err
+		})
+	})
+	return at, err
 }
 
 // Sources returns the positions of all sources of the queue, none if there is no queue.
@@ -35,8 +57,8 @@ func (q *Queue) Sources(ctx context.Context) (map[string]int64, error) {
 }
 
 // SetPosition has the next message of a source be the one behind this position: to begin in
-// the middle, or to leave out what is lost. With 0 the queue forgets the source. It creates the
-// queue if there is none.
+// the middle, or to leave out what is lost. With 0 the queue forgets the source. Otherwise it
+// creates the queue if there is none.
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrFull], [millrace.ErrBroken],
 // [millrace.ErrVersion].
@@ -44,23 +66,33 @@ func (q *Queue) SetPosition(ctx context.Context, source string, position int64) 
 	if position < 0 || position > maxPosition {
 		return millrace.ErrBadArgument.Errorf("a position is from 0 to 10^15, not %d", position)
 	}
-	_, err := q.position(ctx, source, strconv.FormatInt(position, 10))
+	if err := checkSource(source); err != nil {
+		return err
+	}
+	value := ""
+	if position > 0 {
+		value = strconv.FormatInt(position, 10)
+	}
+	err := q.set(ctx, "at:"+source, value)
+	for err == errNotFound && position > 0 { //nolint:errorlint // set returns it as it is
+		if err = q.create(ctx); err == nil {
+			err = q.set(ctx, "at:"+source, value)
+		}
+	}
+	if err == errNotFound { //nolint:errorlint // as above
+		return nil // there is nothing to forget
+	}
 	if err == nil {
 		q.entry.Touch()
 	}
 	return err
 }
 
-func (q *Queue) position(ctx context.Context, source, set string) (int64, error) {
+func checkSource(source string) error {
 	if source == "" || len(source) > maxLabel {
-		return 0, millrace.ErrBadArgument.Errorf("a source has 1 to %d bytes, not %d", maxLabel, len(source))
+		return millrace.ErrBadArgument.Errorf("a source has 1 to %d bytes, not %d", maxLabel, len(source))
 	}
-	reply, err := q.call(ctx, "position", source, set, q.known().setting())
-	if err != nil {
-		return 0, err
-	}
-	at := reply.Int()
-	return at, reply.Err()
+	return nil
 }
 
 // refusal is the error of a draft for which the script write answered '?' and this.

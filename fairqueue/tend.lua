@@ -1,52 +1,41 @@
--- fairqueue.tend(K) limit -> {how many, or -1 if the queue is gone; '1' if schedules are due}
+-- fairqueue.tend(K) limit -> {how many, '1' if schedules are due}
 --
--- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle
--- for the time of its setting.
+-- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle for the time of its
+-- setting.
 --
--- Needs    keys, record, flows, limits, owners, dedupes, returns
--- Touches  ticks, lanes
+-- Needs    record, flows, limits, owners, dedupes, returns, begin
 -- KEYS[1]  K
--- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from
---          upkeep
--- Reply    {how many messages wait again, at least 1 if more is to do, or -1 if the queue was
+-- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from upkeep
+-- Reply    nil without a queue, else {how many messages wait again, at least 1 if more is to do, or -1 if the queue was
 --          removed; '1' if the tick of a schedule is due, which is the caller's to write}
 -- Cost     O(log N) a message: 15 with a delay, 15 with a visibility that ended, 30 that expired
 -- Repeat   harmless: it does what is left
-if not exists then
-  return {0, '0'}
-end
-local missing = broken()
-if missing then
-  return missing
-end
-redis.call('ZCARD', prefix .. 'lanes') -- a key of another type ends the script here
-redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 local ticking = redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1' or '0'
-local limit, after, full = tonumber(ARGV[1] ~= '' and ARGV[1] or 0)
-if ARGV[1] == '' then
-  after, full = string.match(idle or '', '^(%d+)(!?)$')
-end
-local empty = n.written >= 0 and redis.call('ZCARD', active) + redis.call('ZCARD', delayed) + redis.call('ZCARD', dead) <= 4 and
-  n.flying == 0 and n.blocked == 0 and redis.call('ZCARD', prefix .. 'asleep') <= 1
-if after and tonumber(after) > 0 and math.max(n.used, n.last / 1000) < now - after and
-  (full == '!' or empty and (redis.call('HGET', K, 'sources') or '0') == '0' and redis.call('ZCARD', prefix .. 'ticks') <= 1 and
-    redis.call('HLEN', prefix .. 'limits') <= 1) then
-  remove_keys()
-  return {-1, '0'}
+local limit, upkeep = tonumber(ARGV[1]) or 0, ARGV[1] == ''
+local after, full = string.match(upkeep and idle or '', '^(%d+)(!?)$')
+if after and after ~= '0' and math.max(n.used, n.last / 1000) < now - after then
+  local left = n.flying + n.blocked + redis.call('HLEN', prefix .. 'limits') + (redis.call('HGET', K, 'sources') or 0)
+  for name in string.gmatch('active delayed dead asleep ticks', '%a+') do
+    left = left + redis.call('ZCARD', prefix .. name)
+  end
+  if full == '!' or left == 7 then -- the placeholders
+    remove_keys()
+    return {-1, '0'}
+  end
 end
 n.next = 1e15
 local more = age_young(1000)
 more = epoch and rouse(50) or more
 more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15) or more
-if ARGV[1] == '' then
+if upkeep then
   more = forget_dedupes(100) or more
   local over = redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999', 'LIMIT', '0', '100')
   if #over > 0 then
     redis.call('ZREM', prefix .. 'buckets', unpack(over))
+    more = more or #over == 100
   end
-  more = #over == 100 or more
-  if epoch and n.blocked == 0 and n.flying == 0 and redis.call('HLEN', prefix .. 'limits') <= 1 and
-    redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
+  if epoch and n.blocked + n.flying == 0 and redis.call('HLEN', prefix .. 'limits') + redis.call('ZCARD', prefix .. 'asleep') +
+    redis.call('ZCARD', prefix .. 'buckets') <= 3 then -- the placeholders
     redis.call('HDEL', K, 'limits')
     limits = false
   end

@@ -4,7 +4,7 @@
 -- tenants that nothing holds. It is the short form of work, which does all else, and knows the queue by one hash: see
 -- record. The choice of the next message is that of the fragment next.
 --
--- Needs    clock, numbers, ticket, backlog
+-- Needs    clock, ticket, backlog
 -- Touches  hot, active, young, flight
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others; a capital from a reader that sleeps if

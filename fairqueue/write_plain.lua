@@ -3,7 +3,7 @@
 -- Writes messages that have nothing but a priority, to flows of tenants, all or none. It is the short form of write,
 -- which does all else, and knows the queue by one hash: see record.
 --
--- Needs    clock, numbers, ticket
+-- Needs    clock, ticket
 -- Touches  hot, active, backlog, asleep
 -- Beside   wake
 -- KEYS[1]  K

@@ -33,6 +33,9 @@
 // reqid). A call returns at once when its context is cancelled. A [Reply] reads the answer,
 // and one table maps the errors of servers and scripts to those of [millrace].
 //
+// Servers have Lua's library struct; imitations of Redis do not. There the first line of a script that
+// uses it fails, and from then on the Runner sends such scripts with struct.lua in front.
+//
 // A call that ends without an answer, after a try that may have taken effect, fails with
 // [millrace.ErrUncertain], which wraps the error of the connection or of the context. A script
 // that only reads fails with that error alone.

@@ -2,6 +2,7 @@ package script
 
 import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,13 @@ import (
 
 	"github.com/millrace/millrace/internal/reqid"
 )
+
+// structFragment stands in for the Lua library struct, which real servers have.
+//
+//go:embed struct.lua
+var structFragment string
+
+var usesStruct = regexp.MustCompile(`\bstruct\.(un)?pack\b`)
 
 // Library holds the scripts of one package. It never changes and is safe for
 // concurrent use.
@@ -75,8 +83,10 @@ type Script struct {
 	name      string // "lease.acquire"
 	file      string
 	fragments []string // the files in front of it, in order
+	prelude   string   // its first line
 	source    string   // what the server compiles
 	sha       string
+	imitation *Script    // the same for a server without the Lua library struct; nil if the script does not use it
 	keys      []template // those that it may touch beside the base key
 	beside    []template // those that it tries to touch, and that are not declared
 	makes     []placeholder
@@ -105,11 +115,19 @@ func (s *Script) Source() string { return s.source }
 // SHA returns the name by which the server knows the script.
 func (s *Script) SHA() string { return s.sha }
 
-// Prelude returns the first line of every script of a library.
-func (l *Library) Prelude() string {
+// Prelude returns the first line of the script, which is in no file.
+func (s *Script) Prelude() string { return s.prelude }
+
+// makePrelude returns the first line of a script. Where the library struct is missing, it
+// ends the script before the first write.
+func (l *Library) makePrelude(text string) string {
 	quoted := strings.ReplaceAll("'"+l.prefix+"'", "K", "' .. K .. '")
 	quoted = strings.TrimSuffix(strings.TrimPrefix(quoted, "'' .. "), " .. ''")
-	return "local K, on_cluster = KEYS[1], KEYS[2] ~= nil local prefix = " + quoted + "\n"
+	prelude := "local K, on_cluster = KEYS[1], KEYS[2] ~= nil local prefix = " + quoted
+	if usesStruct.MatchString(text) {
+		prelude += " local struct = struct"
+	}
+	return prelude + "\n"
 }
 
 // Text returns the text of a file of the library.
@@ -133,7 +151,6 @@ func assemble(prefix string, sources map[string]string) *Library {
 		}
 		s := &Script{name: h.script, file: file, reads: h.reads, replica: h.replica}
 		var text strings.Builder
-		text.WriteString(l.Prelude())
 		var add func(file string)
 		add = func(file string) {
 			for _, name := range heads[file].needs {
@@ -153,13 +170,24 @@ func assemble(prefix string, sources map[string]string) *Library {
 			}
 		}
 		add(file)
-		s.source = text.String()
-		sum := sha1.Sum([]byte(s.source)) //nolint:gosec // see the import
-		s.sha = hex.EncodeToString(sum[:])
+		s.prelude = l.makePrelude(text.String())
+		s.source = s.prelude + text.String()
+		s.sha = shaOf(s.source)
+		if usesStruct.MatchString(s.source) {
+			copied := *s
+			copied.source = structFragment + s.source
+			copied.sha = shaOf(copied.source)
+			s.imitation = &copied
+		}
 		_, short, _ := strings.Cut(h.script, ".")
 		l.scripts[short] = s
 	}
 	return l
+}
+
+func shaOf(source string) string {
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
+	return hex.EncodeToString(sum[:])
 }
 
 // declare adds the keys that a header names.

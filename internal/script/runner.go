@@ -34,6 +34,7 @@ type Runner struct {
 	recent   recent
 	inFlight atomic.Int64 // calls
 	plain    atomic.Bool  // the server refuses EVALSHA_RO
+	imitate  atomic.Bool  // the server lacks the Lua library struct
 }
 
 // Run runs the script of that name on a base key and repeats it as the policy says. A
@@ -239,6 +240,12 @@ func lacksReadOnly(err error) bool {
 	return ok && readOnlyCommand.MatchString(reply.Error())
 }
 
+// lacksStruct reports whether the first line of a script failed, which changes nothing.
+func lacksStruct(err error) bool {
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && strings.Contains(reply.Error(), "nonexistent global variable 'struct'")
+}
+
 // send runs the script by its name, or whole if the server does not know it, as after a
 // restart or on a node to which its slot is moving.
 func (c *call) send(ctx context.Context, suffix string) (rueidis.RedisMessage, error) {
@@ -252,12 +259,24 @@ func (c *call) send(ctx context.Context, suffix string) (rueidis.RedisMessage, e
 		}
 		return client.Do(ctx, cmd.Build()).ToMessage()
 	}
-	m, err := do("EVALSHA", c.script.sha)
-	if retry.Code(err, "NOSCRIPT") {
-		m, err = do("EVAL", c.script.source)
+	run := func(s *Script) (rueidis.RedisMessage, error) {
+		m, err := do("EVALSHA", s.sha)
+		if retry.Code(err, "NOSCRIPT") {
+			m, err = do("EVAL", s.source)
+		}
+		if rueidis.IsRedisNil(err) {
+			err = nil
+		}
+		return m, err
 	}
-	if rueidis.IsRedisNil(err) {
-		err = nil
+	imitation := c.script.imitation
+	if imitation != nil && c.runner.imitate.Load() {
+		return run(imitation)
+	}
+	m, err := run(c.script)
+	if imitation != nil && lacksStruct(err) {
+		c.runner.imitate.Store(true)
+		return run(imitation)
 	}
 	return m, err
 }

@@ -2,6 +2,7 @@ package luacheck
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -32,6 +33,9 @@ func TestGlobals(t *testing.T) {
 		"miniredis": inProcess,
 	} {
 		for _, global := range names {
+			if name == "miniredis" && strings.HasPrefix(global, "struct.") {
+				continue // package script adds it
+			}
 			kind, err := client.Do(t.Context(), client.B().Eval().Script("return type("+global+")").Numkeys(0).Build()).ToString()
 			if err != nil || kind == "nil" {
 				t.Errorf("%s in %s has type %q, error %v", global, name, kind, err)

@@ -77,7 +77,7 @@ func newLinter(library *script.Library, s *script.Script, table *commands.Table)
 	for _, name := range append(append([]string{""}, fragments...), file) {
 		source := library.Text(name)
 		if name == "" {
-			source = library.Prelude()
+			source = s.Prelude()
 		}
 		c := chunk{file: name, source: strings.TrimSuffix(source, "\n"), first: line}
 		c.last = line + strings.Count(c.source, "\n")

@@ -29,7 +29,8 @@ var members = map[string][]string{
 		"byte", "char", "find", "format", "gmatch", "gsub", "len", "lower", "match", "rep",
 		"reverse", "sub", "upper",
 	},
-	"table": {"concat", "insert", "maxn", "remove", "sort"},
+	"struct": {"pack", "unpack"}, // see package script
+	"table":  {"concat", "insert", "maxn", "remove", "sort"},
 }
 
 // checkGlobals reports the globals that compiled code assigns, and those that it reads
@@ -44,7 +45,7 @@ func (l *linter) checkGlobals(code *lua.FunctionProto) {
 		name, line := code.Constants[instruction&0x3ffff].String(), code.DbgSourcePositions[i]
 		if op == lua.OP_SETGLOBAL {
 			l.report(line, "%s is assigned, but is not a local", name)
-		} else if !slices.Contains(globals, name) {
+		} else if !slices.Contains(globals, name) && !(name == "struct" && line == 1) { // package script makes it a local
 			l.report(line, "%s is neither a local nor a global that scripts may use", name)
 		}
 	}

@@ -649,7 +649,7 @@ func TestRedriveAllAgain(t *testing.T) {
 	}
 	base, calls := "mr:queue:{"+name+"}", 0
 	s := serve(t, api.Config{Client: client, Hooks: []millrace.Hook{onCall(func(call millrace.Call) {
-		if call.Script == "fairqueue.redrive" {
+		if call.Script == "fairqueue.change" {
 			if calls++; calls == 2 {
 				redis("RENAME", base, base+":aside")
 				redis("SET", base, "no queue")

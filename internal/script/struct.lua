@@ -1,11 +1,11 @@
--- fragment numbers: records of numbers, eight bytes each
+-- fragment struct: records of numbers, eight bytes each
 --
--- Servers have the library struct. An imitation of a server does not; there this stands in for it, for
--- the formats d, a double with its lowest byte first, and cN, a text of N bytes.
+-- The runner puts this in front of scripts for servers that lack Lua's library struct, as imitations of Redis do.
+-- Of its formats it has d, a double with its lowest byte first, and cN, a text of N bytes.
 --
 -- Needs    nothing
 -- Gives    struct: pack(format, value ...) -> text; unpack(format, text) -> value ...
-local struct = rawget(_G, 'struct') or {
+local struct = {
   pack = function(format, ...)
     local parts = {}
     for kind, size in string.gmatch(format, '([dc])(%d*)') do

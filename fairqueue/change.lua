@@ -1,0 +1,72 @@
+-- fairqueue.change(K) verb id ... -> letters
+--
+-- Cancels, redrives or purges messages. A redriven message waits as if it had never been delivered, and without its
+-- deadline. The receipt of a message that was cancelled in flight stays until its reader settles or extends it.
+--
+-- Needs    record, flows, limits, owners, dedupes, returns, answers, begin
+-- KEYS[1]  K
+-- ARGV[1]  verb: 'cancel' to remove messages that are not done, 'redrive' to make dead ones wait, 'purge' to remove
+--          those
+-- ARGV     ids, at most 33
+-- Reply    for each id a letter, what the message was: d delayed, w waiting, f in flight, x dead; '-' if it was nothing
+--          that the verb is for; nil without a queue
+-- Cost     O(log N) an id
+-- Repeat   harmless: the lane knows the answer, if there was something to change
+
+local function cancel(id)
+  local body = not gone[id] and redis.call('HGET', hot, id)
+  if not body or redis.call('ZSCORE', dead, id) then
+    return '-'
+  end
+  local _, priority, flow = header(body)
+  local letter = 'f'
+  if take_out(flow, priority .. id) then
+    letter = 'w'
+    if not head(flow) then
+      leave(flow)
+    end
+  elseif redis.call('ZREM', delayed, flow .. '\1' .. priority .. id) == 1 then
+    letter = 'd'
+  else
+    n.cancelled = n.cancelled + 1
+  end
+  remove(id, body)
+  redis.call('ZREM', deadlines, id)
+  return letter
+end
+
+local function end_death(id)
+  if redis.call('ZREM', dead, id) == 0 then
+    return '-'
+  end
+  redis.call('HDEL', deaths, id)
+  local body = redis.call('HGET', hot, id)
+  if ARGV[1] == 'purge' then
+    remove(id, body)
+  elseif body then
+    local deadline, priority, flow = header(body)
+    if deadline then
+      sets[id] = string.gsub(body, '^%d+', '', 1)
+    end
+    enqueue(flow, id, priority, 0, now)
+  end
+  return 'x'
+end
+
+local verb, counters, letters = ARGV[1], {cancel = 'cancelled', redrive = 'redriven', purge = 'purged'}, {}
+if not counters[verb] then
+  return redis.error_reply('ERR not a verb')
+end
+for i = 2, #ARGV do
+  letters[i - 1] = (verb == 'cancel' and cancel or end_death)(ARGV[i])
+end
+letters = table.concat(letters)
+local _, changed = string.gsub(letters, '%a', '')
+count(counters[verb], changed)
+wake(returned)
+if changed > 0 then
+  answer(letters)
+end
+save_states()
+save()
+return letters

@@ -1,0 +1,135 @@
+-- fairqueue.tenant(K) owner verb arg arg -> text
+--
+-- Changes limits, pauses and messages of a tenant.
+--
+-- Needs    record, flows, limits, owners, dedupes, returns, answers, begin
+-- KEYS[1]  K
+-- ARGV[1]  owner: '=TENANT'; 'default' for the limits of tenants that have none
+-- ARGV[2]  verb: 'limit' stores limits, 'suspend' has the tenant wait, 'resume' ends that, 'purge' removes its messages that
+--          are delayed, and then those that wait, a page of them; and 'review', after a change of the default, activates a
+--          page of all owners that sleep by a rate: the next read has those sleep again that must
+-- ARGV     limit: the limits that apply, as the caller believes, '' for none; those to store, '' so that the default applies.
+--          suspend: for how many milliseconds at least, or '+inf'.
+--          review: the score at which to go on, '-inf' at first; how many with that score are left out.
+--          purge: how many delayed messages are left out, from the latest on; '' for those that wait
+-- Reply    nil without a queue, 'streams' if flows are streams. Of limit 1, or 0 and the limits that apply if the caller
+--          was wrong; of suspend and resume 1; of review its next arguments, a space at the end; of purge its next one, and
+--          how many messages were removed: of those that wait, a page with fewer than 33 is the last one
+-- Cost     O(log N) for each of 50 owners or 33 messages, O(1) for each of 300 that are looked at
+-- Repeat   harmless: the lane knows the answer
+local owner, asleep, verbs = ARGV[1], prefix .. 'asleep', {}
+
+function verbs.limit(before, after)
+  local key, is_default = prefix .. 'limits', owner == 'default'
+  local found = redis.call('HMGET', key, owner, 'default')
+  local effective = found[1] or found[2] or ''
+  if effective ~= before then
+    return nil, '0 ' .. effective
+  end
+  local new, form = '', '^[%d.]+ (%d+) ([%d.]+) ([%d.]+) %d+ (%d+) ([01])$'
+  if after ~= '' then
+    local most, share, rate, waiting, stopped = string.match(after, form)
+    if not most then
+      return nil, redis.error_reply('ERR not limits: ' .. after)
+    end
+    new = 'w' .. (is_default and 'd' or '') .. (stopped == '1' and 'p' or '') .. ((most ~= '0' or share ~= '0') and 'f' or '') ..
+      (rate ~= '0' and 'r' or '') .. (waiting ~= '0' and 'm' or '')
+  elseif is_default then
+    kinds = string.gsub(kinds or '', 'd', '')
+  end
+  enable(new, is_default and 1 or 0)
+  redis.call('HSET', key, '', string.rep('0', 65)) -- a long value makes a table of the hash, where fields are found at once
+  redis.call('HDEL', key, owner)
+  if after ~= '' then
+    redis.call('HSET', key, owner, after)
+  end
+  if not is_default then
+    local state = state_of(owner)
+    state.limited, state.changed = after ~= '', true
+    n.blocked = math.max(0, n.blocked - redis.call('ZREM', blocked, owner))
+    local slept = tonumber(redis.call('ZSCORE', asleep, owner) or nil)
+    if slept and slept < math.huge and slept ~= math.floor(slept) then
+      redis.call('ZREM', asleep, owner)
+    end
+    bring(owner)
+  end
+  return '1'
+end
+
+function verbs.suspend(pause)
+  if pause ~= '+inf' and not string.find(pause, '^%d+$') then
+    return nil, redis.error_reply('ERR not a pause: ' .. pause)
+  end
+  nap(owner, pause == '+inf' and math.huge or now + pause)
+  return '1'
+end
+
+function verbs.resume()
+  if epoch then
+    redis.call('ZREM', asleep, owner)
+    bring(owner)
+  end
+  return '1'
+end
+
+function verbs.review(score, skip)
+  local list = epoch and redis.call('ZRANGEBYSCORE', asleep, score, '(inf', 'WITHSCORES', 'LIMIT', skip, '50') or {}
+  for i = 1, #list, 2 do
+    if list[i + 1] ~= score then
+      score, skip = list[i + 1], 0
+    end
+    if tonumber(score) ~= math.floor(score) then
+      redis.call('ZREM', asleep, list[i])
+      bring(list[i])
+    else
+      skip = skip + 1 -- a pause
+    end
+  end
+  return #list < 100 and ' ' or score .. ' ' .. skip
+end
+
+function verbs.purge(place)
+  local removed, from = 0, owner .. '\1'
+  local function remove_one(id)
+    redis.call('ZREM', deadlines, id)
+    remove(id)
+    removed = removed + 1
+  end
+  if place == '' then
+    while removed < 33 and head(owner) do
+      remove_one(string.sub(head(owner), 2, 17))
+      pop(owner)
+    end
+    if not head(owner) then
+      leave(owner)
+    end
+  else
+    local kept, looked = 0, redis.call('ZREVRANGE', delayed, place, whole(place + 299))
+    for _, member in ipairs(looked) do
+      if removed == 33 then
+        break
+      elseif string.sub(member, 1, #from) == from then
+        redis.call('ZREM', delayed, member)
+        remove_one(string.match(member, '^%d(%d+)', #from + 1))
+      else
+        kept = kept + 1
+      end
+    end
+    place = (removed == 33 or #looked == 300) and whole(place + kept) or ''
+  end
+  count('cancelled', removed)
+  return place .. ' ' .. removed
+end
+
+if (streams or '') ~= '' then
+  return 'streams'
+end
+local reply, refusal = verbs[ARGV[2]](ARGV[3], ARGV[4])
+if refusal then
+  return refusal
+end
+wake(64)
+answer(reply)
+save_states()
+save()
+return reply
