@@ -2,7 +2,6 @@ package fairqueue
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -142,27 +141,5 @@ func TestUpkeepKeepsWhatSomebodySet(t *testing.T) {
 				return err == nil && errors.Is(missing, millrace.ErrNotFound)
 			})
 		})
-	}
-}
-
-// TestUpkeepForgetsFullBucketsInPages: a call removes 1,000 of them, however many tenants there were.
-func TestUpkeepForgetsFullBucketsInPages(t *testing.T) {
-	t.Parallel()
-	client := redistest.Shared(t).Client(t)
-	q := openOn(t, client, redistest.Name(t), Config{})
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.Rate = 1 }))
-	buckets := baseKey(q.name) + ":buckets"
-	for i := range 25 {
-		command := []string{"ZADD", buckets}
-		for j := range 100 {
-			command = append(command, "1", fmt.Sprintf("=tenant%d", 100*i+j))
-		}
-		want(t, "buckets", nil, nil, do(t, client, command...).Error())
-	}
-	for _, left := range []int64{1501, 501, 1} { // with the placeholder
-		more, err := q.tend(t.Context(), "")
-		want(t, "more is to do", more > 0, left > 1, err)
-		n, err := do(t, client, "ZCARD", buckets).AsInt64()
-		want(t, "buckets", n, left, err)
 	}
 }
