@@ -27,7 +27,7 @@ var theShared struct {
 // package if goroutines are left over. Use it as
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
-func Main(m *testing.M, opts ...goleak.Option) {
+func Main(m goleak.TestingM, opts ...goleak.Option) {
 	// A cluster client sleeps before it asks for the topology again, and closes
 	// the connections to nodes that have gone, or that redirected it, five seconds later, whether or not
 	// it was closed meanwhile.
@@ -48,7 +48,7 @@ func shortModels() {
 
 // mainWithServer ends the shared server between the tests and the look for
 // leaked goroutines.
-type mainWithServer struct{ m *testing.M }
+type mainWithServer struct{ m goleak.TestingM }
 
 func (w mainWithServer) Run() int {
 	code := w.m.Run()
