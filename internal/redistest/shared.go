@@ -38,11 +38,11 @@ func Main(m goleak.TestingM, opts ...goleak.Option) {
 	goleak.VerifyTestMain(mainWithServer{m}, opts...)
 }
 
-// shortModels has tests of models play 40 histories instead of 100, where `make more` does not run and no flag says
-// how many.
+// shortModels has tests of models, whose steps ask the server several times each, play 25 histories instead of 100 where
+// `make more` does not run and no flag says how many. Each run draws others.
 func shortModels() {
 	if checks := flag.Lookup("rapid.checks"); checks != nil && !More() {
-		_ = checks.Value.Set("40") // flags are parsed later
+		_ = checks.Value.Set("25") // flags are parsed later
 	}
 }
 
