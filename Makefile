@@ -30,7 +30,7 @@ help: ## List the targets
 deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, PostgreSQL, Chromium
 	@scripts/test-deps
 
-# Two at a time: each compiles for a while what the other does not need, on one CPU, and tests leave CPUs idle.
+# Two at a time: installing takes one CPU, and tests leave CPUs idle.
 test: ## Run all tests, with real Redis servers
 	@$(MAKE) --no-print-directory --jobs=2 deps compile
 	@$(MAKE) --no-print-directory --jobs=2 test/library test/programs $(NESTED:%=test/%)

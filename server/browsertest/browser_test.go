@@ -82,8 +82,8 @@ func startChromium(path string) {
 		chromedp.Flag("disable-renderer-backgrounding", true),
 		chromedp.WSURLReadTimeout(pageTimeout),
 	)
-	theChromium.ctx, theChromium.end = chromedp.NewContext(allocator)
-	context.AfterFunc(theChromium.ctx, end)
+	tab, closeTab := chromedp.NewContext(allocator)
+	theChromium.ctx, theChromium.end = tab, func() { closeTab(); end() }
 	theChromium.err = chromedp.Do(theChromium.ctx) // starts it
 }
 
