@@ -18,8 +18,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, beKeeper(spec))
 		os.Exit(1)
 	}
-	// Each step of a model asks the server several times; -rapid.checks says otherwise.
-	_ = flags.Set("rapid.checks", "40")
 	_ = flags.Set("rapid.shrinktime", "5s")
 	redistest.Main(m)
 }

@@ -1,7 +1,6 @@
 package ick
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -14,7 +13,5 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, beConsumer(spec))
 		os.Exit(1)
 	}
-	// Each step of a model asks the server several times; -rapid.checks says otherwise.
-	_ = flag.Set("rapid.checks", "40")
 	redistest.Main(m)
 }

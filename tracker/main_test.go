@@ -1,7 +1,6 @@
 package tracker
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -17,7 +16,5 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// Each step of a model asks the server several times; -rapid.checks says otherwise.
-	_ = flag.Set("rapid.checks", "40")
 	redistest.Main(m)
 }

@@ -27,7 +27,7 @@ var theShared struct {
 // package if goroutines are left over. Use it as
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
-func Main(m *testing.M, opts ...goleak.Option) {
+func Main(m goleak.TestingM, opts ...goleak.Option) {
 	// A cluster client sleeps before it asks for the topology again, and closes
 	// the connections to nodes that have gone, or that redirected it, five seconds later, whether or not
 	// it was closed meanwhile.
@@ -38,17 +38,17 @@ func Main(m *testing.M, opts ...goleak.Option) {
 	goleak.VerifyTestMain(mainWithServer{m}, opts...)
 }
 
-// shortModels has tests of models play 40 histories instead of 100, where `make more` does not run and no flag says
-// how many.
+// shortModels has tests of models, whose steps ask the server several times each, play 25 histories instead of 100 where
+// `make more` does not run and no flag says how many. Each run draws others.
 func shortModels() {
 	if checks := flag.Lookup("rapid.checks"); checks != nil && !More() {
-		_ = checks.Value.Set("40") // flags are parsed later
+		_ = checks.Value.Set("25") // flags are parsed later
 	}
 }
 
 // mainWithServer ends the shared server between the tests and the look for
 // leaked goroutines.
-type mainWithServer struct{ m *testing.M }
+type mainWithServer struct{ m goleak.TestingM }
 
 func (w mainWithServer) Run() int {
 	code := w.m.Run()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/millrace/millrace/internal/redistest"
@@ -18,9 +20,34 @@ import (
 // pageTimeout is how long a page may take over anything.
 const pageTimeout = 60 * time.Second
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { redistest.Main(mainWithChromium{m}) }
 
-// chromium returns the browser. Without one the test is skipped, or fails when CI is
+// mainWithChromium ends the browser after the tests, before the look for leaked goroutines.
+type mainWithChromium struct{ m *testing.M }
+
+func (w mainWithChromium) Run() int {
+	code := w.m.Run()
+	if theChromium.ctx == nil {
+		return code
+	}
+	if err := chromedp.Cancel(theChromium.ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "Chromium does not end:", err)
+		code = max(code, 1)
+	}
+	theChromium.end()
+	return code
+}
+
+// theChromium is the browser of all tests, since it costs more to start one than most tests cost. Each test has a tab and
+// cookies of its own.
+var theChromium struct {
+	once sync.Once
+	ctx  context.Context //nolint:containedctx // chromedp keeps its browser there
+	end  func()
+	err  error
+}
+
+// chromium returns the path of the browser. Without one the test is skipped, or fails when CI is
 // set.
 func chromium(t *testing.T) string {
 	t.Helper()
@@ -36,22 +63,10 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// css selects elements.
-type css = chromedp.CSS
-
-// browser is a Chromium of the test's own, with one tab.
-type browser struct {
-	t   *testing.T
-	ctx context.Context //nolint:containedctx // chromedp keeps its tab there
-
-	mu         sync.Mutex
-	complaints []string // of the console, since they were last asked for
-}
-
-func open(t *testing.T, opts ...chromedp.ExecAllocatorOption) *browser {
-	t.Helper()
-	opts = append(opts,
-		chromedp.ExecPath(chromium(t)),
+// startChromium starts the browser of all tests.
+func startChromium(path string) {
+	allocator, end := chromedp.NewExecAllocator(context.Background(),
+		chromedp.ExecPath(path),
 		chromedp.Headless,
 		chromedp.NoSandbox, // as root there is none
 		chromedp.DisableGPU,
@@ -61,24 +76,60 @@ func open(t *testing.T, opts ...chromedp.ExecAllocatorOption) *browser {
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-quic", true),
-		chromedp.UserDataDir(t.TempDir()),
+		// Each tab runs as if a person looked at it.
+		chromedp.Flag("disable-background-timer-throttling", true),
+		chromedp.Flag("disable-backgrounding-occluded-windows", true),
+		chromedp.Flag("disable-renderer-backgrounding", true),
 		chromedp.WSURLReadTimeout(pageTimeout),
 	)
-	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...)
-	t.Cleanup(end)
 	tab, closeTab := chromedp.NewContext(allocator)
+	theChromium.ctx, theChromium.end = tab, func() { closeTab(); end() }
+	theChromium.err = chromedp.Do(theChromium.ctx) // starts it
+}
+
+// css selects elements.
+type css = chromedp.CSS
+
+// browser is a tab of a test's own.
+type browser struct {
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // chromedp keeps its tab there
+
+	mu         sync.Mutex
+	complaints []string // of the console, since they were last asked for
+}
+
+func open(t *testing.T) *browser {
+	t.Helper()
+	path := chromium(t)
+	theChromium.once.Do(func() { startChromium(path) })
+	if theChromium.err != nil {
+		t.Fatalf("Chromium does not start: %v", theChromium.err)
+	}
+	tab, closeTab := chromedp.NewContext(theChromium.ctx, chromedp.WithNewBrowserContext())
 	b := &browser{t: t, ctx: tab}
 	messages := chromedp.Console(tab)
 	var listening sync.WaitGroup
 	listening.Go(func() { b.listen(messages) })
 	t.Cleanup(func() {
 		if err := chromedp.Cancel(tab); err != nil {
-			t.Errorf("Chromium does not end: %v", err)
+			t.Errorf("the tab does not close: %v", err)
 		}
 		closeTab()
 		listening.Wait()
 	})
+	if err := chromedp.Do(tab, send(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})); err != nil {
+		t.Fatalf("no tab opens: %v", err)
+	}
 	return b
+}
+
+// send is an action of one command.
+func send[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, tab *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, tab, command, params)
+		return chromedp.Void{}, err
+	}
 }
 
 // listen notes what the console complains about.

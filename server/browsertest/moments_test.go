@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/millrace/millrace/fairqueue"
@@ -19,7 +20,8 @@ func TestMoments(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := time.FixedZone("Asia/Tokyo", 9*3600)
-	b := open(t, chromedp.Env("TZ="+there.String()))
+	b := open(t)
+	b.do("a clock in Tokyo", send(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: there.String()}))
 
 	b.visit(town.url + "/queues/orders?tenant=late")
 	if b.moments(there) == 0 {
