@@ -135,7 +135,7 @@ func (r *keys) parse() {
 		&r.since, &r.others, &r.used, &r.cancelled, &r.held, &r.removed)
 	for field, value := range r.hot {
 		switch {
-		case field == "" || field == "w" || field == "t" || field[0] == 'l':
+		case field == "" || field == "w" || field == "t" || field == "d" || field[0] == 'l':
 		case idForm.MatchString(field):
 			r.messages[field] = value
 		case field[0] == 'a' && idForm.MatchString(field[1:]):
@@ -194,14 +194,12 @@ func (r *keys) parseFlow(flow, value string) {
 
 func (r *keys) parseOwner(owner, value string) {
 	o := storedOwner{}
-	if tail := doubles(value, &o.n, &o.mean); tail != "" {
-		others, rest, _ := strings.Cut(tail, " ")
-		o.others, _ = strconv.Atoi(others)
-		o.limited = strings.HasPrefix(rest, "1")
-		if len(rest) > 2 {
-			o.flows = strings.Split(strings.TrimSuffix(rest[2:], "\x01"), "\x01")
-		}
+	others := 0.0
+	if tail := doubles(value, &o.n, &o.mean, &others); tail != "" {
+		o.limited = tail[0] == '1'
+		o.flows = strings.FieldsFunc(tail[1:], func(c rune) bool { return c == '\x01' })
 	}
+	o.others = int(others)
 	r.owners[owner] = o
 }
 
@@ -213,7 +211,7 @@ func (r *keys) check() {
 		for _, e := range entries {
 			id := e[1:17]
 			at(id, "waits in "+flow)
-			plain := strings.HasPrefix(r.messages[id], ":"+e[:1]+"=") && r.hot["a"+id] == ""
+			plain := strings.HasPrefix(r.messages[id], ":"+e[:1]) && r.hot["a"+id] == ""
 			r.is(plain == (e[17] == '.') || r.messages[id] == "", "entry %q of %q has the wrong kind", e, flow)
 		}
 		n := 0
@@ -274,6 +272,8 @@ func (r *keys) check() {
 		counted["with handlers, of "+owner], counted["with other readers, of "+owner] = o.n, float64(o.others)
 		r.is(o.n > 0 || o.others > 0 || o.limited || len(o.flows) > 0 || len(r.flows[owner]) > 0, "owner %q has nothing", owner)
 	}
+	hasDefault := strings.Contains(r.record["limits"], "d")
+	r.is(hasDefault == (len(r.hot["d"]) == 32), "the field d has %d bytes, and a default limit is %v", len(r.hot["d"]), hasDefault)
 	counted["in flight"], counted["with handlers"], counted["blocked"] = r.flying, r.busy, r.held
 	want["blocked"] = float64(len(r.blocked))
 	ghosts := 0

@@ -1,7 +1,7 @@
 -- fragment flows: messages that wait, flow by flow
 --
 -- An entry is a message that waits, in 18 bytes: PRIORITY, ID, and '.' if it is plain, ';' if it was delivered before, was
--- delayed, has a deadline, or its flow is a stream. Entries sort by priority and id.
+-- delayed, or has a deadline. Entries sort by priority and id.
 --
 -- The field of a flow has '.' and its entries; or '+' and the first of them, up to 16, if others may lie in backlog, as
 -- FLOW \1 ENTRY with the score 0. A flow without entries has no field.

@@ -68,18 +68,22 @@ func readStreams(setting string) (s streams) {
 	return s
 }
 
-// flows returns the flows that a message of a tenant may go to, as the script write takes
-// them: '=TENANT' or '#1,#7=TENANT'.
-func (s streams) flows(tenant string) string {
-	var list strings.Builder
-	if s.count > 0 {
-		for i, stream := range shuffleshard.Get(s.count, s.perTenant, tenant) {
-			if i > 0 {
-				list.WriteByte(',')
-			}
-			list.WriteString(streamFlow(stream))
-		}
+// candidates returns the flows that a message of a tenant may go to: its own, or streams.
+func (s streams) candidates(tenant string) []string {
+	if s.count == 0 {
+		return []string{tenantFlow(tenant)}
 	}
-	list.WriteString(tenantFlow(tenant))
-	return list.String()
+	flows := make([]string, 0, s.perTenant)
+	for _, stream := range shuffleshard.Get(s.count, s.perTenant, tenant) {
+		flows = append(flows, streamFlow(stream))
+	}
+	return flows
+}
+
+// flows returns them as the script write takes them: '=TENANT' or '#1,#7=TENANT'.
+func (s streams) flows(tenant string) string {
+	if s.count == 0 {
+		return tenantFlow(tenant)
+	}
+	return strings.Join(s.candidates(tenant), ",") + tenantFlow(tenant)
 }

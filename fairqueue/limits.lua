@@ -12,7 +12,11 @@
 --
 -- K has the field limits once there was a limit, a pause or a throttle. It is 'EPOCH KINDS', where the kinds are
 -- letters: w if limits are stored, d if a default is, p if some are pauses, f if some count deliveries, r if some are
--- rates, m if some count messages that wait.
+-- rates, m if some count messages that wait; g if the default has a weight, a pause, or counts messages that wait.
+--
+-- The field d of hot has the default limits as short scripts need them, numbers of eight bytes: how many may be in
+-- flight, which share of the handlers, 0 for any; and of the rate the microseconds from one delivery to the next, 0 for
+-- any, and how many more a burst may be ahead.
 --
 -- Needs    record, flows
 -- Gives    epoch: a number if K has the field, else nil; kinds: the letters

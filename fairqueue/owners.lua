@@ -7,12 +7,11 @@
 -- active to blocked, with the number that its tenant has in flight as score. So the flows that
 -- may start again are a range of scores. Flows that limits hold move in the same way, see limits.
 --
--- The state of an owner is the field o=TENANT of hot: how many are in flight with handlers of
--- Consume and the mean time of its handlers in milliseconds, -1 if unknown, eight bytes each. Behind
--- them is a text if one of its parts is there: how many others are counted, a space, '1' if limits
--- of its own are stored or '0', a space, and the flows that are blocked for it, each with \1
--- behind. An owner has no state if it has none in flight, unless its flow, which is no stream, has
--- messages: so its mean is remembered.
+-- The state of an owner is the field o=TENANT of hot, of numbers of eight bytes: how many are in flight with handlers of
+-- Consume, the mean time of its handlers in milliseconds, -1 if unknown, and how many others are counted. Behind them is,
+-- if it is rare, '1' if limits of its own are stored or '0', and the flows that are blocked for it, each with \1 behind.
+-- An owner has no state if it has none in flight, unless its flow, which is no stream, has messages: so its mean is
+-- remembered.
 --
 -- Needs    record, flows, limits
 -- Touches  hot, active, blocked, asleep, buckets
@@ -41,9 +40,8 @@ local function load_states(owners)
     if not states[owners[i]] then
       local state = {n = 0, mean = -1, others = 0, flows = ''}
       if text then
-        state.n, state.mean = struct.unpack('<dd', text)
-        local others, limited, flows = string.match(text, '^(%d+) ([01]) (.*)$', 17)
-        state.others, state.limited, state.flows = tonumber(others) or 0, limited == '1', flows or ''
+        state.n, state.mean, state.others = struct.unpack('<ddd', text)
+        state.limited, state.flows = string.byte(text, 25) == 49, string.sub(text, 26) -- 1
       end
       states[owners[i]] = state
     end
@@ -179,12 +177,12 @@ local function save_states()
   end
   for owner, state in pairs(states) do
     if state.changed then
-      local rare = state.others > 0 or state.limited or state.flows ~= ''
-      if state.n == 0 and not rare and not (string.byte(owner) == 61 and record_of(owner)) then -- =
+      local rare = state.limited or state.flows ~= ''
+      if state.n + state.others == 0 and not rare and not (string.byte(owner) == 61 and record_of(owner)) then -- =
         gone['o' .. owner] = true
       else
-        sets['o' .. owner] = struct.pack('<dd', state.n, state.mean) ..
-          (rare and whole(state.others) .. (state.limited and ' 1 ' or ' 0 ') .. state.flows or '')
+        sets['o' .. owner] = struct.pack('<ddd', state.n, state.mean, state.others) ..
+          (rare and (state.limited and '1' or '0') .. state.flows or '')
       end
     end
   end

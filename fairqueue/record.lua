@@ -9,6 +9,7 @@
 --   lLANE          the answer to the last call of a lane, see lane
 --   16 digits      a message: its header and its body, see deliveries
 --   aID            its deliveries so far, see deliveries
+--   d              the default limits, see limits
 --   24 characters  a delivery, by its receipt, see deliveries
 --
 -- K has the settings, counters of what is rare, and positions of sources.
@@ -72,8 +73,13 @@ local function save()
   if n.digest == '' then
     n.digest = string.sub(redis.sha1hex((attempts or '') .. '\1' .. (idle or '') .. '\1' .. (streams or '')), 1, 8)
   end
-  n.flags = (paused and 1 or 0) + (string.find(limits or '', 'd', 1, true) and 2 or 0) + (string.find(limits or '', 'f', 1, true) and 8 or 0) +
-    (limits and redis.call('ZCARD', prefix .. 'asleep') > 1 and 16 or 0) + ((streams or '') ~= '' and 4 or 0)
+  n.flags = (paused and 1 or 0) + ((streams or '') ~= '' and 4 or 0)
+  if limits then
+    local function has(kind)
+      return string.find(limits, kind, 1, true)
+    end
+    n.flags = n.flags + (has('d') and 2 or 0) + (has('f') and 8 or 0) + (redis.call('ZCARD', prefix .. 'asleep') > 1 and 16 or 0) + (has('g') and 32 or 0)
+  end
   n.least = n.blocked > 0 and tonumber(redis.call('ZRANGE', prefix .. 'blocked', '0', '0', 'WITHSCORES')[2]) or 1e15
   sets.w = struct.pack('<ddc16c8', n.written, n.sleepers, n.last, n.digest)
   sets.t = struct.pack('<ddddddddddddddd', n.virtual, n.flags, n.delivered, n.acked, n.flying, n.busy, n.capacity, n.next, n.least,

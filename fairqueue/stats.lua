@@ -28,8 +28,8 @@ local general = redis.call('HGET', prefix .. 'limits', 'default')
 local function describe_one(flow, held)
   local entry, shared, state = head(flow), string.byte(flow) ~= 35 and general, redis.call('HGET', hot, 'o' .. flow) -- #
   if state then
-    local flying, mean = struct.unpack('<dd', state)
-    state = whole(flying + (string.match(state, '^(%d+) [01] ', 17) or 0)) .. ' ' .. whole(mean)
+    local flying, mean, others = struct.unpack('<ddd', state)
+    state = whole(flying + others) .. ' ' .. whole(mean)
   end
   for _, word in ipairs({
     flow, waiting(flow), entry and string.sub(entry, 2, 17) or '', entry and string.match(redis.call('HGET', hot, 'a' .. string.sub(entry, 2, 17)) or '', '^%d+;(%d+)') or '', held, state or '',

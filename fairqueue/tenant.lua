@@ -26,18 +26,24 @@ function verbs.limit(before, after)
   if effective ~= before then
     return nil, '0 ' .. effective
   end
-  local new, form = '', '^[%d.]+ (%d+) ([%d.]+) ([%d.]+) %d+ (%d+) ([01])$'
+  local new, form = '', '^([%d.]+) (%d+) ([%d.]+) ([%d.]+) %d+ (%d+) ([01])$'
   if after ~= '' then
-    local most, share, rate, waiting, stopped = string.match(after, form)
+    local weight, most, share, rate, waiting, stopped = string.match(after, form)
     if not most then
       return nil, redis.error_reply('ERR not limits: ' .. after)
     end
     new = 'w' .. (is_default and 'd' or '') .. (stopped == '1' and 'p' or '') .. ((most ~= '0' or share ~= '0') and 'f' or '') ..
-      (rate ~= '0' and 'r' or '') .. (waiting ~= '0' and 'm' or '')
-  elseif is_default then
-    kinds = string.gsub(kinds or '', 'd', '')
+      (rate ~= '0' and 'r' or '') .. (waiting ~= '0' and 'm' or '') ..
+      (is_default and (tonumber(weight) ~= 1 or waiting ~= '0' or stopped == '1') and 'g' or '')
+  end
+  if is_default then
+    kinds = string.gsub(kinds or '', '[dg]', '')
   end
   enable(new, is_default and 1 or 0)
+  if is_default then
+    local rule = parse(after)
+    gone.d, sets.d = true, after ~= '' and struct.pack('<dddd', rule.most, rule.share, rule.gap or 0, rule.room or 0) or nil
+  end
   redis.call('HSET', key, '', string.rep('0', 65)) -- a long value makes a table of the hash, where fields are found at once
   redis.call('HDEL', key, owner)
   if after ~= '' then

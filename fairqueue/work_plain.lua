@@ -1,11 +1,11 @@
 -- fairqueue.work_plain(K) kind max visibility {receipt} ... {owner} ... {flow} ... {took} ... -> {...}
 --
--- Acknowledges deliveries and takes messages that are plain: delivered for the first time, without a deadline, of
--- tenants that nothing holds. It is the short form of work, which does all else, and knows the queue by one hash: see
--- record. The choice of the next message is that of the fragment next.
+-- Acknowledges deliveries and takes messages that are plain: delivered for the first time and without a deadline, of
+-- tenants that have no limits but the default and that nothing holds. It is the short form of work, which does all else,
+-- and knows the queue by one hash: see record. The choice of the next message is that of the fragment next.
 --
 -- Needs    clock, ticket, backlog
--- Touches  hot, active, young, flight
+-- Touches  hot, active, backlog, young, flight, buckets
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others; a capital from a reader that sleeps if
 --          nothing more is there
@@ -44,12 +44,21 @@ elseif answered then
 end
 local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed =
   struct.unpack('<ddddddddddddddd', found[1])
-local tenant = sub(found[1], 121)
-if flags % 16 ~= 0 and (flags % 16 ~= 8 or not consumes or capacity == 0) or cancelled > 0 and acks > 0 or not consumes and held_back > 0 then
-  return 'general' -- it is paused, has streams, limits that concern all, or blocked flows that Read takes
+local tenant, counting = sub(found[1], 121), flags % 16 > 7
+if flags % 2 == 1 or flags > 31 or cancelled > 0 and acks > 0 or not consumes and held_back > 0 then
+  return 'general' -- it is paused, has limits that concern all, cancelled deliveries, or blocked flows that Read takes
+end
+local most, share, gap, burst = 0, 0, 0, 0 -- the default limits
+if flags % 4 > 1 and max > 0 then
+  local default = redis.call('HGET', hot, 'd')
+  if not default then
+    return 'general'
+  end
+  most, share, gap, burst = struct.unpack('<dddd', default)
 end
 
--- Acknowledge. states are the owners' numbers of deliveries and mean times, and whether messages of theirs wait.
+-- Acknowledge. states are the owners' numbers of deliveries with handlers, means, numbers of others that are counted,
+-- and whether messages wait.
 local states, verdicts, gone, fields, flown = {}, '', {nil, nil, nil, nil}, {'l' .. lane, '', 't', '', nil, nil, nil, nil, nil, nil}, nil
 for i = 1, acks do
   local receipt, owner, held, state = ARGV[3 + i], ARGV[3 + acks + i], found[3 + i], found[3 + acks + i]
@@ -57,25 +66,29 @@ for i = 1, acks do
     verdicts = verdicts .. '0'
   else
     local was, place, class = byte(held, 30, 32)
-    if class ~= 61 or was ~= 99 and was ~= 114 then -- = c r
-      return 'general' -- its flow is a stream; it is not plain, or is counted for limits
-    elseif was == 99 then
-      if not state or #state > 16 or owner ~= 'o' .. sub(held, 32) then
+    if was ~= 99 and was ~= 111 and was ~= 114 then -- c o r
+      return 'general' -- the message is not plain
+    elseif was ~= 114 then
+      if not state or #state > 24 or owner ~= 'o' .. (class == 61 and sub(held, 32) or string.match(held, '=.*$', 33)) then -- =
         return 'general' -- flows of its owner are blocked
       end
       local of_owner, took = states[owner], ARGV[3 + 3 * acks + i]
       if not of_owner then
-        local count, mean = struct.unpack('<dd', state)
-        of_owner = {count, mean, found[3 + 2 * acks + i]}
+        local count, mean, other = struct.unpack('<ddd', state)
+        of_owner = {count, mean, other, found[3 + 2 * acks + i]}
         states[owner] = of_owner
       end
-      took = took == '' and (micros - sub(held, 1, 16)) / 1000 or took + 0
-      took = took > 0 and took - took % 1 or 0
-      if of_owner[2] >= 0 then
-        took = (3 * of_owner[2] + took) / 4
-        took = took - took % 1
+      if was == 111 then -- o
+        of_owner[3] = of_owner[3] > 0 and of_owner[3] - 1 or 0
+      else
+        took = took == '' and (micros - sub(held, 1, 16)) / 1000 or took + 0
+        took = took > 0 and took - took % 1 or 0
+        if of_owner[2] >= 0 then
+          took = (3 * of_owner[2] + took) / 4
+          took = took - took % 1
+        end
+        of_owner[1], of_owner[2], busy = of_owner[1] > 0 and of_owner[1] - 1 or 0, took, busy > 0 and busy - 1 or 0
       end
-      of_owner[1], of_owner[2], busy = of_owner[1] > 0 and of_owner[1] - 1 or 0, took, busy > 0 and busy - 1 or 0
     end
     if acks > 1 then
       states[receipt] = {}
@@ -110,30 +123,48 @@ end
 -- Take messages, each from the flow whose turn it is. records are those of flows that had one in this call. back are
 -- flows that keep their turn, also because their tenant may not start another message.
 local records, reply, back, stop, failed = max > 0 and {} or nil, {'', nil}, nil, false, nil
-local taken, room, pushed, receipts, start = 0, 1048576, 0, max > 0 and {nil, nil, nil, nil} or nil, max > 0 and instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c.' or 'r.')
+local taken, room, pushed, receipts = 0, 1048576, 0, max > 0 and {nil, nil, nil, nil} or nil
+local start = max > 0 and instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c.' or counting and 'o.' or 'r.')
 while taken < max and room > 0 and not stop do
   local top = redis.call('ZPOPMIN', active) -- the first write: a full server does not refuse it
-  local flow, tag, body, passes = top[1], tonumber(top[2]), nil, nil
+  local flow, body, passes = top[1], nil, nil
   if not flow then
     stop = true -- the key is lost, which work says
     break
   elseif flow ~= '' then
-    local owner = 'o' .. flow
-    local record, state, limited = records[flow], states[owner], false
+    local owner, record, stored, is_stream = 'o' .. flow, records[flow], nil, byte(flow) == 35 -- #
     if record == nil then
       local values = redis.call('HMGET', hot, flow, owner)
-      record, limited = values[1], values[2] and #values[2] > 16
-      if not state and (values[2] or consumes) then
-        local count, mean = 0, -1
-        if values[2] then
-          count, mean = struct.unpack('<dd', values[2])
-        end
-        state = {count, mean, false}
-      end
+      record, stored = values[1], values[2]
     end
-    local id = record and not limited and byte(record, 19) == 46 and sub(record, 3, 18) -- .
+    local id = record and byte(record, 19) == 46 and sub(record, 3, 18) -- .
+    if is_stream and id then
+      body = redis.call('HGET', hot, id)
+      owner = 'o' .. (string.match(body or '', '^:%d#%d+(=[^\1]*)') or '')
+      stored = not states[owner] and redis.call('HGET', hot, owner)
+    end
+    local state = states[owner]
+    if not state and (stored or consumes or counting) then
+      local count, mean, other = 0, -1, 0
+      if stored then
+        count, mean, other = struct.unpack('<ddd', stored)
+      end
+      state = {count, mean, other, false}
+    end
+    local limited, rated, full = stored and #stored > 24, gap > 0 and not is_stream, nil
+    if not is_stream and (most > 0 or share > 0) then
+      limited = limited or most > 0 and state[1] + state[3] >= most or
+        share > 0 and consumes and state[1] >= math.max(1, math.floor(share * capacity))
+    end
+    if rated then
+      full = redis.pcall('ZSCORE', prefix .. 'buckets', flow)
+      failed = type(full) == 'table' and full
+      full = not failed and math.max(micros, math.min(full or 0, micros + burst + gap))
+      limited = limited or failed or full - micros > burst
+    end
+    id = not limited and id -- the tenant has limits of its own, is blocked, or has to be
     passes = id and consumes and not (state[1] == 0 or state[1] < capacity - busy or state[2] >= 0 and state[2] <= 20)
-    body = id and not passes and redis.call('HGET', hot, id)
+    body = id and not passes and (body or redis.call('HGET', hot, id))
     local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
     if body and #record > 19 then
       rest = sub(record, 1, 1) .. sub(record, 20)
@@ -149,17 +180,26 @@ while taken < max and room > 0 and not stop do
     if body and not failed then
       if consumes then
         state[1], busy = state[1] + 1, busy + 1
+      elseif counting then
+        state[3] = state[3] + 1
       end
-      if flow ~= tenant then
-        others, tenant = since, flow
+      local of, tag = sub(owner, 2), top[2] + 0
+      if of ~= tenant then
+        others, tenant = since, of
       end
-      virtual, since, room, pushed = tag > virtual and tag or virtual, now, room - #body, length
-      taken = taken + 1
+      virtual, since, room, pushed, taken = tag > virtual and tag or virtual, now, room - #body, length, taken + 1
       receipts[taken], reply[taken + 1] = receipt, receipt .. body
-      fields[#fields + 1], fields[#fields + 2] = receipt, start .. flow
+      fields[#fields + 1], fields[#fields + 2] = receipt, start .. (is_stream and flow .. of or flow)
       records[flow], states[owner] = rest, state
       if rest then
         redis.call('ZADD', active, string.format('%d', virtual + 1000), flow)
+      end
+      if rated then
+        redis.call('ZADD', prefix .. 'buckets', string.format('%.0f', math.ceil(full + gap)), flow)
+        local old = redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', micros, 'LIMIT', '0', '2')
+        if #old > 0 then
+          redis.call('ZREM', prefix .. 'buckets', unpack(old))
+        end
       end
     end
   end
@@ -193,8 +233,8 @@ if taken > 0 then
 end
 for owner, state in pairs(states) do
   local record = records and records[sub(owner, 2)]
-  if state[1] and (state[1] > 0 or record or record == nil and state[3]) then -- its mean is remembered while messages wait
-    fields[#fields + 1], fields[#fields + 2] = owner, struct.pack('<dd', state[1], state[2])
+  if state[1] and (state[1] + state[3] > 0 or record or record == nil and state[4]) then -- its mean is remembered while messages wait
+    fields[#fields + 1], fields[#fields + 2] = owner, struct.pack('<ddd', state[1], state[2], state[3])
   elseif state[1] then
     gone[#gone + 1] = owner
   end

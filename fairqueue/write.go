@@ -244,19 +244,32 @@ type settings struct {
 func (d *dispatcher) writePlain(ctx context.Context, request *reqid.Request, requests []writeRequest, messages int) ([]writeAnswer, error) {
 	q, known := requests[0].q, d.settings.Load()
 	if messages == 0 || request.Keyed() || d.generalWrite.is() || known == nil || known.attempts != q.cfg.MaxAttempts ||
-		known.expiry != q.cfg.expiry() || q.known().count > 0 {
+		known.expiry != q.cfg.expiry() {
 		return nil, nil
 	}
-	args, i := make([]string, 1+4*messages), 1
-	args[0] = known.digest
+	streams, each := q.known(), 0
+	if streams.count > 0 {
+		each = streams.perTenant
+	}
+	args := make([]string, 2, 2+(max(1, each)+3)*messages)
+	args[0], args[1] = known.digest, strconv.Itoa(each)
 	for _, r := range requests {
 		for _, e := range r.drafts {
 			if len(e.options) > 1 {
 				return nil, nil
 			}
-			owner := "o" + tenantFlow(e.tenant)
-			args[i], args[i+messages], args[i+2*messages], args[i+3*messages] = owner[1:], owner, e.options, e.body
-			i++
+			args = append(args, streams.candidates(e.tenant)...)
+		}
+	}
+	for _, of := range []func(encoded) string{
+		func(e encoded) string { return "o" + tenantFlow(e.tenant) },
+		func(e encoded) string { return e.options },
+		func(e encoded) string { return e.body },
+	} {
+		for _, r := range requests {
+			for _, e := range r.drafts {
+				args = append(args, of(e))
+			}
 		}
 	}
 	reply, err := d.run.RunRequest(ctx, request, "write_plain", baseKey(d.name), args...)

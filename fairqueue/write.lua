@@ -99,7 +99,7 @@ local function look_up(name)
   end, name
 end
 
-local candidates, kind, all, rare = ARGV[4] ~= '', ARGV[4] ~= '' and ';' or '.', {}, false
+local candidates, all, rare = ARGV[4] ~= '', {}, false
 for arg = 5, #ARGV, 3 do
   rare = rare or #ARGV[arg + 1] > 1
   if candidates then
@@ -166,7 +166,7 @@ for arg = 5, #ARGV, 3 do
       later[#later + 1] = flow .. '\1' .. priority .. id
     else
       ready = ready + 1
-      if add(flow, priority .. id .. (ttl > 0 and ';' or kind)) and not is_flow[flow] then
+      if add(flow, priority .. id .. (ttl > 0 and ';' or '.')) and not is_flow[flow] then
         is_flow[flow], flows[#flows + 1] = true, flow
       end
     end

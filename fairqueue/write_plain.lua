@@ -1,21 +1,23 @@
--- fairqueue.write_plain(K) digest {flow} ... {owner} ... {priority} ... {body} ... -> ids, 'general' or 'new'
+-- fairqueue.write_plain(K) digest each {flow} ... {owner} ... {priority} ... {body} ... -> ids, 'general' or 'new'
 --
--- Writes messages that have nothing but a priority, to flows of tenants, all or none. It is the short form of write,
--- which does all else, and knows the queue by one hash: see record.
+-- Writes messages that have nothing but a priority, all or none, each to the one of its candidate flows in which the
+-- fewest messages wait. It is the short form of write, which does all else, and knows the queue by one hash: see record.
 --
 -- Needs    clock, ticket
 -- Touches  hot, active, backlog, asleep
 -- Beside   wake
 -- KEYS[1]  K
 -- ARGV[1]  digest of the settings that write would store: 8 hexadecimal digits
--- ARGV     for messages, at most 100: the flow of each, '=TENANT'; of each the field of its owner, 'o=TENANT'; the priority of each;
---          the body of each, as readers get it
+-- ARGV[2]  each: how many candidates a message has; 0 if its flow is '=TENANT'
+-- ARGV     for messages, at most 100, 10 with candidates: the flow or the candidates '#N' of each; of each the field of its
+--          owner, 'o=TENANT'; the priority of each; the body of each, as readers get it
 -- Reply    the ids with spaces between; 'general' if it takes write: nothing was changed; 'new' if the lane is new
--- Cost     O(log N) a message
+-- Cost     O(log N) a message and candidate
 -- Repeat   harmless: the lane knows the answer
-local sub, byte = string.sub, string.byte
-local hot, many = prefix .. 'hot', (#ARGV - 1) / 4
-local found = redis.call('HMGET', hot, 'w', 't', 'l' .. lane, unpack(ARGV, 2, 1 + 2 * many))
+local sub, byte, each = string.sub, string.byte, ARGV[2] + 0
+local hot, choices = prefix .. 'hot', each > 0 and each or 1
+local many = (#ARGV - 2) / (choices + 3)
+local found = redis.call('HMGET', hot, 'w', 't', 'l' .. lane, unpack(ARGV, 3, 2 + (choices + 1) * many))
 if not found[3] or #ticket ~= 27 then
   return 'new'
 elseif #(found[1] or '') ~= 40 or #(found[2] or '') < 120 then
@@ -27,15 +29,27 @@ if answered then
 end
 local written, sleepers, last, digest = struct.unpack('<ddc16c8', found[1])
 local virtual, flags = struct.unpack('<dd', found[2])
-if digest ~= ARGV[1] or flags % 8 > 1 then
-  return 'general' -- the settings are others
+if digest ~= ARGV[1] or flags > 31 then
+  return 'general' -- the settings are others, or there are limits for writes
 end
 local id, ids, records = clock[1] .. sub('00000' .. clock[2], -6), {nil}, {}
 local fields, turns, spilled, tag = {'w', '', 'l' .. lane, '', nil, nil, nil, nil}, {nil, nil}, nil, nil
 for i = 1, many do
-  local flow, priority, owner = ARGV[1 + i], ARGV[1 + 2 * many + i], found[3 + many + i]
-  local record = records[flow] or found[3 + i]
-  if owner and #owner > 16 or flags > 15 and not record and redis.call('ZSCORE', prefix .. 'asleep', flow) then
+  local at = choices * (i - 1)
+  local flow, owner, priority = ARGV[3 + at], ARGV[2 + choices * many + i], ARGV[2 + (choices + 1) * many + i]
+  local record, state, fewest = records[flow] or found[4 + at], found[3 + choices * many + i], nil
+  for choice = at, at + each - 1 do
+    local other = ARGV[3 + choice]
+    local entries = records[other] or found[4 + choice]
+    local size = entries and #entries or 0
+    if size > 0 and byte(entries) == 43 then -- +
+      size = size + 18 * redis.call('ZLEXCOUNT', prefix .. 'backlog', '[' .. other .. '\1', '(' .. other .. '\2')
+    end
+    if not fewest or size < fewest then
+      flow, record, fewest = other, entries, size
+    end
+  end
+  if state and #state > 24 or flags % 32 > 15 and not record and redis.call('ZSCORE', prefix .. 'asleep', flow) then
     return 'general' -- the tenant has limits of its own, is blocked or sleeps
   elseif id <= last then
     id = string.format('%016.0f', last + 1)
@@ -54,8 +68,8 @@ for i = 1, many do
     spilled[#spilled + 1], spilled[#spilled + 2] = '0', flow .. '\1' .. priority .. id .. '.'
     record = '+' .. sub(record, 2)
   end
+  fields[#fields + 1], fields[#fields + 2] = id, ':' .. priority .. flow .. (each > 0 and sub(owner, 2) or '') .. '\1\1' .. ARGV[2 + (choices + 2) * many + i]
   records[flow] = record
-  fields[#fields + 1], fields[#fields + 2] = id, ':' .. priority .. flow .. '\1\1' .. ARGV[1 + 3 * many + i]
 end
 if #turns > 0 and spilled then
   redis.call('ZCARD', prefix .. 'backlog') -- a key of another type ends the script here
