@@ -151,7 +151,8 @@ while taken < max and room > 0 and not stop do
       end
       state = {count, mean, other, false}
     end
-    local limited, rated, full = stored and #stored > 24, gap > 0 and not is_stream, nil
+    local rated, full = gap > 0 and not is_stream, nil
+    local limited = stored and #stored > 24
     if not is_stream and (most > 0 or share > 0) then
       limited = limited or most > 0 and state[1] + state[3] >= most or
         share > 0 and consumes and state[1] >= math.max(1, math.floor(share * capacity))
@@ -162,7 +163,9 @@ while taken < max and room > 0 and not stop do
       full = not failed and math.max(micros, math.min(full or 0, micros + burst + gap))
       limited = limited or failed or full - micros > burst
     end
-    id = not limited and id -- the tenant has limits of its own, is blocked, or has to be
+    if limited then
+      id = nil -- the tenant has limits of its own, is blocked, or has to be
+    end
     passes = id and consumes and not (state[1] == 0 or state[1] < capacity - busy or state[2] >= 0 and state[2] <= 20)
     body = id and not passes and (body or redis.call('HGET', hot, id))
     local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
