@@ -101,7 +101,10 @@ elseif state == 'waiting' then
       for i = 1, #flows, 2 do
         if more and string.find(flows[i], '^[=#]') then
           looked, last = looked + 1, name .. ' ' .. flows[i + 1] .. ' ' .. flows[i]
-          more = show_flow(last, flows[i], '') and looked < 50
+          more = show_flow(last, flows[i], '')
+          if looked == 50 then
+            more = false
+          end
         end
       end
       place = nil

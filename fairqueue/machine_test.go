@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -507,7 +506,7 @@ func (c *machine) finish(r *rapid.T) {
 }
 
 // TestModel plays random histories on a server, through a proxy that executes and
-// then loses replies, and with MILLRACE_SOAK on miniredis, which is slow at it.
+// then loses replies, and on miniredis.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -535,9 +534,6 @@ func TestModel(t *testing.T) {
 	} {
 		t.Run(network.name, func(t *testing.T) {
 			t.Parallel()
-			if network.client == mini && os.Getenv("MILLRACE_SOAK") == "" {
-				t.Skip("set MILLRACE_SOAK to run it")
-			}
 			rapid.Check(t, func(r *rapid.T) {
 				name := redistest.Name(t)
 				shape := streams{count: rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "streams")}

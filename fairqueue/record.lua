@@ -103,14 +103,12 @@ local function save()
 end
 
 local function broken()
-  local good = true
+  local missing = redis.call('LINDEX', prefix .. 'young', '0') ~= ''
   for name in string.gmatch(sorted_sets, '%a+') do
-    good = redis.call('ZSCORE', prefix .. name, '') and good
+    missing = missing or not redis.call('ZSCORE', prefix .. name, '')
   end
   for name in string.gmatch(hashes, '%a+') do
-    good = redis.call('HEXISTS', prefix .. name, '') == 1 and good
+    missing = missing or redis.call('HEXISTS', prefix .. name, '') == 0
   end
-  if not (good and redis.call('LINDEX', prefix .. 'young', '0') == '') then
-    return redis.error_reply('BROKEN a key is missing')
-  end
+  return missing and redis.error_reply('BROKEN a key is missing') or nil
 end

@@ -101,7 +101,9 @@ for i = 1, acks do
     verdicts, acked, removed, flying = verdicts .. '1', acked + 1, removed + 1, flying - 1
   end
 end
-consumes = consumes and capacity > 0
+if capacity == 0 then
+  consumes = false
+end
 if capacity - busy > least then
   return 'general' -- a blocked flow may start
 end
@@ -141,7 +143,7 @@ while taken < max and room > 0 and not stop do
     if is_stream and id then
       body = redis.call('HGET', hot, id)
       owner = 'o' .. (string.match(body or '', '^:%d#%d+(=[^\1]*)') or '')
-      stored = not states[owner] and redis.call('HGET', hot, owner)
+      stored = redis.call('HGET', hot, owner)
     end
     local state = states[owner]
     if not state and (stored or consumes or counting) then
@@ -152,22 +154,29 @@ while taken < max and room > 0 and not stop do
       state = {count, mean, other, false}
     end
     local rated, full = gap > 0 and not is_stream, nil
-    local limited = stored and #stored > 24
+    local limited = #(stored or '') > 24
     if not is_stream and (most > 0 or share > 0) then
       limited = limited or most > 0 and state[1] + state[3] >= most or
         share > 0 and consumes and state[1] >= math.max(1, math.floor(share * capacity))
     end
     if rated then
       full = redis.pcall('ZSCORE', prefix .. 'buckets', flow)
-      failed = type(full) == 'table' and full
-      full = not failed and math.max(micros, math.min(full or 0, micros + burst + gap))
-      limited = limited or failed or full - micros > burst
+      if type(full) == 'table' then
+        limited, failed = true, full
+      else
+        full = math.max(micros, math.min(full or 0, micros + burst + gap))
+        limited = limited or full - micros > burst
+      end
     end
     if limited then
       id = nil -- the tenant has limits of its own, is blocked, or has to be
     end
     passes = id and consumes and not (state[1] == 0 or state[1] < capacity - busy or state[2] >= 0 and state[2] <= 20)
-    body = id and not passes and (body or redis.call('HGET', hot, id))
+    if not id or passes then
+      body = nil
+    elseif not body then
+      body = redis.call('HGET', hot, id)
+    end
     local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
     if body and #record > 19 then
       rest = sub(record, 1, 1) .. sub(record, 20)
