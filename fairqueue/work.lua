@@ -39,7 +39,7 @@ local receipts = {}
 for i = 7, #ARGV, 2 do
   receipts[#receipts + 1] = ARGV[i]
 end
-if #receipts == 0 and redis.call('ZCARD', active) <= 2 then -- there is time to check
+if #receipts + n.blocked == 0 and redis.call('ZCARD', active) <= 2 then -- there is time to check
   local missing = broken()
   if missing then
     return missing
@@ -104,7 +104,7 @@ if max > 0 then
     end
   end
   if n.blocked > 0 then
-    more = unblock(consumes and n.capacity - n.busy, max + 10) or more
+    more = unblock(consumes and n.capacity - n.busy, max) or more
   end
   local kind, lost = consumes and 'c' or counting and 'o' or 'r'
   lost = take_next(max, kind, consumes, tonumber(ARGV[3]), ARGV[6], function(receipt, made, body)
