@@ -116,13 +116,16 @@ func replicasAnswer(t *testing.T, on running) {
 	})
 }
 
-// replicaReads returns how many scripts replicas have answered.
+// replicaReads returns how many scripts and reads of queues replicas have answered.
 func replicaReads(r replicated) (calls int) {
 	for _, s := range r.data() {
 		if s.Info("replication")["role"] == "slave" {
-			var n int
-			_, _ = fmt.Sscanf(s.Info("commandstats")["cmdstat_evalsha_ro"], "calls=%d,", &n) // none yet is 0
-			calls += n
+			stats := s.Info("commandstats")
+			for _, name := range []string{"evalsha_ro", "hlen"} { // a queue's reads begin with HLEN
+				var n int
+				_, _ = fmt.Sscanf(stats["cmdstat_"+name], "calls=%d,", &n) // none yet is 0
+				calls += n
+			}
 		}
 	}
 	return calls

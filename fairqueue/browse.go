@@ -204,14 +204,14 @@ func browsed(state State, reply *script.Reply) Message {
 
 // memberOf returns the member of a message that was never delivered.
 func memberOf(id, stored string) string {
-	head := storedForm.FindStringSubmatch(stored)
+	h, _, err := readHeader(stored)
 	switch {
-	case head == nil:
+	case err != nil:
 		return ""
-	case head[3] == "":
-		return head[4] + "\x01" + head[2] + id
+	case h.flow == h.owner:
+		return h.flow + "\x01" + string(h.priority) + id
 	}
-	return head[3] + "\x01" + head[2] + id + head[4]
+	return h.flow + "\x01" + string(h.priority) + id + h.owner
 }
 
 // readDeath reads the record of a death: 'ATTEMPTS:REASON'.
@@ -222,12 +222,4 @@ func readDeath(death string) (attempts int, reason string) {
 	}
 	attempts, _ = strconv.Atoi(made)
 	return attempts, reason
-}
-
-// milliTime reads Unix milliseconds; anything but digits is the zero time.
-func milliTime(digits string) time.Time {
-	if ms, err := strconv.ParseInt(digits, 10, 64); err == nil {
-		return time.UnixMilli(ms)
-	}
-	return time.Time{}
 }

@@ -1,13 +1,9 @@
 package fairqueue
 
 import (
-	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,32 +35,15 @@ type keys struct {
 	hot                                                       map[string]string // bodies are cut off
 	active, blocked, asleep, flight, delayed, deadlines, dead map[string]float64
 	backlog, young                                            []string
-	record                                                    map[string]string
+	settings                                                  map[string]string
 
-	written, sleepers                                                     float64
-	virtual, flags, delivered, acked, flying, busy, capacity, next, least float64
-	since, others, used, cancelled, held, removed                         float64
-	tenant                                                                string
+	record
 
 	messages   map[string]string         // id -> what is stored
-	flows      map[string][]string       // flow -> entries, those in backlog included
+	flows      map[string][]entry        // those in backlog included
 	deliveries map[string]storedDelivery // by handle
 	owners     map[string]storedOwner
 	wrong      []string
-}
-
-type storedDelivery struct {
-	at, ends    int64
-	kind, place byte
-	entry       string // without the id
-	flow, owner string
-}
-
-type storedOwner struct {
-	n, mean float64
-	others  int
-	limited bool
-	flows   []string
 }
 
 func (q *Queue) readKeys(ctx context.Context) (*keys, error) {
@@ -78,8 +57,8 @@ func (q *Queue) readKeys(ctx context.Context) (*keys, error) {
 	if n := reply.Int(); n > 0 {
 		return nil, millrace.ErrTooLarge.Errorf("the queue %s has %d fields and members, or more than 16 MiB of bodies, and a check reads at most %d at one instant", q.name, n, maxChecked)
 	}
-	r := &keys{messages: map[string]string{}, flows: map[string][]string{}, deliveries: map[string]storedDelivery{}, owners: map[string]storedOwner{}}
-	r.hot, r.record, r.young = pairs(reply.Texts()), pairs(reply.Texts()), reply.Texts()
+	r := &keys{messages: map[string]string{}, flows: map[string][]entry{}, deliveries: map[string]storedDelivery{}, owners: map[string]storedOwner{}}
+	r.hot, r.settings, r.young = pairs(reply.Texts()), pairs(reply.Texts()), reply.Texts()
 	for _, set := range []*map[string]float64{&r.active, &r.blocked, &r.asleep, &r.flight, &r.delayed, &r.deadlines, &r.dead} {
 		*set = map[string]float64{}
 		for member, score := range pairs(reply.Texts()) {
@@ -104,103 +83,47 @@ func pairs(words []string) map[string]string {
 	return m
 }
 
-// doubles reads numbers of eight bytes, as far as there are some, and returns what is behind them.
-func doubles(text string, into ...*float64) string {
-	for _, f := range into {
-		if len(text) < 8 {
-			return text
-		}
-		*f = math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[:8])))
-		text = text[8:]
-	}
-	return text
-}
-
-var (
-	handleForm   = regexp.MustCompile(`^\d{16}[A-Za-z0-9_-]{8}$`)
-	deliveryForm = regexp.MustCompile(`(?s)^(\d{16})(\d{13})([croCRO])([.f])(#\d+)?(=.*)$`)
-	entryForm    = regexp.MustCompile(`^\d{17}[.;]$`)
-	pastForm     = regexp.MustCompile(`^\d+;\d+;$`)
-)
-
-func (r *keys) is(good bool, format string, args ...any) {
+// is notes what is wrong unless it is good, which it returns.
+func (r *keys) is(good bool, format string, args ...any) bool {
 	if !good {
 		r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 	}
+	return good
 }
 
 func (r *keys) parse() {
-	doubles(r.hot["w"], &r.written, &r.sleepers)
-	r.tenant = doubles(r.hot["t"], &r.virtual, &r.flags, &r.delivered, &r.acked, &r.flying, &r.busy, &r.capacity, &r.next, &r.least,
-		&r.since, &r.others, &r.used, &r.cancelled, &r.held, &r.removed)
+	r.record, _ = readRecord([]string{r.hot["w"], r.hot["t"]}) // the script has seen that it is there
+	behind := map[string][]entry{}
+	for _, m := range r.backlog {
+		flow, e, ok := readBacklog(m)
+		r.is(ok && r.hot[flow] != "", "backlog has %q, which cannot be read, or whose flow has none in front", m)
+		behind[flow] = append(behind[flow], e)
+	}
 	for field, value := range r.hot {
 		switch {
 		case field == "" || field == "w" || field == "t" || field == "d" || field[0] == 'l':
 		case idForm.MatchString(field):
 			r.messages[field] = value
-		case field[0] == 'a' && idForm.MatchString(field[1:]):
-			r.is(r.hot[field[1:]] != "" && pastForm.MatchString(value), "field %q of a message has %q, or there is no message", field, value)
+		case strings.HasPrefix(field, pastPrefix):
+			_, _, ok := readPast(value)
+			r.is(ok && idForm.MatchString(field[1:]) && r.hot[field[1:]] != "", "field %q of a message has %q, or there is no message", field, value)
 		case handleForm.MatchString(field):
-			r.parseDelivery(field, value)
-		case (field[0] == '=' || field[0] == '#') && len(value) > 2:
-			r.parseFlow(field, value)
-		case field[0] == 'o':
-			r.parseOwner(field[1:], value)
+			d, ok := readDelivery(value)
+			if r.is(ok, "delivery %s cannot be read", field) {
+				r.deliveries[field] = d
+			}
+		case isFlow(field):
+			entries, more, err := readEntries(value)
+			r.is(err == nil, "flow %q: %v", field, err)
+			r.is(more || len(behind[field]) == 0, "flow %q has %d entries in backlog, and does not say so", field, len(behind[field]))
+			r.flows[field] = append(entries, behind[field]...)
+			r.is(slices.IsSorted(r.flows[field]), "flow %q is not in order: %q", field, r.flows[field])
+		case strings.HasPrefix(field, ownerPrefix):
+			r.owners[strings.TrimPrefix(field, ownerPrefix)] = readOwner(value)
 		default:
 			r.is(false, "field %q of %d bytes is of no class", field, len(value))
 		}
 	}
-	for _, m := range r.backlog {
-		flow, _, _ := strings.Cut(m, "\x01")
-		r.is(r.hot[flow] != "", "backlog has an entry of %q, which has none in front", flow)
-	}
-}
-
-func (r *keys) parseDelivery(handle, value string) {
-	m := deliveryForm.FindStringSubmatch(value)
-	if m == nil {
-		r.is(false, "delivery %s cannot be read", handle)
-		return
-	}
-	d := storedDelivery{kind: m[3][0], place: m[4][0], flow: cmp.Or(m[5], m[6]), owner: m[6]}
-	d.at, _ = strconv.ParseInt(m[1], 10, 64)
-	d.ends, _ = strconv.ParseInt(m[2], 10, 64)
-	r.deliveries[handle] = d
-}
-
-func (r *keys) parseFlow(flow, value string) {
-	entries := []string(nil)
-	for at := 1; at < len(value); at += 18 {
-		entries = append(entries, value[at:min(at+18, len(value))])
-	}
-	r.is(len(entries) > 0 && len(entries) <= 16 && (value[0] == '.' || value[0] == '+'), "flow %q has %d entries behind %q", flow, len(entries), value[:1])
-	behind := 0
-	for _, m := range r.backlog {
-		if entry, found := strings.CutPrefix(m, flow+"\x01"); found {
-			behind++
-			entries = append(entries, entry)
-		}
-	}
-	r.is(value[0] == '+' || behind == 0, "flow %q has %d entries in backlog, and does not say so", flow, behind)
-	for _, e := range entries {
-		if !entryForm.MatchString(e) {
-			r.is(false, "flow %q has an entry that cannot be read: %q", flow, e)
-			return
-		}
-	}
-	r.is(slices.IsSorted(entries), "flow %q is not in order: %q", flow, entries)
-	r.flows[flow] = entries
-}
-
-func (r *keys) parseOwner(owner, value string) {
-	o := storedOwner{}
-	others := 0.0
-	if tail := doubles(value, &o.n, &o.mean, &others); tail != "" {
-		o.limited = tail[0] == '1'
-		o.flows = strings.FieldsFunc(tail[1:], func(c rune) bool { return c == '\x01' })
-	}
-	o.others = int(others)
-	r.owners[owner] = o
 }
 
 // check notes what is wrong.
@@ -209,10 +132,10 @@ func (r *keys) check() {
 	at := func(id, place string) { places[id] = append(places[id], place) }
 	for flow, entries := range r.flows {
 		for _, e := range entries {
-			id := e[1:17]
-			at(id, "waits in "+flow)
-			plain := strings.HasPrefix(r.messages[id], ":"+e[:1]) && r.hot["a"+id] == ""
-			r.is(plain == (e[17] == '.') || r.messages[id] == "", "entry %q of %q has the wrong kind", e, flow)
+			at(e.id(), "waits in "+flow)
+			h, _, err := readHeader(r.messages[e.id()])
+			plain := err == nil && h.deadline.IsZero() && h.priority == e[0] && r.hot[pastPrefix+e.id()] == ""
+			r.is(plain == (e[17] == '.') || r.messages[e.id()] == "", "entry %q of %q has the wrong kind", e, flow)
 		}
 		n := 0
 		for _, set := range []map[string]float64{r.active, r.blocked, r.asleep} {
@@ -229,19 +152,16 @@ func (r *keys) check() {
 		r.is(len(r.flows[flow]) > 0, "flow %q is blocked without messages", flow)
 		owner := flow
 		if flow[0] == '#' && len(r.flows[flow]) > 0 {
-			header, _, _ := strings.Cut(r.messages[r.flows[flow][0][1:17]], "\x01")
-			_, tenant, _ := strings.Cut(header, "=")
-			owner = "=" + tenant
+			h, _, _ := readHeader(r.messages[r.flows[flow][0].id()])
+			owner = h.owner
 		}
 		r.is(slices.Contains(r.owners[owner].flows, flow), "blocked flow %q is not one that %q knows", flow, owner)
 	}
 	for member := range r.delayed {
-		_, rest, _ := strings.Cut(member, "\x01")
-		if len(rest) < 17 {
-			r.is(false, "delayed has %q, which cannot be read", member)
-			continue
+		_, e, ok := readBacklog(member + ".") // an entry without its kind
+		if r.is(ok, "delayed has %q, which cannot be read", member) {
+			at(e.id(), "is delayed")
 		}
-		at(rest[1:17], "is delayed")
 	}
 	for id := range r.dead {
 		at(id, "is dead")
@@ -269,10 +189,10 @@ func (r *keys) check() {
 		r.is(r.hot[handle] != "", "flight has %s, which is settled", handle)
 	}
 	for owner, o := range r.owners {
-		counted["with handlers, of "+owner], counted["with other readers, of "+owner] = o.n, float64(o.others)
+		counted["with handlers, of "+owner], counted["with other readers, of "+owner] = o.n, o.others
 		r.is(o.n > 0 || o.others > 0 || o.limited || len(o.flows) > 0 || len(r.flows[owner]) > 0, "owner %q has nothing", owner)
 	}
-	hasDefault := strings.Contains(r.record["limits"], "d")
+	hasDefault := strings.Contains(r.settings["limits"], "d")
 	r.is(hasDefault == (len(r.hot["d"]) == 32), "the field d has %d bytes, and a default limit is %v", len(r.hot["d"]), hasDefault)
 	counted["in flight"], counted["with handlers"], counted["blocked"] = r.flying, r.busy, r.held
 	want["blocked"] = float64(len(r.blocked))

@@ -8,15 +8,12 @@
 -- KEYS[1]  K
 -- ARGV[1]  most: how many fields and members at most
 -- Reply    nil without a queue; {how many} if there are more, or more than 16 MiB in hot; else {0; then a
---          list each of fields and values of hot, of messages only what is in front of the body; of K; of young's
---          elements; of members and scores of active, blocked, asleep, flight, delayed, deadlines, dead and backlog}
+--          list each of fields and values of hot; of K; of young's elements; of members
+--          and scores of active, blocked, asleep, flight, delayed, deadlines, dead and backlog}
 -- Cost     O(N) of all that the queue has
 -- Repeat   harmless: it only reads
-if not exists then
-  return false
-end
-local missing = broken()
-if missing then
+local missing = exists and broken()
+if not exists or missing then
   return missing
 end
 local sets = {'active', 'blocked', 'asleep', 'flight', 'delayed', 'deadlines', 'dead', 'backlog'}
@@ -24,20 +21,14 @@ local total = redis.call('HLEN', hot) + redis.call('LLEN', prefix .. 'young')
 for _, name in ipairs(sets) do
   total = total + redis.call('ZCARD', prefix .. name)
 end
-if total > tonumber(ARGV[1]) then
-  return {total}
-end
-local fields, room, cursor = {}, 16777216, '0'
-repeat
+local fields, room, cursor = {}, total > tonumber(ARGV[1]) and -1 or 16777216, '0'
+while cursor and room >= 0 do
   local page = redis.call('HSCAN', hot, cursor, 'COUNT', '100')
-  cursor = page[1]
-  for i = 1, #page[2], 2 do
-    local field, value = page[2][i], page[2][i + 1]
-    room = room - #value
-    fields[#fields + 1] = field
-    fields[#fields + 1] = #field == 16 and string.match(value, '^[^\1]*\1[^\1]*\1') or value
+  for _, word in ipairs(page[2]) do
+    fields[#fields + 1], room = word, room - #word
   end
-until cursor == '0' or room < 0
+  cursor = page[1] ~= '0' and page[1]
+end
 if room < 0 then
   return {total}
 end

@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 			}
 			var id string
 			for _, e := range deliveries.flows["=b"] {
-				id = e[1:17]
+				id = e.id()
 			}
 			args := make([]string, len(tt.damage))
 			for i, word := range tt.damage {

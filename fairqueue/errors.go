@@ -6,6 +6,7 @@ import "github.com/millrace/millrace"
 var (
 	errNotFound = millrace.ErrNotFound.Errorf("there is no such queue").
 			WithHint("The first write creates a queue. List the queues with: millrace queue ls")
+	errBroken        = millrace.ErrBroken.Errorf("a key is missing")
 	errStale         = millrace.ErrStale.Errorf("the receipt is stale")
 	errNoTenantFlows = millrace.ErrBadArgument.Errorf("limits need flows that are tenants, and the queue has streams").
 				WithHint("Use a queue without streams. To divide a queue into streams, clear its limits first.")

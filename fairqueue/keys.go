@@ -12,9 +12,6 @@ import (
 // maxName is the longest name of a queue, in bytes.
 const maxName = 512
 
-// wireVersion is the version of the data in Redis, which the record has.
-const wireVersion = "3"
-
 // baseKey is the hash that is the queue's record. The names of all keys start with it, so
 // that they lie in one slot of a Redis Cluster.
 func baseKey(name string) string { return "mr:queue:{" + name + "}" }

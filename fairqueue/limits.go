@@ -152,15 +152,12 @@ func (q *Queue) limits(ctx context.Context, tenant string) (l Limits, own bool, 
 	if err := checkTenant(tenant); err != nil {
 		return l, false, "", err
 	}
-	reply, err := q.call(ctx, "rules", limitsField(tenant), "")
+	reply, _, err := look{q: q, name: "rules"}.start(ctx, [][]string{{"HGET", ":limits", limitsField(tenant)}, {"HGET", ":limits", defaultField}})
 	if err != nil {
 		return l, false, "", err
 	}
-	if reply.None() {
-		return l, false, "", errNotFound
-	}
 	text, own = reply.Maybe()
-	general, _ := reply.Maybe()
+	general := reply.Text()
 	if !own {
 		text = general
 	}
@@ -278,28 +275,22 @@ func (q *Queue) AllLimits(ctx context.Context) iter.Seq2[OwnLimits, error] {
 		}
 		seen := map[string]bool{"": true} // a hash that grows is shown twice in part
 		for after := "0"; ; {
-			reply, err := q.call(ctx, "rules", "", after)
-			if err == nil && reply.None() {
-				err = errNotFound
-			}
+			reply, _, err := look{q: q, name: "rules"}.start(ctx, [][]string{{"HSCAN", ":limits", after, "COUNT", "100"}})
 			if err != nil {
 				yield(OwnLimits{}, err)
 				return
 			}
-			after = reply.Text()
-			for reply.More() {
-				tenant := "" // the default
-				if field := reply.Text(); field != defaultField {
-					tenant, _ = readFlow(field)
-				}
-				l := readLimits(reply.Text())
-				if !seen[tenant] && !yield(OwnLimits{tenant, l}, nil) {
+			page := reply.List()
+			after = page.Text()
+			for field, text := range page.Fields() {
+				tenant, _ := readFlow(field) // "" of the placeholder and the default
+				if !seen[tenant] && !yield(OwnLimits{tenant, readLimits(text)}, nil) {
 					return
 				}
 				seen[tenant] = true
 			}
-			if err := reply.Err(); err != nil {
-				yield(OwnLimits{}, err)
+			if reply.Join(page); reply.Err() != nil {
+				yield(OwnLimits{}, reply.Err())
 			}
 			if reply.Err() != nil || after == "0" {
 				return

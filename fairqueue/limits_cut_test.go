@@ -46,7 +46,7 @@ func TestLimitsOfACutCall(t *testing.T) {
 				want(t, "messages", len(got), may, nil)
 				there, _ := readRaw(t, q)
 				for owner, o := range there.owners {
-					if n := int(o.n) + o.others; n > may {
+					if n := int(o.n + o.others); n > may {
 						t.Errorf("%q has %d in flight", owner, n)
 					}
 				}

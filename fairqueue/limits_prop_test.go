@@ -336,7 +336,7 @@ func (c *limitsMachine) numbers(r *rapid.T) map[string]int {
 	c.check(r, "what is wrong with the keys", there.wrongs(), "")
 	got := map[string]int{}
 	for owner, o := range there.owners {
-		if n := int(o.n) + o.others; n > 0 {
+		if n := int(o.n + o.others); n > 0 {
 			got[owner] = n
 		}
 	}

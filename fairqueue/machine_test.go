@@ -173,7 +173,7 @@ func (c *machine) flowOf(r *rapid.T, id string) string {
 		}
 	}
 	for flow, entries := range there.flows {
-		if slices.ContainsFunc(entries, func(e string) bool { return e[1:17] == id }) {
+		if slices.ContainsFunc(entries, func(e entry) bool { return e.id() == id }) {
 			return flow
 		}
 	}

@@ -69,9 +69,9 @@ func readMember(text string) (m member, err error) {
 func (m member) fill(msg *Message, stored string) (err error) {
 	msg.ID, msg.Tenant, msg.Stream = m.id, m.tenant, m.stream
 	msg.Priority, msg.Written = m.priority, writtenAt(m.id)
-	deadline, text, err := readStored(stored)
+	h, text, err := readHeader(stored)
 	if err == nil {
-		msg.Deadline = deadline
+		msg.Deadline = h.deadline
 		msg.Headers, msg.Body, err = decode(text)
 	}
 	if err != nil {
@@ -79,14 +79,6 @@ func (m member) fill(msg *Message, stored string) (err error) {
 	}
 	return nil
 }
-
-// writtenAt is the instant of the write, which is the id.
-func writtenAt(id string) time.Time {
-	us, _ := strconv.ParseInt(id, 10, 64) // digits, by memberForm
-	return time.UnixMicro(us)
-}
-
-var idForm = regexp.MustCompile(`^\d{16}$`)
 
 func checkIDs(ids []string) error {
 	for _, id := range ids {
@@ -97,25 +89,9 @@ func checkIDs(ids []string) error {
 	return nil
 }
 
-// storedForm is what is stored of a message: its deadline, its priority, its flow, its tenant if
-// that is a stream, its dedupe id, and what encode returned.
-var storedForm = regexp.MustCompile(`(?s)^(\d*):(\d)(#\d+)?(=[^\x01]*)\x01[^\x01]*\x01(.*)$`)
-
-// readStored reads what is stored of a message.
-func readStored(stored string) (deadline time.Time, text string, err error) {
-	parts := storedForm.FindStringSubmatch(stored)
-	if parts == nil {
-		return deadline, "", fmt.Errorf("the body has no header")
-	}
-	return milliTime(parts[1]), parts[5], nil
-}
-
 // receipt is one delivery as scripts know it, the message's id in 16 digits and 8 random letters,
 // and its tenant as an owner. Users see it in base64.
 type receipt string
-
-// handleSize is the size of the part that scripts know.
-const handleSize = 16 + 8
 
 func (r receipt) String() string { return base64.RawURLEncoding.EncodeToString([]byte(r)) }
 
@@ -123,9 +99,9 @@ func (r receipt) String() string { return base64.RawURLEncoding.EncodeToString([
 func (r receipt) handle() string { return string(r[:min(len(r), handleSize)]) }
 
 // owner is the field of hot that counts the deliveries of the tenant.
-func (r receipt) owner() string { return "o" + string(r[min(len(r), handleSize):]) }
+func (r receipt) owner() string { return ownerPrefix + string(r[min(len(r), handleSize):]) }
 
-var receiptForm = regexp.MustCompile(`(?s)^\d{16}[A-Za-z0-9_-]{8}=[^\x01]*$`)
+var receiptForm = regexp.MustCompile(`(?s)^` + handleText + `=[^\x01]*$`)
 
 func readReceipts(texts []string) ([]receipt, error) {
 	receipts := make([]receipt, len(texts))
@@ -147,7 +123,7 @@ func (m Message) receipt() receipt {
 
 // itemForm is a delivered message as scripts give it: its handle, how often it was delivered and since when it waits, if it
 // does not wait since its write, and what is stored of it.
-var itemForm = regexp.MustCompile(`(?s)^(\d{16}[A-Za-z0-9_-]{8})(?:(\d+);(\d+);)?(\d*:(\d)(#\d+)?(=[^\x01]*)\x01.*)$`)
+var itemForm = regexp.MustCompile(`(?s)^(` + handleText + `)(?:(\d+);(\d+);)?(` + headerText + `.*)$`)
 
 // delivered returns the message of an item of a script.
 func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
@@ -158,10 +134,10 @@ func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
 		}
 		return receipt(item[:handleSize] + "="), msg, fmt.Errorf("the body of message %s has no header", item[:16])
 	}
-	r = receipt(parts[1] + parts[7])
-	m := member{id: parts[1][:16], flow: cmp.Or(parts[6], parts[7]), priority: 4 - int(parts[5][0]-'0')}
+	r = receipt(parts[1] + parts[8])
+	m := member{id: parts[1][:16], flow: cmp.Or(parts[7], parts[8]), priority: 4 - int(parts[6][0]-'0')}
 	_, m.stream = readFlow(m.flow)
-	m.tenant, _ = readFlow(parts[7])
+	m.tenant, _ = readFlow(parts[8])
 	m.attempts, _ = strconv.Atoi(parts[2]) // "" is 0
 	err = m.fill(&msg, parts[4])
 	since := msg.Written

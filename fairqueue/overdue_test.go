@@ -22,7 +22,7 @@ func TestOverdueSchedules(t *testing.T) {
 		if err := q.SetSchedule(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		now, entries, err := q.schedules(t.Context(), "of", name)
+		now, entries, err := q.schedules(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

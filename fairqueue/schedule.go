@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/schedule"
 )
 
@@ -174,7 +175,7 @@ func (q *Queue) RemoveSchedule(ctx context.Context, name string) error {
 // RunSchedule writes a message of a schedule now, beside its ticks, and returns the message's id.
 // Its [HeaderTick] is the server's time. Errors: as of [Queue.PauseSchedule] and [Queue.Write].
 func (q *Queue) RunSchedule(ctx context.Context, name string) (string, error) {
-	now, entries, err := q.schedules(ctx, "of", name)
+	now, entries, err := q.schedules(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -190,7 +191,7 @@ func (q *Queue) RunSchedule(ctx context.Context, name string) (string, error) {
 
 // Schedule returns a schedule. Errors: as of [Queue.PauseSchedule].
 func (q *Queue) Schedule(ctx context.Context, name string) (ScheduleState, error) {
-	_, entries, err := q.schedules(ctx, "of", name)
+	_, entries, err := q.schedules(ctx, name)
 	if err != nil {
 		return ScheduleState{}, err
 	}
@@ -206,14 +207,11 @@ func (q *Queue) Schedule(ctx context.Context, name string) (ScheduleState, error
 func (q *Queue) Schedules(ctx context.Context) iter.Seq2[ScheduleState, error] {
 	return func(yield func(ScheduleState, error) bool) {
 		list, err := q.scheduleNames(ctx)
-		for len(list) > 0 && err == nil {
-			n := min(len(list), schedulesPage)
+		for page := range slices.Chunk(list, schedulesPage) {
 			var entries []scheduleEntry
-			_, entries, err = q.schedules(ctx, "of", list[:n]...)
-			if err == nil && len(entries) > 0 && entries[len(entries)-1].name != list[n-1] { // a mebibyte, or one was removed
-				n = max(1, slices.Index(list, entries[len(entries)-1].name)+1)
+			if _, entries, err = q.schedules(ctx, page...); err != nil {
+				break
 			}
-			list = list[n:]
 			for _, e := range entries {
 				if !yield(e.show()) {
 					return
@@ -319,7 +317,7 @@ func readProgress(text string) (p progress) {
 	return p
 }
 
-// scheduleEntry is a schedule as a script shows it.
+// scheduleEntry is a schedule as Redis has it.
 type scheduleEntry struct {
 	progress
 
@@ -357,7 +355,7 @@ func (e *scheduleEntry) due() string {
 // returns the definition to store, or "" to keep it. It may create the queue.
 func (q *Queue) changeSchedule(ctx context.Context, name string, create bool, change func(now time.Time, e *scheduleEntry) (string, error)) error {
 	for {
-		now, entries, err := q.schedules(ctx, "of", name)
+		now, entries, err := q.schedules(ctx, name)
 		if errors.Is(err, millrace.ErrNotFound) && create {
 			if err := q.create(ctx); err != nil {
 				return err
@@ -403,50 +401,65 @@ func (q *Queue) create(ctx context.Context) error {
 
 // scheduleNames returns the names of all schedules, sorted.
 func (q *Queue) scheduleNames(ctx context.Context) ([]string, error) {
-	reply, err := q.call(ctx, "schedules", "names")
+	reply, _, err := q.schedulesLook().start(ctx, [][]string{{"ZRANGE", ":ticks", "0", strconv.Itoa(maxSchedules)}}) // and the placeholder
 	if err != nil {
 		return nil, err
 	}
-	if reply.None() {
-		return nil, errNotFound
-	}
-	reply.MilliTime()
-	var list []string
-	for reply.More() {
-		list = append(list, reply.Text())
-	}
+	list := slices.DeleteFunc(reply.Texts(), func(name string) bool { return name == "" })
 	slices.Sort(list)
 	return list, reply.Err()
 }
 
-// schedules returns the server's time and schedules, as the script schedules takes them.
-func (q *Queue) schedules(ctx context.Context, which string, list ...string) (now time.Time, entries []scheduleEntry, err error) {
-	reply, err := q.call(ctx, "schedules", append([]string{which}, list...)...)
+// schedulesLook is a look at schedules. The master answers, since a change is made of what it says.
+func (q *Queue) schedulesLook() look { return look{q: q, name: "schedules", master: true} }
+
+// dueSchedules returns the server's time and up to 20 schedules whose tick is due.
+func (q *Queue) dueSchedules(ctx context.Context) (now time.Time, entries []scheduleEntry, err error) {
+	reply, _, err := q.schedulesLook().start(ctx, [][]string{{"ZRANGE", ":ticks", "0", strconv.Itoa(schedulesPage - 1), "WITHSCORES"}})
 	if err != nil {
 		return now, nil, err
 	}
-	if reply.None() {
-		return now, nil, errNotFound
+	list := dueUntil(float64(reply.Clock/1000), reply.Scores())
+	if reply.Err() != nil || len(list) == 0 {
+		return now, nil, reply.Err()
 	}
-	now = reply.MilliTime()
-	for reply.More() {
-		e, err := readSchedule(reply)
-		if err != nil {
-			return now, nil, err
+	return q.schedules(ctx, list...)
+}
+
+// dueUntil returns those of the first ticks that are looked for until then.
+func dueUntil(then float64, ticks []rueidis.ZScore) (list []string) {
+	for _, tick := range ticks {
+		if tick.Member != "" && tick.Score <= then {
+			list = append(list, tick.Member)
+		}
+	}
+	return list
+}
+
+// schedules returns the server's time and up to 20 schedules, of those that exist. A schedule is
+// changed only in the state that one command reads here with its definition.
+func (q *Queue) schedules(ctx context.Context, list ...string) (now time.Time, entries []scheduleEntry, err error) {
+	commands := make([][]string, len(list))
+	for i, name := range list {
+		commands[i] = []string{"HMGET", ":schedules", "s" + name, "d" + name}
+	}
+	reply, _, err := q.schedulesLook().start(ctx, commands)
+	if err != nil {
+		return now, nil, err
+	}
+	for _, name := range list {
+		texts := reply.Texts()
+		if reply.Err() != nil {
+			return now, nil, reply.Err()
+		}
+		if texts[0] == "" || texts[1] == "" {
+			continue
+		}
+		e := scheduleEntry{name: name, state: texts[0], progress: readProgress(texts[0])}
+		if err := json.Unmarshal([]byte(texts[1]), &e.definition); err != nil {
+			return now, nil, millrace.ErrBroken.Errorf("the definition of schedule %q cannot be read", name).Wrap(err)
 		}
 		entries = append(entries, e)
 	}
-	return now, entries, reply.Err()
-}
-
-func readSchedule(reply *script.Reply) (e scheduleEntry, err error) {
-	e.name = reply.Text()
-	reply.Text() // when it is looked for
-	e.state = reply.Text()
-	text := reply.Text()
-	e.progress = readProgress(e.state)
-	if err := json.Unmarshal([]byte(text), &e.definition); err != nil {
-		return e, millrace.ErrBroken.Errorf("the definition of schedule %q cannot be read", e.name).Wrap(err)
-	}
-	return e, reply.Err()
+	return time.UnixMilli(reply.Clock / 1000), entries, nil
 }

@@ -43,7 +43,7 @@ func scheduleOf(t *testing.T, q *Queue, name string) ScheduleState {
 // rewind makes the next tick of a schedule be an earlier one, as if nobody had noticed it.
 func rewind(t *testing.T, q *Queue, name string, to time.Time) {
 	t.Helper()
-	_, entries, err := q.schedules(t.Context(), "of", name)
+	_, entries, err := q.schedules(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func playTicks(t *testing.T, history func(*testing.T, *Queue, scheduleEntry, tim
 	q.shared.run.Scripts = lib
 	setSchedule(t, q, hourly(t, "x"))
 	rewind(t, q, "x", scheduleOf(t, q, "x").Next.Add(-time.Hour))
-	now, entries, err := q.schedules(t.Context(), "of", "x")
+	now, entries, err := q.schedules(t.Context(), "x")
 	if err != nil {
 		return err
 	}
@@ -387,7 +387,7 @@ func TestUnknownZone(t *testing.T) {
 	q := open(t, Config{})
 	setSchedule(t, q, hourly(t, "x"))
 	setSchedule(t, q, hourly(t, "y"))
-	_, entries, err := q.schedules(t.Context(), "of", "x")
+	_, entries, err := q.schedules(t.Context(), "x")
 	if err != nil {
 		t.Fatal(err)
 	}

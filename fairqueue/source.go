@@ -3,9 +3,9 @@ package fairqueue
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
 )
 
 // Position returns the position of the last message of a source that is or was in the queue, 0
@@ -19,39 +19,38 @@ func (q *Queue) Position(ctx context.Context, source string) (int64, error) {
 	if err := checkSource(source); err != nil {
 		return 0, err
 	}
-	var at int64
-	key := baseKey(q.name)
-	err := q.observe(ctx, "position", func(ctx context.Context) error {
-		return q.run.Plain(ctx, "fairqueue.position", key, func(ctx context.Context) error {
-			// The words of a read would go to replicas, if the client sends reads there; callers write by the answer.
-			cmd := q.client.B().Arbitrary("HMGET").Keys(key).Args("version", "at:"+source).Build()
-			found, err := script.Prompt(ctx, func(ctx context.Context) ([]string, error) { return q.client.Do(ctx, cmd).AsStrSlice() })
-			switch {
-			case err != nil:
-				return err
-			case found[0] != "" && found[0] != wireVersion:
-				return millrace.ErrVersion.Errorf("the queue has version %s", found[0])
-			case found[1] != "":
-				at, err = strconv.ParseInt(found[1], 10, 64)
-			}
-			return err
-		})
-	})
-	return at, err
+	// Callers write by the answer, so the master gives it.
+	reply, err := look{q: q, name: "position", master: true}.pipe(ctx, [][]string{{"HMGET", "", "version", "at:" + source}})
+	if err != nil {
+		return 0, err
+	}
+	found := reply.Texts()
+	switch {
+	case reply.Err() != nil:
+		return 0, reply.Err()
+	case found[0] != "" && found[0] != wireVersion:
+		return 0, millrace.ErrVersion.Errorf("the queue has version %.60q", found[0])
+	case found[1] == "":
+		return 0, nil
+	}
+	return strconv.ParseInt(found[1], 10, 64)
 }
 
 // Sources returns the positions of all sources of the queue, none if there is no queue.
 //
 // Errors: [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Sources(ctx context.Context) (map[string]int64, error) {
-	reply, err := q.call(ctx, "sources")
-	if err != nil {
-		return nil, err
-	}
 	all := map[string]int64{}
-	for reply.More() {
-		source := reply.Text()
-		all[source] = reply.Int()
+	reply, _, err := look{q: q, name: "sources"}.start(ctx, [][]string{{"HGETALL", ""}})
+	if err != nil {
+		return all, ignore(err, millrace.ErrNotFound)
+	}
+	for field, at := range reply.Fields() {
+		if source, ok := strings.CutPrefix(field, "at:"); ok {
+			if all[source], err = strconv.ParseInt(at, 10, 64); err != nil {
+				return nil, millrace.ErrBroken.Errorf("the position of the source %q cannot be read", source).Wrap(err)
+			}
+		}
 	}
 	return all, reply.Err()
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -85,14 +88,51 @@ type Counters struct {
 }
 
 // Len returns how many messages a new reader could work on, for autoscalers: those that wait,
-// are due, or were not settled in time. It is 0 for a queue that does not exist.
+// are due, or were not settled in time. It is 0 for a queue that does not exist. A message that
+// moves meanwhile may be left out.
 func (q *Queue) Len(ctx context.Context) (int, error) {
-	reply, err := q.call(ctx, "len")
-	if err != nil {
-		return 0, err
+	l := look{q: q, name: "len"}
+	reply, before, err := l.start(ctx, nil)
+	var c counts
+	if err == nil {
+		now := strconv.FormatInt(reply.Clock/1000, 10)
+		if reply, err = l.pipe(ctx, append(counting("("+now), []string{"ZCOUNT", ":flight", "-inf", now})); err == nil {
+			c, err = readCounts(reply, before)
+		}
 	}
-	n := int(reply.Int())
-	return n, reply.Err()
+	if err != nil {
+		return 0, ignore(err, millrace.ErrNotFound)
+	}
+	unsettled := int(reply.Int())
+	return c.waiting + unsettled, reply.Err()
+}
+
+// counts are how many messages are where.
+type counts struct {
+	record
+
+	waiting, delayed, dead int
+}
+
+// counting has the commands that count messages, of the delayed ones those with such a score.
+func counting(delayed string) [][]string {
+	return [][]string{{"ZCOUNT", ":delayed", delayed, "(inf"}, {"ZCOUNT", ":dead", "-inf", "(inf"}, {"HMGET", ":hot", "w", "t"}}
+}
+
+// readCounts reads what they answer. The record was read before, too: one message that moves
+// meanwhile is not counted as waiting if it never was.
+func readCounts(reply *script.Reply, before record) (c counts, err error) {
+	c.delayed, c.dead = int(reply.Int()), int(reply.Int())
+	fields := reply.Texts()
+	if err := reply.Err(); err != nil {
+		return c, err
+	}
+	if fields[0] == "" {
+		return c, errNotFound // it was deleted meanwhile
+	}
+	c.record, err = readRecord(fields)
+	c.waiting = max(0, min(before.settled(), c.settled())-c.delayed-c.dead)
+	return c, err
 }
 
 // Ready returns nil if the queue's server takes messages now, whether or not there is a queue, and
@@ -103,114 +143,184 @@ func (q *Queue) Ready(ctx context.Context) error {
 	return err
 }
 
-// Stats shows up to 1,024 flows, with a call for each 40.
 const (
-	maxFlows  = 1024
-	flowsPage = 40
+	maxFlows   = 1024 // that Stats shows
+	flowsPage  = 64   // that it reads in one step
+	lastFew    = 100  // deliveries whose tenants it shows besides
+	maxOverdue = 100  // schedules that are due that it looks at
 )
 
 // Stats returns what the queue holds, and changes nothing. Its cost grows with the flows and
-// readers, up to 1,024 flows. Errors: [millrace.ErrNotFound], [millrace.ErrBroken],
-// [millrace.ErrVersion].
+// readers, up to 1,024 flows. It reads one thing after the other: what moves meanwhile may be left
+// out. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Name: q.name}
-	reply, flows, err := q.flows(ctx, &s)
+	l := look{q: q, name: "stats"}
+	commands := append(counting("-inf"), [][]string{
+		{"HGETALL", ""}, {"HGETALL", ":readers"}, {"ZCARD", ":ticks"}, {"ZRANGE", ":ticks", "0", strconv.Itoa(maxOverdue - 1), "WITHSCORES"},
+		{"HGET", ":limits", defaultField}, {"LRANGE", ":young", strconv.Itoa(-lastFew), "-1"},
+	}...)
+	sets := []string{":blocked", ":asleep", ":active"}
+	for _, set := range sets {
+		commands = append(commands, []string{"ZCARD", set}, []string{"ZRANGE", set, "0", strconv.Itoa(maxFlows)}) // and a placeholder
+	}
+	reply, before, err := l.start(ctx, commands)
 	if err != nil {
 		return Stats{}, err
 	}
-	if reply.None() {
-		return Stats{}, errNotFound
+	c, err := readCounts(reply, before)
+	if err != nil {
+		return Stats{}, err
 	}
-	s.Waiting, s.InFlight, s.Delayed = int(reply.Int()), int(reply.Int()), int(reply.Int())
-	s.Dead, s.FlowCount = int(reply.Int()), int(reply.Int())
-	record := reply.Fields()
+	s := Stats{Name: q.name, At: time.UnixMilli(reply.Clock / 1000), Waiting: c.waiting, InFlight: max(0, int(c.flying)), Delayed: c.delayed, Dead: c.dead}
+	s.settings(reply.Fields())
+	s.Counters.Written, s.Counters.Delivered, s.Counters.Acked = int64(c.written), int64(c.delivered), int64(c.acked)
+	s.readers(reply.Fields())
+	s.Schedules = max(0, int(reply.Int())-1)
+	ticks, general, young := reply.Scores(), reply.Text(), reply.Texts()
+	var flows []string
+	held := map[string]bool{}
+	for i := range sets {
+		s.FlowCount += int(reply.Int())
+		for _, flow := range reply.Texts() {
+			if _, there := held[flow]; isFlow(flow) && !there && len(flows) < maxFlows {
+				held[flow] = i == 0
+				flows = append(flows, flow)
+			}
+		}
+	}
+	s.FlowCount = max(0, s.FlowCount-4) // the placeholders
+	if err := reply.Err(); err != nil {
+		return s, err
+	}
+	if err := s.countOverdue(ctx, q, ticks); err != nil {
+		return s, err
+	}
+	owners, err := s.deliveries(ctx, l, young)
+	for _, owner := range owners {
+		if _, there := held[owner]; err == nil && s.Streams == 0 && !there {
+			held[owner] = false
+			flows = append(flows, owner)
+		}
+	}
+	for page := range slices.Chunk(flows, flowsPage) {
+		if err == nil {
+			err = s.describe(ctx, l, page, general, held)
+		}
+	}
+	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
+	return s, err
+}
+
+// settings sets what the settings and counters of rare events say.
+func (s *Stats) settings(fields map[string]string) {
 	number := func(field string) int64 {
-		n, _ := strconv.ParseInt(record[field], 10, 64) // absent is 0
+		n, _ := strconv.ParseInt(fields[field], 10, 64) // absent is 0
 		return n
 	}
-	streams := readStreams(record["streams"])
+	streams := readStreams(fields["streams"])
 	s.Streams, s.PerTenant = streams.count, streams.perTenant
-	s.Paused = record["paused"] == "1"
+	s.Paused = fields["paused"] == "1"
 	s.Counters = Counters{
-		Written: number("written"), Delivered: number("delivered"), Acked: number("acked"),
 		Nacked: number("nacked"), Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
 		Purged: number("purged"), Dropped: number("dropped"), Lost: number("lost"),
 	}
-	s.readers(reply)
-	s.Schedules, s.OverdueSchedules = int(reply.Int()), int(reply.Int())
-	s.Abandoned = int(reply.Int())
-	if since := reply.MilliTime(); !since.IsZero() {
-		s.AbandonedAge = max(0, s.At.Sub(since))
-	}
-	var busy []string
-	for list := reply.List(); list.More(); {
-		busy = append(busy, list.Text())
-	}
-	if err := reply.Err(); err != nil {
-		return s, err
-	}
-	for flows == flowsPage && len(s.Flows) < maxFlows {
-		if _, flows, err = q.flows(ctx, &s); err != nil {
-			return s, err
-		}
-	}
-	if s.Streams == 0 {
-		err = q.describe(ctx, &s, busy)
-	}
-	if err != nil {
-		return s, err
-	}
-	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
-	return s, nil
 }
 
-// describe adds tenants, given by their flows, that are not there.
-func (q *Queue) describe(ctx context.Context, s *Stats, flows []string) error {
-	there, missing := map[string]bool{}, []string(nil)
-	for _, f := range s.Flows {
-		there[f.Tenant] = true
-	}
-	for _, name := range flows {
-		tenant, _ := readFlow(name)
-		if name == "" || there[tenant] { // the placeholder has no name
-			continue
+// countOverdue counts the schedules that are late by more than a minute and their jitter. One that
+// cannot be read says so itself. A tick that was refused is tried again some seconds later, and
+// keeps its instant.
+func (s *Stats) countOverdue(ctx context.Context, q *Queue, ticks []rueidis.ZScore) error {
+	for page := range slices.Chunk(dueUntil(float64(s.At.Add(2*refusedPause).UnixMilli()), ticks), schedulesPage) {
+		_, entries, err := q.schedules(ctx, page...)
+		if err != nil {
+			return ignore(err, millrace.ErrBroken)
 		}
-		there[tenant] = true
-		missing = append(missing, name)
-	}
-	for some := range slices.Chunk(missing, flowsPage) {
-		reply, err := q.call(ctx, "stats", append([]string{"-1", "0"}, some...)...)
-		if err != nil || reply.None() {
-			return err
-		}
-		reply.MilliTime() // the server's clock
-		for list := reply.List(); list.More(); {
-			f := s.flow(list)
-			if f.Waiting+f.InFlight > 0 { // else it has gone meanwhile
-				s.Flows = append(s.Flows, f)
+		for _, e := range entries {
+			if !e.paused && s.At.Sub(e.next) > missedAfter+time.Duration(e.definition.Jitter)*time.Millisecond {
+				s.OverdueSchedules++
 			}
 		}
 	}
 	return nil
 }
 
-// flows adds the next flows to s. It returns the rest of the reply and how many flows there
-// were. A flow whose turn came meanwhile may be there twice, or be missing.
-func (q *Queue) flows(ctx context.Context, s *Stats) (reply *script.Reply, n int, err error) {
-	reply, err = q.call(ctx, "stats", strconv.Itoa(len(s.Flows)), strconv.Itoa(min(flowsPage, maxFlows-len(s.Flows))))
-	if err != nil || reply.None() {
-		return reply, 0, err
+// deliveries counts those that are abandoned, and returns the tenants of young ones as flows.
+func (s *Stats) deliveries(ctx context.Context, l look, young []string) (owners []string, err error) {
+	reply, err := l.pipe(ctx, [][]string{
+		{"ZCOUNT", ":flight", "-inf", strconv.FormatInt(s.At.UnixMilli(), 10)}, {"ZRANGE", ":flight", "0", "0", "WITHSCORES"},
+		append([]string{"HMGET", ":hot", ""}, young...),
+	})
+	if err != nil {
+		return nil, err
 	}
-	s.At = reply.MilliTime()
-	list := reply.List()
-	for ; list.More(); n++ {
-		f := s.flow(list)
-		s.OldestAge = max(s.OldestAge, f.OldestAge)
-		s.Flows = append(s.Flows, f)
+	s.Abandoned = int(reply.Int())
+	if first := reply.Scores(); s.Abandoned > 0 && len(first) > 0 && first[0].Member != "" {
+		s.AbandonedAge = max(0, s.At.Sub(time.UnixMilli(int64(first[0].Score))))
 	}
-	reply.Join(list)
-	return reply, n, reply.Err()
+	for _, value := range reply.Texts() {
+		if d, ok := readDelivery(value); ok { // else it is settled
+			owners = append(owners, d.owner)
+		}
+	}
+	return owners, reply.Err()
+}
+
+// describe adds flows, without those that were emptied meanwhile.
+func (s *Stats) describe(ctx context.Context, l look, flows []string, general string, held map[string]bool) error {
+	fields := slices.Clone(flows)
+	for _, flow := range flows {
+		fields = append(fields, ownerPrefix+flow)
+	}
+	reply, err := l.pipe(ctx, [][]string{append([]string{"HMGET", ":hot"}, fields...), append([]string{"HMGET", ":limits"}, flows...)})
+	if err != nil {
+		return err
+	}
+	hot, limits := reply.Texts(), reply.Texts()
+	if err := reply.Err(); err != nil {
+		return err
+	}
+	all, heads := make([]FlowStats, len(flows)), make([]string, len(flows))
+	var commands [][]string
+	for i, flow := range flows {
+		f := &all[i]
+		f.Tenant, f.Stream = readFlow(flow)
+		f.Held = held[flow]
+		f.handlers(hot[len(flows)+i])
+		if f.Stream < 0 {
+			limits[i] = cmp.Or(limits[i], general)
+		}
+		f.Limits = readLimits(limits[i])
+		f.Paused = f.Limits.Paused
+		if hot[i] != "" {
+			entries, _, err := readEntries(hot[i])
+			if err != nil {
+				return err
+			}
+			f.Waiting, heads[i] = len(entries), entries[0].id()
+		}
+		// Entries behind those; since when the head waits, if not since its write; until when the flow sleeps.
+		commands = append(commands, []string{"ZLEXCOUNT", ":backlog", "[" + flow + "\x01", "(" + flow + "\x02"},
+			[]string{"HGET", ":hot", pastPrefix + heads[i]}, []string{"ZSCORE", ":asleep", flow})
+	}
+	if reply, err = l.pipe(ctx, commands); err != nil {
+		return err
+	}
+	for i, f := range all {
+		f.Waiting += int(reply.Int())
+		if _, since, past := readPast(reply.Text()); past {
+			f.OldestAge = max(0, s.At.Sub(since))
+		} else if heads[i] != "" {
+			f.OldestAge = max(0, s.At.Sub(writtenAt(heads[i])))
+		}
+		score := reply.Text()
+		f.notBefore(score)
+		if f.Waiting+f.InFlight > 0 || score != "" {
+			s.OldestAge = max(s.OldestAge, f.OldestAge)
+			s.Flows = append(s.Flows, f)
+		}
+	}
+	return reply.Err()
 }
 
 // readerTimeout is after how long a reader that does not report is removed, here as in the
@@ -223,8 +333,8 @@ const vanishedTimeout = 2 * time.Minute
 
 // readers reads the readers: each is its last report in milliseconds, handlers, busy, name,
 // host.
-func (s *Stats) readers(reply *script.Reply) {
-	for id, text := range reply.Fields() {
+func (s *Stats) readers(fields map[string]string) {
+	for id, text := range fields {
 		parts := strings.Split(text, "\x01")
 		if id == "" || len(parts) != 5 {
 			continue
@@ -250,28 +360,15 @@ func (s *Stats) readers(reply *script.Reply) {
 	}
 }
 
-// flow reads one flow.
-func (s *Stats) flow(reply *script.Reply) FlowStats {
-	f := FlowStats{Handling: -1}
-	f.Tenant, f.Stream = readFlow(reply.Text())
-	f.Waiting = int(reply.Int())
-	head, since := reply.Text(), reply.MilliTime()
-	f.Held = reply.Bool()
-	state := strings.Fields(reply.Text())
-	f.notBefore(reply.Text())
-	f.Limits = readLimits(reply.Text())
-	f.Paused = f.Paused || f.Limits.Paused
-	if head != "" {
-		if since.IsZero() {
-			since = writtenAt(head)
-		}
-		f.OldestAge = max(0, s.At.Sub(since))
+// handlers sets what the field of the flow as an owner says.
+func (f *FlowStats) handlers(field string) {
+	f.Handling = -1
+	if field == "" {
+		return
 	}
-	if len(state) > 1 {
-		f.InFlight, _ = strconv.Atoi(state[0]) // digits that scripts wrote
-		if mean, err := strconv.Atoi(state[1]); err == nil && mean >= 0 {
-			f.Handling = time.Duration(mean) * time.Millisecond
-		}
+	o := readOwner(field)
+	f.InFlight = max(0, int(o.n+o.others))
+	if o.mean >= 0 {
+		f.Handling = time.Duration(o.mean) * time.Millisecond
 	}
-	return f
 }

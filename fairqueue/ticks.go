@@ -87,11 +87,14 @@ var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 // keepSchedules writes the messages of ticks that are due, of up to 20 schedules. Any process
 // may do it at any time: a tick is written only if the schedule is still as this process saw it.
 func (q *Queue) keepSchedules(ctx context.Context) error {
-	now, entries, err := q.schedules(ctx, "due")
+	now, entries, err := q.dueSchedules(ctx)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
+		if e.paused { // meanwhile
+			continue
+		}
 		if err := q.keepSchedule(ctx, now, e); err != nil {
 			return err
 		}

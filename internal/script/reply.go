@@ -14,7 +14,11 @@ type Reply struct {
 	// Asked is when the answered try began: the answer is not older.
 	Asked time.Time
 
+	// Clock is the server's clock in microseconds, behind what the reply shows; 0 for a script.
+	Clock int64
+
 	script string
+	name   func(error) error // gives the error of a command of a pipeline its name; else nil
 	values []rueidis.RedisMessage
 	at     int
 	err    error
@@ -150,14 +154,30 @@ func (r *Reply) Texts() []string {
 	return texts
 }
 
-// Fields reads a list of fields, each with its value.
+// Fields reads fields, each with its value: a map of any protocol.
 func (r *Reply) Fields() map[string]string {
-	texts := r.Texts()
-	fields := make(map[string]string, len(texts)/2)
-	for i := 0; i+1 < len(texts); i += 2 {
-		fields[texts[i]] = texts[i+1]
+	m, ok := r.next()
+	if !ok {
+		return nil
+	}
+	fields, err := m.AsStrMap()
+	if err != nil {
+		r.wrong(m, "fields and values")
 	}
 	return fields
+}
+
+// Scores reads members of a sorted set and their scores, of any protocol.
+func (r *Reply) Scores() []rueidis.ZScore {
+	m, ok := r.next()
+	if !ok {
+		return nil
+	}
+	scores, err := m.AsZScores()
+	if err != nil {
+		r.wrong(m, "members and scores")
+	}
+	return scores
 }
 
 // Join takes over the error of a list that was read.
@@ -178,7 +198,10 @@ func (r *Reply) next() (m rueidis.RedisMessage, ok bool) {
 	}
 	m = r.values[r.at]
 	r.at++
-	return m, true
+	if err := m.Error(); r.name != nil && err != nil && !m.IsNil() {
+		r.err = r.name(err)
+	}
+	return m, r.err == nil
 }
 
 // wrong notes that a value has another shape.

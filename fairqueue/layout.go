@@ -1,0 +1,183 @@
+package fairqueue
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace"
+)
+
+// This file has all that Go knows of how the messages of a queue lie in Redis: see docs/WIRE.md.
+
+// wireVersion is the version of the data in Redis, which K has.
+const wireVersion = "3"
+
+// record is what the fields w and t of hot hold.
+type record struct {
+	written, sleepers float64 // w: what writes change
+
+	virtual, flags, delivered, acked, flying, busy, capacity, next, least float64 // t: what deliveries change
+	since, others, used, cancelled, held, removed                         float64
+}
+
+// readRecord reads the fields w and t.
+func readRecord(fields []string) (r record, err error) {
+	if len(fields[0]) != 40 || len(fields[1]) < 120 {
+		return r, errBroken
+	}
+	doubles(fields[0], &r.written, &r.sleepers)
+	doubles(fields[1], &r.virtual, &r.flags, &r.delivered, &r.acked, &r.flying, &r.busy, &r.capacity, &r.next, &r.least,
+		&r.since, &r.others, &r.used, &r.cancelled, &r.held, &r.removed)
+	return r, nil
+}
+
+// settled is how many messages wait, are delayed or are dead.
+func (r record) settled() int { return int(r.written - r.removed - r.flying + r.cancelled) }
+
+// doubles reads numbers of eight bytes, as far as there are some, and returns what is behind them.
+func doubles(text string, into ...*float64) string {
+	for _, f := range into {
+		if len(text) < 8 {
+			return text
+		}
+		*f = math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[:8])))
+		text = text[8:]
+	}
+	return text
+}
+
+// entry is a message that waits, as its flow has it: PRIORITY ID, and '.' if it is plain or ';'.
+type entry string
+
+func (e entry) id() string { return string(e[1:17]) }
+
+var (
+	entryForm = regexp.MustCompile(`^\d{17}[.;]$`)
+	flowForm  = regexp.MustCompile(`^[.+](\d{17}[.;]){1,16}$`)
+)
+
+// readEntries reads the field of a flow; others may lie in backlog if more.
+func readEntries(value string) (entries []entry, more bool, err error) {
+	if !flowForm.MatchString(value) {
+		return nil, false, millrace.ErrBroken.Errorf("a flow cannot be read: %.60q", value)
+	}
+	for at := 1; at < len(value); at += 18 {
+		entries = append(entries, entry(value[at:at+18]))
+	}
+	return entries, value[0] == '+', nil
+}
+
+// readBacklog reads a member of backlog.
+func readBacklog(member string) (flow string, e entry, ok bool) {
+	flow, rest, _ := strings.Cut(member, "\x01")
+	return flow, entry(rest), entryForm.MatchString(rest)
+}
+
+// isFlow tells the name of a flow from placeholders and other fields.
+func isFlow(name string) bool { return name != "" && (name[0] == '=' || name[0] == '#') }
+
+// pastPrefix is in front of a message's id in the name of the field with its past.
+const pastPrefix = "a"
+
+var pastForm = regexp.MustCompile(`^(\d+);(\d+);$`)
+
+// readPast reads how many deliveries a message had, and since when it waits in milliseconds. A plain message has no past.
+func readPast(value string) (attempts int, since time.Time, ok bool) {
+	parts := pastForm.FindStringSubmatch(value)
+	if parts == nil {
+		return 0, since, false
+	}
+	attempts, _ = strconv.Atoi(parts[1])
+	return attempts, milliTime(parts[2]), true
+}
+
+// header is what lies in front of the body of a message.
+type header struct {
+	deadline time.Time // zero for none
+	priority byte
+	flow     string
+	owner    string // the tenant's flow
+}
+
+// headerText is what is stored of a message up to what encode returned: its deadline, its priority, its flow, its tenant if
+// that is a stream, and its dedupe id.
+const headerText = `(\d*):(\d)(#\d+)?(=[^\x01]*)\x01[^\x01]*\x01`
+
+var headerForm = regexp.MustCompile(`(?s)^` + headerText + `(.*)$`)
+
+// readHeader reads what is stored of a message.
+func readHeader(stored string) (h header, text string, err error) {
+	parts := headerForm.FindStringSubmatch(stored)
+	if parts == nil {
+		return h, "", fmt.Errorf("the body has no header")
+	}
+	return header{milliTime(parts[1]), parts[2][0], cmp.Or(parts[3], parts[4]), parts[4]}, parts[5], nil
+}
+
+var idForm = regexp.MustCompile(`^\d{16}$`)
+
+// writtenAt is the instant of the write, which is the id.
+func writtenAt(id string) time.Time {
+	us, _ := strconv.ParseInt(id, 10, 64) // digits
+	return time.UnixMicro(us)
+}
+
+// milliTime reads Unix milliseconds; anything but digits is the zero time.
+func milliTime(digits string) time.Time {
+	if ms, err := strconv.ParseInt(digits, 10, 64); err == nil {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
+}
+
+// handleText is the part of a receipt that Redis knows, a field of hot: the id and 8 random letters.
+const (
+	handleText = `\d{16}[A-Za-z0-9_-]{8}`
+	handleSize = 16 + 8
+)
+
+var (
+	handleForm   = regexp.MustCompile(`^` + handleText + `$`)
+	deliveryForm = regexp.MustCompile(`(?s)^\d{29}([croCRO])([.f])(#\d+)?(=[^\x01]*)$`)
+)
+
+// storedDelivery is what the field of a delivery says.
+type storedDelivery struct {
+	kind  byte // c of a handler of Consume, o counted for limits, r neither; a capital with a deadline or a past
+	place byte // '.' in young, 'f' in flight
+	owner string
+}
+
+// readDelivery reads the field of a delivery.
+func readDelivery(value string) (d storedDelivery, ok bool) {
+	parts := deliveryForm.FindStringSubmatch(value)
+	if parts == nil {
+		return d, false
+	}
+	return storedDelivery{parts[1][0], parts[2][0], parts[4]}, true
+}
+
+// ownerPrefix is in front of a tenant's flow in the name of its field as an owner.
+const ownerPrefix = "o"
+
+// storedOwner is what hot counts of a tenant.
+type storedOwner struct {
+	n, mean, others float64 // with handlers of Consume, their mean time in milliseconds or -1, and others that are counted
+	limited         bool    // it has limits of its own
+	flows           []string
+}
+
+// readOwner reads the field of an owner.
+func readOwner(value string) (o storedOwner) {
+	if tail := doubles(value, &o.n, &o.mean, &o.others); tail != "" {
+		o.limited = tail[0] == '1'
+		o.flows = strings.FieldsFunc(tail[1:], func(c rune) bool { return c == '\x01' })
+	}
+	return o
+}
