@@ -45,7 +45,7 @@ func (l *linter) checkGlobals(code *lua.FunctionProto) {
 		name, line := code.Constants[instruction&0x3ffff].String(), code.DbgSourcePositions[i]
 		if op == lua.OP_SETGLOBAL {
 			l.report(line, "%s is assigned, but is not a local", name)
-		} else if !slices.Contains(globals, name) && !(name == "struct" && line == 1) { // package script makes it a local
+		} else if !slices.Contains(globals, name) && (name != "struct" || line != 1) { // package script makes it a local
 			l.report(line, "%s is neither a local nor a global that scripts may use", name)
 		}
 	}
