@@ -27,10 +27,10 @@
 --          turn(flow): how much later its next turn is
 --          put(flows, wait): gives flows with messages their turns, after so much virtual time, or
 --          after a turn of each, unless they are held
---          bring(flow) -> whether it has a turn: gives it one if it has messages
+--          activate(flow) -> whether it has a turn: gives it one if it has messages
 --          enable(new, step): notes that there are limits of these kinds, in an epoch by so much later
---          nap(owner, score): has it sleep, at least until then
---          rouse(most) -> whether there may be more: brings at most so many whose sleep is over
+--          suspend(owner, score): has it sleep, at least until then
+--          resume_due(most) -> whether there may be more: activates at most so many whose sleep is over
 --          The following needs the field:
 --          load_rules(owners): reads limits and buckets of owners
 --          rule_of(owner): its limits
@@ -73,17 +73,17 @@ local function put(flows, wait)
   return #tags > 0
 end
 
-local function bring(flow)
+local function activate(flow)
   return head(flow) and put({flow}, 0)
 end
 
-local function rouse(most)
+local function resume_due(most)
   local due = redis.call('ZRANGEBYSCORE', prefix .. 'asleep', '-inf', instant, 'LIMIT', '0', most)
   if #due > 0 then
     redis.call('ZREM', prefix .. 'asleep', unpack(due))
   end
   for _, owner in ipairs(due) do
-    freed = freed + (bring(owner) and 1 or 0)
+    freed = freed + (activate(owner) and 1 or 0)
   end
   return #due == most
 end
@@ -102,7 +102,7 @@ local function enable(new, step)
   end
 end
 
-local function nap(owner, score)
+local function suspend(owner, score)
   enable('', 0)
   local asleep = prefix .. 'asleep'
   local until_now = tonumber(redis.call('ZSCORE', asleep, owner) or nil) or 0

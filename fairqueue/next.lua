@@ -31,14 +31,14 @@ local function take_next(max, kind, consumes, visibility, random, give)
     local id, owner = string.sub(entry or '', 2, 17), string.byte(flow) == 61 and flow -- =
     local where, score, body, made, deadline, _
     if owner and (consumes or limiting) then
-      where, score = hindrance(owner, consumes)
+      where, score = place_to_wait(owner, consumes)
     end
     if entry and not where then
       body, made = unpack(redis.call('HMGET', hot, id, 'a' .. id))
       deadline, _, _, owner = header(body)
       room = room - #(body or '')
       if body and owner ~= flow and (consumes or limiting) then
-        where, score = hindrance(owner, consumes, true)
+        where, score = place_to_wait(owner, consumes, true)
       end
     end
     if where and (not deadline or deadline > now) then

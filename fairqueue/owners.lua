@@ -17,7 +17,7 @@
 -- Touches  hot, active, blocked, asleep, buckets
 -- Gives    load_states(owners): reads the states of owners in one call
 --          state_of(owner): one of them
---          hindrance(owner, consumes, stream) -> the key where it has to wait and the score
+--          place_to_wait(owner, consumes, stream) -> the key where it has to wait and the score
 --          there; nil if a delivery may start, to a handler if consumes
 --          hold(flow, owner, where, score): takes a flow's turn away
 --          begin_delivery(owner, kind): counts one of a kind: c of a handler, o counted for limits, r not
@@ -62,7 +62,7 @@ local function may_start(owner)
     ((streams or '') ~= '' or redis.call('ZCARD', active) + n.blocked <= 3) -- the placeholders, and its own flow
 end
 
-local function hindrance(owner, consumes, stream)
+local function place_to_wait(owner, consumes, stream)
   local where, score
   local state = state_of(owner)
   if epoch and not stream then
@@ -76,7 +76,7 @@ end
 
 local function hold(flow, owner, where, score)
   if where == 'asleep' then
-    nap(flow, score)
+    suspend(flow, score)
     return
   end
   local state = state_of(owner)
@@ -89,7 +89,7 @@ end
 
 local function release(flow)
   n.blocked = math.max(0, n.blocked - redis.call('ZREM', blocked, flow))
-  if bring(flow) then
+  if activate(flow) then
     freed = freed + 1
   end
 end
@@ -104,11 +104,11 @@ function recheck(owner)
   state.flows, state.changed = '', true
   for flow in string.gmatch(flows, '[^\1]+') do
     if redis.call('ZSCORE', blocked, flow) then -- else it was released by unblock
-      local where, score = hindrance(owner, n.capacity > 0, string.byte(flow) == 35) -- #
+      local where, score = place_to_wait(owner, n.capacity > 0, string.byte(flow) == 35) -- #
       if not where then
         release(flow)
       elseif where == 'asleep' then
-        nap(flow, score)
+        suspend(flow, score)
       else
         redis.call('ZADD', blocked, 'XX', whole(score), flow)
         state.flows = state.flows .. flow .. '\1'

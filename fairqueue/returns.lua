@@ -13,7 +13,7 @@
 --          give_back(receipt, value, failed, wait, limit, reason, took) -> 0 if the message was cancelled, 2 if it is dead
 --          now, else 1: makes it wait again, or die
 --          age_young(most) -> whether there may be more: moves deliveries that are older than five seconds to flight
---          run_due(limit, budget) -> whether more is due: brings back messages whose delay or visibility has ended, budget
+--          run_due(limit, budget) -> whether more is due: enqueues messages whose delay or visibility has ended, budget
 --          of each, and removes expired ones, twice as many
 --          remove(id, body): removes a message and its dedupe id; body may be nil
 local delayed, deadlines, dead, deaths = prefix .. 'delayed', prefix .. 'deadlines', prefix .. 'dead', prefix .. 'deaths'

@@ -19,11 +19,11 @@ for arg = 2, #ARGV, 3 do
   if value then
     local wait, reason = string.match(ARGV[arg + 2], '^(%d+) (.*)$')
     local handed, flow = verb == 'u' or verb == 't', string.match(value, '=.*$', 32)
-    local naps = verb == 't' and (streams or '') == '' -- of a stream only the message waits
-    verdict = give_back(receipt, value, not handed, naps and 0 or tonumber(wait), handed and math.huge or verb == 'd' and 0 or limit, reason,
+    local suspends = verb == 't' and (streams or '') == '' -- of a stream only the message waits
+    verdict = give_back(receipt, value, not handed, suspends and 0 or tonumber(wait), handed and math.huge or verb == 'd' and 0 or limit, reason,
       verb ~= 'u' and '' or nil)
-    if naps and verdict > 0 then
-      nap(flow, now + wait)
+    if suspends and verdict > 0 then
+      suspend(flow, now + wait)
     end
     if verdict > 0 and handed then
       handed_back = handed_back + 1

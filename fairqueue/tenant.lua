@@ -57,7 +57,7 @@ function verbs.limit(before, after)
     if slept and slept < math.huge and slept ~= math.floor(slept) then
       redis.call('ZREM', asleep, owner)
     end
-    bring(owner)
+    activate(owner)
   end
   return '1'
 end
@@ -66,14 +66,14 @@ function verbs.suspend(pause)
   if pause ~= '+inf' and not string.find(pause, '^%d+$') then
     return nil, redis.error_reply('ERR not a pause: ' .. pause)
   end
-  nap(owner, pause == '+inf' and math.huge or now + pause)
+  suspend(owner, pause == '+inf' and math.huge or now + pause)
   return '1'
 end
 
 function verbs.resume()
   if epoch then
     redis.call('ZREM', asleep, owner)
-    bring(owner)
+    activate(owner)
   end
   return '1'
 end
@@ -86,7 +86,7 @@ function verbs.review(score, skip)
     end
     if tonumber(score) ~= math.floor(score) then
       redis.call('ZREM', asleep, list[i])
-      bring(list[i])
+      activate(list[i])
     else
       skip = skip + 1 -- a pause
     end

@@ -25,7 +25,7 @@ if after and after ~= '0' and math.max(n.used, n.last / 1000) < now - after then
 end
 n.next = 1e15
 local more = age_young(1000)
-more = epoch and rouse(50) or more
+more = epoch and resume_due(50) or more
 more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15) or more
 if upkeep then
   more = forget_dedupes(100) or more

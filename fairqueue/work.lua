@@ -97,7 +97,7 @@ end
 local reply, taken, more = {now, paused and '1' or '0', '0', -1, verdicts}, {}, false
 if max > 0 then
   if epoch then
-    more = rouse(max + 10)
+    more = resume_due(max + 10)
     local over = rating and redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999', 'LIMIT', '0', whole(2 * max)) or {} -- twice as many as it may add
     if #over > 0 then
       redis.call('ZREM', prefix .. 'buckets', unpack(over))
