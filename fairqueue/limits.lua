@@ -36,7 +36,7 @@
 --          rule_of(owner): its limits
 --          limit_of(owner, state, consumes) -> the key where it has to wait, and the score
 --          there; nil if a delivery may start
---          take_token(owner), return_token(owner): counts a delivery for the rate
+--          take_token(owner): counts a delivery for the rate
 --          save_buckets(): stores the buckets; once, at the end
 local epoch, kinds = string.match(limits or '', '^(%d+) (%a*)$')
 local counting, rating = string.find(kinds or '', 'f', 1, true), string.find(kinds or '', 'r', 1, true)
@@ -196,13 +196,6 @@ local function take_token(owner)
   local rule = rule_of(owner)
   if rule.gap then
     buckets[owner], stored[owner] = buckets[owner] + rule.gap, true
-  end
-end
-
-local function return_token(owner)
-  local rule = rule_of(owner)
-  if rule.gap then
-    buckets[owner] = buckets[owner] - rule.gap
   end
 end
 
