@@ -32,7 +32,7 @@ func (q *Queue) Check(ctx context.Context) (wrong []string, err error) {
 
 // keys are what the keys of a queue hold, read at one instant.
 type keys struct {
-	hot                                                       map[string]string // bodies are cut off
+	hot                                                       map[string]string
 	active, blocked, asleep, flight, delayed, deadlines, dead map[string]float64
 	backlog, young                                            []string
 	settings                                                  map[string]string
@@ -96,8 +96,9 @@ func (r *keys) parse() {
 	behind := map[string][]entry{}
 	for _, m := range r.backlog {
 		flow, e, ok := readBacklog(m)
-		r.is(ok && r.hot[flow] != "", "backlog has %q, which cannot be read, or whose flow has none in front", m)
-		behind[flow] = append(behind[flow], e)
+		if r.is(ok && r.hot[flow] != "", "backlog has %q, which cannot be read, or whose flow has none in front", m) {
+			behind[flow] = append(behind[flow], e)
+		}
 	}
 	for field, value := range r.hot {
 		switch {

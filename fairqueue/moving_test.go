@@ -3,6 +3,7 @@ package fairqueue
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -16,13 +17,13 @@ import (
 // stepwise is a client whose pipelines go out command by command, with something else in front of each.
 type stepwise struct {
 	rueidis.Client
-	between func()
+	between func(cmd []string)
 }
 
 func (c *stepwise) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
 	results := make([]rueidis.RedisResult, len(multi))
 	for i, cmd := range multi {
-		c.between()
+		c.between(cmd.Commands())
 		results[i] = c.Client.Do(ctx, cmd)
 	}
 	return results
@@ -158,7 +159,7 @@ func TestCountsWhileMessagesMove(t *testing.T) {
 				t: t, q: openOn(t, shared.Client(t), redistest.Name(t), Config{MaxAttempts: 1000}), random: rand.New(rand.NewPCG(seed, 1)),
 				state: map[string]State{}, tenant: map[string]string{}, was: map[string]map[State]bool{}, taken: map[string]Message{},
 			}
-			client := &stepwise{Client: shared.Client(t), between: func() {}}
+			client := &stepwise{Client: shared.Client(t), between: func([]string) {}}
 			q, err := New(client, m.q.name, Config{})
 			if err != nil {
 				t.Fatal(err)
@@ -166,7 +167,7 @@ func TestCountsWhileMessagesMove(t *testing.T) {
 			for len(m.state) < 120 {
 				m.move()
 			}
-			client.between = func() {
+			client.between = func([]string) {
 				if m.moves > 0 && m.random.IntN(4) == 0 {
 					m.moves--
 					m.move()
@@ -205,4 +206,39 @@ func (m *mover) count(t *testing.T, q *Queue) {
 	if n, err := q.Len(t.Context()); err != nil || n < 0 || n > m.most(Waiting, "") {
 		t.Errorf("Len = %d, %v, and at most %d waited", n, err, m.most(Waiting, ""))
 	}
+}
+
+// TestScheduleIsPausedMeanwhile: a schedule that is paused between the steps in which a process looks for ticks
+// stays paused, also if the process cannot compute it.
+func TestScheduleIsPausedMeanwhile(t *testing.T) {
+	t.Parallel()
+	shared := redistest.Shared(t)
+	q := openOn(t, shared.Client(t), redistest.Name(t), Config{})
+	setSchedule(t, q, hourly(t, "x"))
+	_, entries, err := q.schedules(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.reschedule(t.Context(), &entries[0], "1", `{"spec":"at 0 3 * * * Mars/Olympus","tenant":"ops"}`); err != nil {
+		t.Fatal(err)
+	}
+	paused := 0
+	client := &stepwise{Client: shared.Client(t), between: func(cmd []string) {
+		if cmd[len(cmd)-1] == "dx" && paused == 0 {
+			paused++
+			if err := q.PauseSchedule(t.Context(), "x"); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	other, err := New(client, q.name, Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.keepSchedules(t.Context()); err != nil {
+		t.Error(err)
+	}
+	score, err := do(t, q.run.Client, "ZSCORE", baseKey(q.name)+":ticks", "x").ToString()
+	want(t, "when the next tick is looked for", score, "inf", err)
+	want(t, "how often it was paused", paused, 1, nil)
 }

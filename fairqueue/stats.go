@@ -196,19 +196,22 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		return s, err
 	}
 	owners, err := s.deliveries(ctx, l, young)
+	if err != nil {
+		return s, err
+	}
 	for _, owner := range owners {
-		if _, there := held[owner]; err == nil && s.Streams == 0 && !there {
+		if _, there := held[owner]; s.Streams == 0 && !there {
 			held[owner] = false
 			flows = append(flows, owner)
 		}
 	}
 	for page := range slices.Chunk(flows, flowsPage) {
-		if err == nil {
-			err = s.describe(ctx, l, page, general, held)
+		if err := s.describe(ctx, l, page, general, held); err != nil {
+			return s, err
 		}
 	}
 	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
-	return s, err
+	return s, nil
 }
 
 // settings sets what the settings and counters of rare events say.
