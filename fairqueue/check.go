@@ -106,7 +106,7 @@ func (r *keys) parse() {
 		case idForm.MatchString(field):
 			r.messages[field] = value
 		case strings.HasPrefix(field, pastPrefix):
-			_, _, ok := readPast(value)
+			_, ok := readPast(value)
 			r.is(ok && idForm.MatchString(field[1:]) && r.hot[field[1:]] != "", "field %q of a message has %q, or there is no message", field, value)
 		case handleForm.MatchString(field):
 			d, ok := readDelivery(value)

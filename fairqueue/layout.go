@@ -85,16 +85,15 @@ func isFlow(name string) bool { return name != "" && (name[0] == '=' || name[0] 
 // pastPrefix is in front of a message's id in the name of the field with its past.
 const pastPrefix = "a"
 
-var pastForm = regexp.MustCompile(`^(\d+);(\d+);$`)
+var pastForm = regexp.MustCompile(`^\d+;(\d+);$`) // how many deliveries it had, and since when it waits
 
-// readPast reads how many deliveries a message had, and since when it waits in milliseconds. A plain message has no past.
-func readPast(value string) (attempts int, since time.Time, ok bool) {
+// readPast reads since when a message waits. A plain message has no past.
+func readPast(value string) (since time.Time, ok bool) {
 	parts := pastForm.FindStringSubmatch(value)
 	if parts == nil {
-		return 0, since, false
+		return since, false
 	}
-	attempts, _ = strconv.Atoi(parts[1])
-	return attempts, milliTime(parts[2]), true
+	return milliTime(parts[1]), true
 }
 
 // header is what lies in front of the body of a message.

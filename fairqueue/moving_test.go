@@ -24,7 +24,7 @@ func (c *stepwise) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ru
 	results := make([]rueidis.RedisResult, len(multi))
 	for i, cmd := range multi {
 		c.between(cmd.Commands())
-		results[i] = c.Client.Do(ctx, cmd)
+		results[i] = c.Do(ctx, cmd)
 	}
 	return results
 }

@@ -311,7 +311,7 @@ func (s *Stats) describe(ctx context.Context, l look, flows []string, general st
 	}
 	for i, f := range all {
 		f.Waiting += int(reply.Int())
-		if _, since, past := readPast(reply.Text()); past {
+		if since, past := readPast(reply.Text()); past {
 			f.OldestAge = max(0, s.At.Sub(since))
 		} else if heads[i] != "" {
 			f.OldestAge = max(0, s.At.Sub(writtenAt(heads[i])))
