@@ -143,3 +143,19 @@ func TestUpkeepKeepsWhatSomebodySet(t *testing.T) {
 		})
 	}
 }
+
+// TestManyTenantsAtALimit: a message is found behind more flows that may not start than one call puts aside.
+func TestManyTenantsAtALimit(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	const tenants = 150
+	for range 2 {
+		if _, err := q.WriteBatch(t.Context(), manyDrafts(tenants, Draft{})...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.MaxInFlight = 1 }))
+	want(t, "one of each tenant", len(read(t, q, tenants)), tenants, nil)
+	write(t, q, "zoe:x") // its flow comes last
+	want(t, "the other tenant's", len(read(t, q, 1)), 1, nil)
+}

@@ -21,10 +21,11 @@ local function take_next(max, kind, consumes, visibility, random, give)
   if #ahead > 0 and epoch then
     load_rules(ahead)
   end
-  local given, lost, expired, room = 0, 0, 0, 1048576
+  local given, lost, expired, room, more = 0, 0, 0, 1048576, true
   for _ = 1, max + 100 do
     local flow, tag = unpack(redis.call('ZRANGE', active, '0', '0', 'WITHSCORES'))
     if given == max or room <= 0 or not string.find(flow, '^[=#]') then
+      more = false
       break
     end
     local entry = head(flow)
@@ -77,5 +78,5 @@ local function take_next(max, kind, consumes, visibility, random, give)
   count('lost', lost)
   count('expired', expired)
   n.removed = n.removed + lost
-  return lost + expired > 0
+  return more or lost + expired > 0
 end

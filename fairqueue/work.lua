@@ -98,7 +98,10 @@ local reply, taken, more = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 
 if max > 0 then
   if epoch then
     more = resume_due(max + 10)
-    local over = rating and redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999', 'LIMIT', '0', whole(2 * max)) or {} -- twice as many as it may add
+    local over = {}
+    if rating then -- it forgets twice as many as it may add
+      over = redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999', 'LIMIT', '0', whole(2 * max))
+    end
     if #over > 0 then
       redis.call('ZREM', prefix .. 'buckets', unpack(over))
     end
@@ -106,13 +109,13 @@ if max > 0 then
   if n.blocked > 0 then
     more = unblock(consumes and n.capacity - n.busy, max) or more
   end
-  local kind, lost = consumes and 'c' or counting and 'o' or 'r'
-  lost = take_next(max, kind, consumes, tonumber(ARGV[3]), ARGV[6], function(receipt, made, body)
+  local kind = consumes and 'c' or counting and 'o' or 'r'
+  local behind = take_next(max, kind, consumes, tonumber(ARGV[3]), ARGV[6], function(receipt, made, body)
     taken[#taken + 1] = receipt
     reply[#reply + 1] = receipt .. made .. body
   end)
   if #taken == 0 then
-    due = due or more or lost
+    due = due or more or behind
     reply[4] = whole(math.max(0, math.min(n.next - now, 1e9)))
     if ARGV[5] == '1' and not due then
       n.sleepers = n.sleepers + 1

@@ -117,7 +117,11 @@ if epoch and not candidates then
   load_rules(all)
 end
 if exists then -- a key of another type ends the script here, before the first write
-  for _, name in ipairs(rare and {'active', 'backlog', 'blocked', 'delayed', 'deadlines', 'asleep', 'dedupes', 'ticks'} or {'active', 'backlog', n.blocked > 0 and 'blocked' or nil}) do
+  local touched = {'active', 'backlog', n.blocked > 0 and 'blocked' or nil}
+  if rare then
+    touched = {'active', 'backlog', 'blocked', 'delayed', 'deadlines', 'asleep', 'dedupes', 'ticks'}
+  end
+  for _, name in ipairs(touched) do
     redis.call('ZCARD', prefix .. name)
   end
   if rare then

@@ -52,8 +52,8 @@ func blockTenant(ctx context.Context, s *site, processes int) error {
 	})
 }
 
-// isBlocked returns an error if no tenant of Millrace's queue is blocked.
-func isBlocked(ctx context.Context, s *site) error {
+// onQueue calls do with Millrace's queue, and does nothing with other systems.
+func onQueue(ctx context.Context, s *site, do func(*fairqueue.Queue) error) error {
 	if s.peer != millracePeer {
 		return nil
 	}
@@ -62,24 +62,25 @@ func isBlocked(ctx context.Context, s *site) error {
 		return err
 	}
 	defer m.close()
-	stats, err := m.queue.Stats(ctx)
-	if err == nil && !slices.ContainsFunc(stats.Flows, func(f fairqueue.FlowStats) bool { return f.Held && f.Tenant == tenantName(s.base.Tenants) }) {
-		err = errors.New("the tenant is not blocked, so this measures nothing")
-	}
-	return err
+	return do(m.queue)
+}
+
+// isBlocked returns an error if no tenant of Millrace's queue is blocked.
+func isBlocked(ctx context.Context, s *site) error {
+	return onQueue(ctx, s, func(q *fairqueue.Queue) error {
+		stats, err := q.Stats(ctx)
+		if err == nil && !slices.ContainsFunc(stats.Flows, func(f fairqueue.FlowStats) bool { return f.Held && f.Tenant == tenantName(s.base.Tenants) }) {
+			err = errors.New("the tenant is not blocked, so this measures nothing")
+		}
+		return err
+	})
 }
 
 // limitAll sets a limit for all tenants, which is never reached. asynq has none.
 func limitAll(limits fairqueue.Limits) func(context.Context, *site, int) error {
 	return func(ctx context.Context, s *site, _ int) error {
-		if s.peer != millracePeer {
-			return nil
-		}
-		m, err := connectMillrace(ctx, &s.base)
-		if err != nil {
-			return err
-		}
-		defer m.close()
-		return m.queue.ChangeLimits(ctx, "", func(l *fairqueue.Limits) { l.MaxInFlight, l.Rate = limits.MaxInFlight, limits.Rate })
+		return onQueue(ctx, s, func(q *fairqueue.Queue) error {
+			return q.ChangeLimits(ctx, "", func(l *fairqueue.Limits) { l.MaxInFlight, l.Rate = limits.MaxInFlight, limits.Rate })
+		})
 	}
 }
