@@ -70,10 +70,7 @@ func TestPipeToReplicas(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Replicated(t, 1)
 	master, replica := servers.Master, servers.Replicas[0]
-	client := master.Client(t, func(o *rueidis.ClientOption) {
-		o.Standalone.ReplicaAddress = []string{replica.Addr()}
-		o.SendToReplicas = func(cmd rueidis.Completed) bool { return cmd.IsReadOnly() }
-	})
+	client := readingFromReplica(t, master, replica)
 	run := script.Runner{Client: client, Scripts: reading}
 	for may, want := range map[bool]*redistest.Server{true: replica, false: master} {
 		before := want.Info("commandstats")["cmdstat_hlen"]

@@ -21,16 +21,22 @@ var reading = script.Load(fstest.MapFS{
 	"wrong.lua":  {Data: []byte("-- test.wrong(K) -> text\n-- Replica  may answer\nreturn redis.call('SET', K, '2')")},
 }, "K:")
 
+// readingFromReplica returns a client that sends reads to the replica.
+func readingFromReplica(t *testing.T, master, replica *redistest.Server) rueidis.Client {
+	t.Helper()
+	return master.Client(t, func(o *rueidis.ClientOption) {
+		o.Standalone.ReplicaAddress = []string{replica.Addr()}
+		o.SendToReplicas = func(cmd rueidis.Completed) bool { return cmd.IsReadOnly() }
+	})
+}
+
 // TestReplicaAnswers: of a client that sends reads to a replica, the replica answers what it may
 // answer, and the master all else. Before Redis 7.0 the master answers everything.
 func TestReplicaAnswers(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Replicated(t, 1)
 	master, replica := servers.Master, servers.Replicas[0]
-	client := master.Client(t, func(o *rueidis.ClientOption) {
-		o.Standalone.ReplicaAddress = []string{replica.Addr()}
-		o.SendToReplicas = func(cmd rueidis.Completed) bool { return cmd.IsReadOnly() }
-	})
+	client := readingFromReplica(t, master, replica)
 	if err := client.Do(t.Context(), client.B().Set().Key("k").Value("1").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
