@@ -47,9 +47,15 @@ func TestDeadReaderOnAQuietQueue(t *testing.T) {
 			}
 			dead := openOn(t, redistest.Shared(t).Client(t), q.name, Config{})
 			visibility := shortest
-			got, err := dead.Read(t.Context(), ReadConfig{Visibility: visibility, Block: late}) // the consumer hands back what it cannot start
-			if err != nil || string(got[0].Body) != "lost" {
-				t.Fatalf("the reader that dies has %q, %v, want the last message", bodies(got), err)
+			for { // the consumer hands back what it cannot start, and on a busy machine what it has had for long, too
+				got, err := dead.Read(t.Context(), ReadConfig{Visibility: visibility, Block: late})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(got[0].Body) == "lost" {
+					break
+				}
+				ack(t, dead, got...)
 			}
 			began := time.Now()
 			goOn <- struct{}{}
