@@ -49,8 +49,9 @@ for i = 1, many do
       flow, record, fewest = other, entries, size
     end
   end
-  if state and #state > 24 or flags % 32 > 15 and not record and redis.call('ZSCORE', prefix .. 'asleep', flow) then
-    return 'general' -- the tenant has limits of its own, is blocked or sleeps
+  if state and #state > 24 and (not record or byte(state, 25) == 49) or -- 1
+    flags % 32 > 15 and not record and redis.call('ZSCORE', prefix .. 'asleep', flow) then
+    return 'general' -- the tenant has limits of its own or sleeps, or was blocked
   elseif id <= last then
     id = string.format('%016.0f', last + 1)
   end
