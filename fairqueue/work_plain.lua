@@ -15,16 +15,16 @@
 -- ARGV[3]  visibility in milliseconds, 10,000 at least
 -- ARGV     the receipts of deliveries, at most 100; of each the field of its owner, 'o=TENANT'; of each '=TENANT'; of each how
 --          many milliseconds its handler took, '' for as long as it was in flight
--- Reply    'general' if it takes work: nothing was changed; 'new' if the lane is new; else {HEAD; then the messages as
---          work gives them}. HEAD is the clock in microseconds, 16 digits; '1' if something is due, '2' if the next
---          call should be work, '4' if the reader was noted as one that sleeps, else '0'; how many milliseconds until
---          something is due, 10 digits; and a digit for each receipt, 1 if it was good, else 0
+-- Reply    'general' if it takes work: nothing was changed; 'new' if the lane is new; else HEAD, with the message behind it if it
+--          is one, or {HEAD; then the messages} if they are more, as work gives them. HEAD is the clock in microseconds, 16
+--          digits; '1' if something is due, '2' if the next call should be work, '4' if the reader was noted as one that
+--          sleeps, else '0'; a digit for each receipt, 1 if it was good, else 0; and, if there are fewer messages than it asked
+--          for, how many milliseconds until something is due, 10 digits
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; a message that is no longer in flight is left out
 local sub, byte = string.sub, string.byte
-local hot, active, young, blocked = prefix .. 'hot', prefix .. 'active', prefix .. 'young', prefix .. 'blocked'
-local max, consumes = ARGV[2] + 0, ARGV[1] == 'c' or ARGV[1] == 'C'
-local instant, acks = clock[1] .. sub('00000' .. clock[2], -6), (#ARGV - 3) / 4
+local max, consumes, acks, hot = ARGV[2] + 0, ARGV[1] == 'c' or ARGV[1] == 'C', (#ARGV - 3) / 4, prefix .. 'hot'
+local instant = clock[1] .. (#clock[2] == 6 and clock[2] or sub('00000' .. clock[2], -6))
 local found = redis.call('HMGET', hot, 't', 'w', 'l' .. lane, unpack(ARGV, 4, 3 + 3 * acks))
 if not found[3] or #ticket ~= 27 then
   return 'new'
@@ -36,14 +36,15 @@ if answered and answered.err then
   return answered
 elseif answered then
   local known, unfinished, receipts = string.match(answered, '^(%d*) (%d)(.*)$')
-  local reply = {instant .. unfinished .. '0000000000' .. known}
+  local reply = {instant .. unfinished .. known}
   for receipt in string.gmatch(receipts, string.rep('.', 24)) do
     local again = redis.call('HMGET', hot, receipt, sub(receipt, 1, 16))
     if again[1] and again[2] then
       reply[#reply + 1] = receipt .. again[2]
     end
   end
-  return reply
+  reply[1] = reply[1] .. (#reply <= max and '0000000000' or '')
+  return #reply > 2 and reply or table.concat(reply)
 end
 local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed =
   struct.unpack('<ddddddddddddddd', found[1])
@@ -114,9 +115,9 @@ if now >= due_next or flying > 0 and due_next > now + 10000 then
   end
   due, due_next = '1', now + 100
 end
-local released = {}
+local active, young, released = prefix .. 'active', prefix .. 'young', {}
 if capacity - busy > least then
-  released = redis.call('ZRANGEBYSCORE', blocked, '-inf', '(' .. capacity - busy, 'LIMIT', '0', max > 1 and ARGV[2] or '1')
+  released = redis.call('ZRANGEBYSCORE', prefix .. 'blocked', '-inf', '(' .. capacity - busy, 'LIMIT', '0', max > 1 and ARGV[2] or '1')
 end
 if flown or rechecks or #released > 0 then
   for _, name in ipairs({'active', 'backlog', 'blocked'}) do -- a key of another type ends the script here
@@ -131,14 +132,14 @@ end
 -- Flows that may start again have a turn now. Owners know those that released has by now until a message of them ends or
 -- begins.
 if #released > 0 then
-  redis.call('ZREM', blocked, unpack(released))
+  redis.call('ZREM', prefix .. 'blocked', unpack(released))
 end
 for owner, state in pairs(rechecks and states or {}) do
   local flow = sub(owner, 2)
-  if state[5] and redis.call('ZREM', blocked, flow) == 0 then
+  if state[5] and redis.call('ZREM', prefix .. 'blocked', flow) == 0 then
     state[5] = false -- it is one of those
   elseif state[5] and state[1] > 0 and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20) and capacity > 0 then
-    redis.call('ZADD', blocked, string.format('%d', state[1]), flow)
+    redis.call('ZADD', prefix .. 'blocked', string.format('%d', state[1]), flow)
     least = state[1] < least and state[1] or least
   elseif state[5] then
     released[#released + 1], state[5] = flow, false
@@ -151,7 +152,7 @@ if #released > 0 then
   end
   redis.call('ZADD', active, unpack(turns))
   held_back = held_back - #released
-  least = held_back > 0 and redis.call('ZRANGE', blocked, '0', '0', 'WITHSCORES')[2] + 0 or 1e15
+  least = held_back > 0 and redis.call('ZRANGE', prefix .. 'blocked', '0', '0', 'WITHSCORES')[2] + 0 or 1e15
 end
 
 -- Take messages, each from the flow whose turn it is. records are those of flows that had one in this call. back are
@@ -205,7 +206,7 @@ while taken < max and room > 0 and not stop do
     end
     passes = id and consumes and state[1] > 0 and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20)
     if passes and not is_stream then
-      local added = redis.pcall('ZADD', blocked, string.format('%d', state[1]), flow)
+      local added = redis.pcall('ZADD', prefix .. 'blocked', string.format('%d', state[1]), flow)
       if type(added) == 'table' then
         id, passes, failed = nil, false, added
       else
@@ -220,7 +221,7 @@ while taken < max and room > 0 and not stop do
     end
     local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
     if body and #record > 19 then
-      rest = sub(record, 1, 1) .. sub(record, 20)
+      rest = (byte(record) == 43 and '+' or '.') .. sub(record, 20)
     elseif body and byte(record) == 43 then -- +
       length = redis.pcall('LLEN', young)
       rest = type(length) == 'table' and length or refill(flow)
@@ -325,6 +326,9 @@ fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table
 fields[4] = struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
   cancelled, held_back, removed) .. tenant
 redis.call('HSET', hot, unpack(fields))
-local pause = due_next - now
-reply[1] = instant .. due .. string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause) .. verdicts
-return reply
+reply[1] = instant .. due .. verdicts
+if taken < max then
+  local pause = due_next - now
+  reply[1] = reply[1] .. string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause)
+end
+return taken > 1 and reply or table.concat(reply)
