@@ -60,8 +60,20 @@ var built = sync.OnceValues(func() (string, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}
-	// With -n the go command builds a tool, and prints where it is instead of running it.
-	return command(ctx, filepath.Join(filepath.Dir(mod), "internal", "etcdtest", "server"), "tool", "-n", "server")
+	// Instead of the program, -exec runs echo, which prints where the program is. A first run may print the folder in
+	// which it was linked, which has gone; the second finds it in the cache. Unlike `go tool`, `go run` obeys GOFLAGS:
+	// it takes from the cache what other packages have in common with etcd.
+	dir := filepath.Join(filepath.Dir(mod), "internal", "etcdtest", "server")
+	for range 2 {
+		path, err := command(ctx, dir, "run", "-exec", "echo", "go.etcd.io/etcd/server/v3")
+		if err != nil {
+			return "", err
+		}
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("go run does not keep etcd in its cache")
 })
 
 // command runs the go command in a folder, and returns what it prints.

@@ -47,16 +47,10 @@ var contract = []struct {
 	{"keeps a tracker in step", testInStep},
 }
 
-func TestContract(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.open(t)
-			for _, c := range contract {
-				t.Run(c.name, func(t *testing.T) { c.test(t, db) })
-			}
-		})
+func testContract(t *testing.T, db database) {
+	t.Helper()
+	for _, c := range contract {
+		t.Run(c.name, func(t *testing.T) { c.test(t, db) })
 	}
 }
 

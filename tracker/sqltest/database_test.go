@@ -3,12 +3,9 @@ package sqltest
 import (
 	"context"
 	"database/sql"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-
-	_ "modernc.org/sqlite" // the "sqlite" driver
 
 	"github.com/millrace/millrace/tracker"
 )
@@ -18,22 +15,6 @@ type database struct {
 	*sql.DB
 
 	dialect tracker.Dialect
-}
-
-// databases are what the contract is tested on.
-var databases = []struct {
-	name string
-	open func(t *testing.T) database
-}{
-	{"SQLite", openSQLite},
-	{"PostgreSQL", openPostgreSQL},
-}
-
-// openSQLite makes a database in a file of its own.
-func openSQLite(t *testing.T) database {
-	t.Helper()
-	const settings = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)"
-	return database{connect(t, "sqlite", filepath.Join(t.TempDir(), "work.db")+settings), tracker.SQLite}
 }
 
 func connect(t *testing.T, driver, address string) *sql.DB {

@@ -9,6 +9,11 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
+func TestPostgreSQL(t *testing.T) {
+	t.Parallel()
+	testContract(t, openPostgreSQL(t))
+}
+
 // openPostgreSQL runs a cluster of the test's own, which ends with it.
 func openPostgreSQL(t *testing.T) database {
 	t.Helper()
