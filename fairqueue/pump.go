@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -138,11 +139,8 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 		a, err = c.q.shared.do(ctx, request)
 		return err
 	})
-	if err == nil && want > 0 && len(a.messages) == 0 {
-		var moved int
-		if moved, err = c.q.adopt(ctx, want); moved > 0 {
-			a.again = true
-		}
+	if err == nil && want > 0 {
+		c.q.legacy.turn(cmp.Or(len(a.messages), want))
 	}
 	for i, verdict := range a.verdicts {
 		if verdict == 0 && some[i].verb != "u" && (a.err == nil || !some[i].handled()) {
@@ -253,19 +251,20 @@ func (c *consumer) sleep(ctx context.Context, want int) {
 	c.mu.Lock()
 	pause := c.pause
 	c.mu.Unlock()
-	rest, cancel := c.q.resting(ctx)
+	stop := c.q.legacy.watch(want)
 	request := workRequest{q: c.q, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: true}
-	a, err := c.q.shared.sleepers.wait(rest, request, pause)
-	cancel()
+	a, err := c.q.shared.sleepers.wait(ctx, request, pause)
+	stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asleep, c.dry = false, false
 	c.asked -= want
 	if err == nil {
+		c.q.legacy.turn(len(a.messages))
 		c.succeeded()
 		c.dry, c.pause = len(a.messages) < want && !a.again, a.pause
 		c.take(a.messages)
-	} else if rest.Err() == nil {
+	} else if ctx.Err() == nil {
 		c.trouble(ctx, nil, err)
 	}
 	c.kick()

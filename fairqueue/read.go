@@ -82,13 +82,12 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		case err != nil:
 			return nil, err
 		case len(a.messages) > 0:
+			q.legacy.turn(len(a.messages))
 			return q.readMore(ctx, a.messages, request, cfg.Max), nil
 		case a.again:
 			continue
 		}
-		if moved, err := q.adopt(ctx, cfg.Max); err != nil {
-			return nil, err
-		} else if moved > 0 {
+		if q.legacy.wait(end, cfg.Max) {
 			continue
 		}
 		switch {
@@ -99,19 +98,19 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		case end.Err() != nil:
 			return nil, a.nothing()
 		}
-		rest, cancel := q.resting(end)
-		found, err := q.shared.sleepers.wait(rest, request, a.pause)
-		cancel()
+		stop := q.legacy.watch(cfg.Max)
+		found, err := q.shared.sleepers.wait(end, request, a.pause)
+		stop()
 		switch {
 		case err == nil:
+			q.legacy.turn(len(found.messages))
 			return found.messages, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case end.Err() != nil:
 			return nil, a.nothing()
-		case rest.Err() == nil:
-			return nil, err
 		}
+		return nil, err
 	}
 }
 
