@@ -49,6 +49,7 @@ type legacyMover struct {
 
 // move is one run of moves.
 type move struct {
+	began time.Time
 	done  chan struct{}
 	moved int // entries, when done is closed
 }
@@ -63,24 +64,28 @@ func (m *legacyMover) turn(n int) *move {
 	defer m.mu.Unlock()
 	m.credit = min(legacyPage, m.credit+n)
 	if m.moving == nil && !time.Now().Before(m.rest) {
-		m.moving = &move{done: make(chan struct{})}
+		m.moving = &move{began: time.Now(), done: make(chan struct{})}
 		go m.run(m.moving)
 	}
 	return m.moving
 }
 
-// wait has up to n entries moved, and reports whether some were before ctx ended.
+// wait has up to n entries moved, and reports whether some were before ctx ended. A silent server of the
+// stream keeps readers for legacyInterval at most.
 func (m *legacyMover) wait(ctx context.Context, n int) bool {
 	move := m.turn(n)
 	if move == nil {
 		return false
 	}
+	most := time.NewTimer(time.Until(move.began.Add(legacyInterval)))
+	defer most.Stop()
 	select {
 	case <-move.done:
 		return move.moved > 0
+	case <-most.C:
 	case <-ctx.Done():
-		return false
 	}
+	return false
 }
 
 // watch has up to n entries moved, again and again, while a reader sleeps.

@@ -308,6 +308,25 @@ func TestLegacyTroubleEndsNoRead(t *testing.T) {
 	}
 }
 
+// TestLegacyOnASilentServer: a stream on another server of a Cluster, which does not answer, delays no
+// read that finds messages, and one that finds none by less than a call lasts.
+func TestLegacyOnASilentServer(t *testing.T) {
+	t.Parallel()
+	q, _ := legacyQueue(t, redistest.Shared(t).Client(t), nil)
+	silent := redistest.Start(t, redistest.Options{})
+	q.client = silent.Client(t) // of the stream alone
+	write(t, q, "a:1")
+	silent.Pause()
+	start := time.Now()
+	ack(t, q, eventually(t, q))
+	_, err := q.Read(t.Context(), ReadConfig{})
+	wantError(t, err, ErrEmpty)
+	if took, most := time.Since(start), callTimeout/2; took > most {
+		t.Errorf("two reads took %s, want at most %s", took, most)
+	}
+	silent.Resume()
+}
+
 // TestLegacyStaysWhileTheQueueIsPaused, so that old readers may go on.
 func TestLegacyStaysWhileTheQueueIsPaused(t *testing.T) {
 	t.Parallel()
