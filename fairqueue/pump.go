@@ -22,7 +22,17 @@ const (
 	// reserveTimeout is for how long a call keeps slots of a pool for what it fetches. A
 	// server that is silent must not keep them from other queues.
 	reserveTimeout = 50 * time.Millisecond
+
+	// lastFetch is for how long a consumer that ends waits for a call that only fetches.
+	lastFetch = time.Second
 )
+
+// outlast returns a context that ends d after ctx.
+func outlast(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return longer, func() { stop(); cancel() }
+}
 
 // pump settles what is finished and fetches what handlers can start, both in one call,
 // until done is closed and all is settled.
@@ -134,8 +144,14 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 			c.kick()
 		}).Stop()
 	}
+	asking := context.WithoutCancel(ctx)
+	if len(some) == 0 { // what it fetches later is handed back
+		var stop context.CancelFunc
+		asking, stop = outlast(ctx, lastFetch)
+		defer stop()
+	}
 	var a workAnswer
-	err := c.q.observe(context.WithoutCancel(ctx), "work", func(ctx context.Context) (err error) {
+	err := c.q.observe(asking, "work", func(ctx context.Context) (err error) {
 		a, err = c.q.shared.do(ctx, request)
 		return err
 	})
@@ -153,6 +169,9 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	release()
 	c.calls--
 	c.asked -= want
+	if err != nil && len(some) == 0 && ctx.Err() != nil {
+		return
+	}
 	if err != nil && (a.err != nil || len(a.verdicts) == 0) {
 		if a.err != nil { // the rest is settled
 			some = slices.DeleteFunc(some, func(f finished) bool { return !f.handled() })
