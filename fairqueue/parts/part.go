@@ -23,8 +23,8 @@ const (
 	longestRest = 2 * time.Second
 
 	// A read waits for the answer of a part for twice as long as the last one took, and for
-	// leastPatience at least. Then it asks the next part, too.
-	leastPatience = 50 * time.Millisecond
+	// leastWait at least. Then it asks the next part, too.
+	leastWait = 50 * time.Millisecond
 )
 
 // state is what a part is good for.
@@ -50,15 +50,15 @@ type part struct {
 	timeout  time.Duration
 	log      *slog.Logger
 
-	mu       sync.Mutex
-	state    state
-	failed   int           // looks, reads and writes that failed since it was open
-	failure  error         // the last of them
-	patience time.Duration // how long reads wait for its answer before they ask the next part, too
-	waiting  int           // messages, when last looked, and those written since
-	since    int           // those written since the last look began
-	looked   time.Time     // when the last look began
-	looking  bool
+	mu      sync.Mutex
+	state   state
+	failed  int           // looks, reads and writes that failed since it was open
+	failure error         // the last of them
+	wait    time.Duration // how long reads wait for its answer before they ask the next part, too
+	waiting int           // messages, when last looked, and those written since
+	since   int           // those written since the last look began
+	looked  time.Time     // when the last look began
+	looking bool
 }
 
 // look returns the part's state, and its load. It starts a look in the background if what is known is old.
@@ -141,7 +141,7 @@ func fails(err error) bool {
 func (p *part) waits() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(leastPatience, p.patience)
+	return max(leastWait, p.wait)
 }
 
 // answered notes how long an answer took. A part that is slow is waited for, since it would never be read while
@@ -149,7 +149,7 @@ func (p *part) waits() time.Duration {
 func (p *part) answered(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.patience = max(2*took, p.patience/2)
+	p.wait = max(2*took, p.wait/2)
 }
 
 // added notes a message that is about to be written.

@@ -24,30 +24,30 @@ const leastBlock = 100 * time.Millisecond
 // Errors: those of [fairqueue.Queue.Read]. [fairqueue.ErrEmpty] says that no part that answered has a message. If
 // no part answered, it is the error of one.
 func (q *Queue) Read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
-	block, end := cfg.Block, ctx
-	until := time.Now().Add(block)
-	if block > 0 {
+	end, until := ctx, time.Now().Add(cfg.Block)
+	if cfg.Block > 0 {
 		var cancel context.CancelFunc
-		end, cancel = context.WithTimeout(ctx, max(block, leastBlock))
+		end, cancel = context.WithTimeout(ctx, max(cfg.Block, leastBlock))
 		defer cancel()
 	}
 	r := &round{q: q, ctx: ctx, end: end, answers: make(chan answer, 2*len(q.parts))}
 	defer r.leave()
-	cfg.Block = 0
+	now := cfg
+	now.Block = 0
 	for _, p := range q.inTurn() {
-		if now, _ := p.look(); now == silent {
+		if s, _ := p.look(); s == silent {
 			r.skip(p)
 			continue
 		}
-		r.ask(p, func() ([]fairqueue.Message, error) { return p.read(ctx, cfg) })
+		r.ask(p, func() ([]fairqueue.Message, error) { return p.read(ctx, now) })
 		if r.wait(p.waits()) {
 			return r.messages, r.err
 		}
 	}
-	if cfg.Block = block; block > 0 {
-		cfg.Block = time.Until(until)
+	if cfg.Block > 0 {
+		cfg.Block = max(0, time.Until(until))
 	}
-	if block < 0 || cfg.Block > 0 {
+	if cfg.Block != 0 {
 		waiting, stop := context.WithCancel(end)
 		defer stop()
 		for _, p := range q.parts {
