@@ -123,7 +123,7 @@ func (m *legacyMover) run(move *move) {
 		}
 		m.mu.Unlock()
 		ctx, cancel := script.Within(context.Background(), callTimeout)
-		taken, moved, err := m.page(ctx, n)
+		taken, moved, err := m.page(script.Endless(script.Detached(ctx)), n) // in this goroutine alone
 		cancel()
 		move.moved += moved
 		m.mu.Lock()
@@ -290,7 +290,7 @@ func (m *legacyMover) claim(ctx context.Context) ([]rueidis.XRangeEntry, error) 
 // group creates the group at the start of the stream, if there is a stream, and reports
 // whether it did.
 func (m *legacyMover) group(ctx context.Context) (bool, error) {
-	c, l := m.q.run.Client, m.q.cfg.Legacy
+	c, l := m.q.client, m.q.cfg.Legacy
 	there, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
 		return c.Do(ctx, c.B().Exists().Key(l.Stream).Build()).AsInt64()
 	})
