@@ -334,7 +334,7 @@ func walkLegacy(w *walker) {
 	w.did("XREADGROUP", "GROUP", "old", "died", "STREAMS", w.name, ">")
 	for _, group := range []string{"old", "new"} {
 		w.did("XADD", w.name, "*", "f", "v")
-		q, err := fairqueue.New(w.client, w.name+group, fairqueue.Config{Legacy: fairqueue.Legacy{Stream: w.name, Group: group}})
+		q, err := fairqueue.New(w.client, w.name+group, fairqueue.Config{Legacy: fairqueue.Legacy{Stream: w.name, Group: group, ClaimAfter: time.Millisecond}})
 		w.must("fairqueue.New", err)
 		_, err = q.Ack(w, w.take(q, fairqueue.ReadConfig{}).Receipt)
 		w.must("Ack", err)

@@ -143,7 +143,8 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 
 // Consume handles messages until ctx ends, and returns its cause when all handlers have
 // returned, for which [ConsumeConfig.Drain] gives them time. If the queue does not answer then,
-// it tries for 10 s to settle a message, and what it returns is also [ErrUnsettled].
+// it tries for 10 s to settle a message, and what it returns is also [ErrUnsettled]. So is what it
+// returns when it ends with messages that it could not settle because the queue is broken.
 //
 // One call settles what finished and fetches what comes next. Where handlers take less than
 // 5 ms, Consume fetches a few messages before they can start. A message that does not start

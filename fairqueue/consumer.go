@@ -142,14 +142,18 @@ func (c *consumer) run(ctx context.Context) error {
 func (c *consumer) result(cause error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unsettled == 0 || errors.Is(cause, c.failed) {
+	if c.unsettled == 0 {
 		return cause
+	}
+	reason := fmt.Errorf("%w (the consumer ended: %w)", c.unanswered, cause)
+	if permanent(cause) { // which says why it settled nothing
+		reason = cause
 	}
 	text := "%d messages were not settled before the end, and come again after their visibility"
 	if c.unsettled == 1 {
 		text = "%d message was not settled before the end, and comes again after its visibility"
 	}
-	return ErrUnsettled.Errorf(text, c.unsettled).Wrap(fmt.Errorf("%w (the consumer ended: %w)", c.unanswered, cause))
+	return ErrUnsettled.Errorf(text, c.unsettled).Wrap(reason)
 }
 
 // inHand returns the messages of handlers that were not given up. Call it with mu held.

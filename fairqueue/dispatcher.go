@@ -50,12 +50,13 @@ type dispatcher struct {
 	settings     atomic.Pointer[settings]
 	generalWrite general
 	sleepers     sleepers
-	warned       sync.Map // names of schedules that this process cannot read
+	paused       atomic.Bool // as of the last read
+	warned       sync.Map    // schedules and entries that this process cannot read
 }
 
-// warn reports whether a schedule is the first time in trouble.
-func (d *dispatcher) warn(schedule string) bool {
-	_, before := d.warned.LoadOrStore(schedule, true)
+// warn reports whether a schedule or an entry is the first time in trouble.
+func (d *dispatcher) warn(about string) bool {
+	_, before := d.warned.LoadOrStore(about, true)
 	return !before
 }
 
@@ -283,6 +284,7 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 	reply, err := d.take(ctx, kind, most, visibility, leaves, enters, acks)
 	if err == nil {
 		d.sleepers.setAbsent(reply == nil)
+		d.paused.Store(reply != nil && reply.paused)
 	}
 	if err != nil || reply == nil {
 		d.sleepers.end(leaves, false)

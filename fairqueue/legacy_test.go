@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -33,7 +34,7 @@ func TestLegacyStreamIsReadUntilItIsEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := Config{Streams: 4, PerTenant: 1, Legacy: Legacy{Stream: stream, Group: "workers", Draft: func(fields map[string]string) (Draft, error) {
+	cfg := Config{Streams: 4, PerTenant: 1, Legacy: Legacy{Stream: stream, Group: "workers", ClaimAfter: 30 * time.Second, Draft: func(fields map[string]string) (Draft, error) {
 		if fields["text"] == "7" {
 			return Draft{}, errors.New("nobody knows whose this is")
 		}

@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -21,7 +22,17 @@ const (
 	// reserveTimeout is for how long a call keeps slots of a pool for what it fetches. A
 	// server that is silent must not keep them from other queues.
 	reserveTimeout = 50 * time.Millisecond
+
+	// lastFetch is for how long a consumer that ends waits for a call that only fetches.
+	lastFetch = time.Second
 )
+
+// outlast returns a context that ends d after ctx.
+func outlast(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return longer, func() { stop(); cancel() }
+}
 
 // pump settles what is finished and fetches what handlers can start, both in one call,
 // until done is closed and all is settled.
@@ -133,16 +144,19 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 			c.kick()
 		}).Stop()
 	}
+	asking := context.WithoutCancel(ctx)
+	if len(some) == 0 { // what it fetches later is handed back
+		var stop context.CancelFunc
+		asking, stop = outlast(ctx, lastFetch)
+		defer stop()
+	}
 	var a workAnswer
-	err := c.q.observe(context.WithoutCancel(ctx), "work", func(ctx context.Context) (err error) {
+	err := c.q.observe(asking, "work", func(ctx context.Context) (err error) {
 		a, err = c.q.shared.do(ctx, request)
 		return err
 	})
-	if err == nil && want > 0 && len(a.messages) == 0 {
-		var moved int
-		if moved, err = c.q.adopt(ctx, want); moved > 0 {
-			a.again = true
-		}
+	if err == nil && want > 0 {
+		c.q.legacy.turn(cmp.Or(len(a.messages), want))
 	}
 	for i, verdict := range a.verdicts {
 		if verdict == 0 && some[i].verb != "u" && (a.err == nil || !some[i].handled()) {
@@ -155,6 +169,9 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	release()
 	c.calls--
 	c.asked -= want
+	if err != nil && len(some) == 0 && ctx.Err() != nil {
+		return
+	}
 	if err != nil && (a.err != nil || len(a.verdicts) == 0) {
 		if a.err != nil { // the rest is settled
 			some = slices.DeleteFunc(some, func(f finished) bool { return !f.handled() })
@@ -253,19 +270,20 @@ func (c *consumer) sleep(ctx context.Context, want int) {
 	c.mu.Lock()
 	pause := c.pause
 	c.mu.Unlock()
-	rest, cancel := c.q.resting(ctx)
+	stop := c.q.legacy.watch(want)
 	request := workRequest{q: c.q, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: true}
-	a, err := c.q.shared.sleepers.wait(rest, request, pause)
-	cancel()
+	a, err := c.q.shared.sleepers.wait(ctx, request, pause)
+	stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asleep, c.dry = false, false
 	c.asked -= want
 	if err == nil {
+		c.q.legacy.turn(len(a.messages))
 		c.succeeded()
 		c.dry, c.pause = len(a.messages) < want && !a.again, a.pause
 		c.take(a.messages)
-	} else if rest.Err() == nil {
+	} else if ctx.Err() == nil {
 		c.trouble(ctx, nil, err)
 	}
 	c.kick()

@@ -58,10 +58,10 @@ type Queue struct {
 	shared *dispatcher
 	run    *script.Runner // the dispatcher's
 	entry  registry.Entry
+	legacy legacyMover
 
-	mu          sync.Mutex
-	streams     streams   // as last seen
-	legacyEmpty time.Time // when the legacy stream was last empty
+	mu      sync.Mutex
+	streams streams // as last seen
 }
 
 // Config configures how this process uses a queue. The zero value works.
@@ -131,6 +131,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, bad.Errorf("ExpireFull is set, but IdleExpiry is 0")
 	case c.Legacy.Stream != "" && c.Legacy.Group == "":
 		return c, bad.Errorf("Legacy has no Group: set the one that the readers of %q used", c.Legacy.Stream)
+	case c.Legacy.ClaimAfter < 0 || c.Legacy.ClaimAfter > 0 && c.Legacy.ClaimAfter < time.Millisecond:
+		return c, bad.Errorf("ClaimAfter of the Legacy is %s: set at least a millisecond, or 0 for never", c.Legacy.ClaimAfter)
 	case c.Gzip < 0:
 		return c, bad.Errorf("Gzip is negative: %d", c.Gzip)
 	}
@@ -170,6 +172,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 		name: name, cfg: cfg, client: client, shared: shared, run: &shared.run,
 		streams: streams{count: cfg.Streams, perTenant: cfg.PerTenant},
 	}
+	q.legacy.q = q
 	q.entry.Enter(client, registry.Queue, name, cfg.Logger)
 	return q, nil
 }

@@ -5,15 +5,21 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/script"
 )
+
+// shortestAsk is how long a read waits for the server's answer, at least: with less, a server that is far
+// away would never be read.
+const shortestAsk = 100 * time.Millisecond
 
 // ReadConfig configures a read. The zero value reads one message if there is one.
 type ReadConfig struct {
 	// Max is the most messages to take, up to 1,000. Defaults to 1.
 	Max int
 
-	// Block is how long to wait for the first message. A negative one waits until the
-	// context ends. Defaults to 0, not at all.
+	// Block is how long to wait for the first message, and for an answer of the server, which
+	// has at least 100 ms. A negative one waits until the context ends. Defaults to 0, not
+	// at all.
 	Block time.Duration
 
 	// Visibility is after how long a message comes again that was neither acknowledged
@@ -51,8 +57,9 @@ func checkVisibility(d time.Duration) error {
 // A call whose context ends returns at once. What it took meanwhile is handed back, which
 // counts as no attempt.
 //
-// Errors: [ErrEmpty], also for a queue that does not exist; [ErrPaused];
-// [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
+// Errors: [ErrEmpty], also for a queue that does not exist; [ErrPaused]; [context.DeadlineExceeded]
+// if the server did not answer within the Block; [millrace.ErrBadArgument], [millrace.ErrBroken],
+// [millrace.ErrVersion].
 func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -70,25 +77,26 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 
 func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 	request := workRequest{q: q, max: min(cfg.Max, callBudget/q.readCost()), visibility: cfg.Visibility, sleeps: cfg.Block != 0}
-	end := ctx
+	end, ask := ctx, ctx
 	if cfg.Block > 0 {
-		var cancel context.CancelFunc
-		end, cancel = context.WithTimeoutCause(ctx, cfg.Block, ErrEmpty)
+		var stop, cancel context.CancelFunc
+		end, stop = context.WithTimeoutCause(ctx, cfg.Block, ErrEmpty)
+		defer stop()
+		ask, cancel = script.Within(ctx, max(cfg.Block, shortestAsk))
 		defer cancel()
 	}
 	for {
-		a, err := q.shared.do(ctx, request)
+		a, err := q.shared.do(ask, request)
 		switch {
 		case err != nil:
 			return nil, err
 		case len(a.messages) > 0:
-			return q.readMore(ctx, a.messages, request, cfg.Max), nil
+			q.legacy.turn(len(a.messages))
+			return q.readMore(ask, a.messages, request, cfg.Max), nil
 		case a.again:
 			continue
 		}
-		if moved, err := q.adopt(ctx, cfg.Max); err != nil {
-			return nil, err
-		} else if moved > 0 {
+		if q.legacy.wait(end, cfg.Max) {
 			continue
 		}
 		switch {
@@ -99,19 +107,19 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		case end.Err() != nil:
 			return nil, a.nothing()
 		}
-		rest, cancel := q.resting(end)
-		found, err := q.shared.sleepers.wait(rest, request, a.pause)
-		cancel()
+		stop := q.legacy.watch(cfg.Max)
+		found, err := q.shared.sleepers.wait(end, request, a.pause)
+		stop()
 		switch {
 		case err == nil:
+			q.legacy.turn(len(found.messages))
 			return found.messages, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case end.Err() != nil:
 			return nil, a.nothing()
-		case rest.Err() == nil:
-			return nil, err
 		}
+		return nil, err
 	}
 }
 

@@ -48,7 +48,8 @@ const (
 //
 // It ends for the reasons for which [Ick.Consume] ends, but not for a single broken Ick: it logs
 // that and serves the others. A broken channel ([millrace.ErrBroken]), an unknown version
-// ([millrace.ErrVersion]) and a closed client end it.
+// ([millrace.ErrVersion]) and a closed client end it. What it returns is also [ErrUncommitted] if an
+// Ick does not answer at the end.
 func (c *Channel) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -58,8 +59,7 @@ func (c *Channel) Consume(ctx context.Context, cfg ConsumeConfig, handler Handle
 		channel: c, cfg: cfg, handler: handler, token: cmp.Or(c.cfg.Consumer, rand.Text()),
 		serving: make(map[int]*serving), ended: make(chan *serving),
 	}
-	defer m.leave(ctx)
-	return m.run(ctx)
+	return m.leave(ctx, m.run(ctx))
 }
 
 // member is one run of Consume.
@@ -82,6 +82,8 @@ type member struct {
 
 	until    time.Time // when others may take the Icks, by this process's clock
 	failures int       // failed attends in a row
+
+	uncommitted []error // of loops that ended with the member
 }
 
 // serving is the loop of one Ick.
@@ -91,6 +93,7 @@ type serving struct {
 	stop  context.CancelFunc      // ends the loop after its batch
 	drop  context.CancelCauseFunc // ends the handler, too
 	epoch int64                   // under which the Ick was retired; 0 while it is not
+	err   error                   // why the loop ended, when it is sent to ended
 }
 
 // run attends until ctx ends, and starts and stops the loops accordingly.
@@ -113,7 +116,7 @@ func (m *member) run(ctx context.Context) error {
 		case <-timer.C:
 		case <-ctx.Done():
 		case s := <-m.ended:
-			delete(m.serving, s.index)
+			m.end(ctx, s, ctx.Err() != nil)
 			over = append(over, s)
 		}
 		timer.Stop()
@@ -199,7 +202,7 @@ func (m *member) start(ctx context.Context, index int) error {
 		pace: func() time.Duration { return time.Duration(m.icks.Load()) * perIdleIck },
 	}
 	go func() {
-		_ = loop.run(rounds, work) // it ends with the context or the client
+		s.err = loop.run(rounds, work) // it ends with the context or the client
 		stop()
 		drop(nil)
 		m.ended <- s
@@ -267,17 +270,43 @@ func (m *member) attendFailed(ctx context.Context, err error) {
 	}
 }
 
-// leave ends all loops, which commit what their handlers finished, and releases the Icks.
-func (m *member) leave(ctx context.Context) {
+// end forgets a loop that has ended. It keeps that something was not committed if the member ends, too, and logs it
+// if another one has the Ick.
+func (m *member) end(ctx context.Context, s *serving, last bool) {
+	delete(m.serving, s.index)
+	switch {
+	case !errors.Is(s.err, ErrUncommitted):
+	case last:
+		m.uncommitted = append(m.uncommitted, s.err)
+	default:
+		m.channel.cfg.Ick.Logger.WarnContext(ctx, "a batch could not be committed and is reserved again", "ick", s.ick.name, "error", s.err)
+	}
+}
+
+// leave ends all loops, which commit what their handlers finished, and releases the Icks. It returns what a member
+// returns that ends for that cause.
+func (m *member) leave(ctx context.Context, cause error) error {
 	for _, s := range m.serving {
-		s.drop(context.Cause(ctx))
+		s.drop(cause)
 	}
 	for len(m.serving) > 0 {
-		delete(m.serving, (<-m.ended).index)
+		m.end(ctx, <-m.ended, true)
 	}
-	if m.until.IsZero() {
-		return // it never attended
+	if !m.until.IsZero() { // else it never attended
+		m.release(ctx)
 	}
+	if len(m.uncommitted) == 0 {
+		return cause
+	}
+	err := errors.Join(m.uncommitted...)
+	if !errors.Is(err, cause) { // a loop may have ended for another one
+		err = errors.Join(err, cause)
+	}
+	return err
+}
+
+// release releases the Icks.
+func (m *member) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	if _, err := m.channel.tidy(ctx, m.token); err != nil {

@@ -73,7 +73,7 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 // Consume passes batches to the handler, one at a time, until ctx ends, and returns its cause.
 // An idle consumer sends at most two commands a second; a Millrace producer's add wakes it, and
 // it finds a gem producer's within a second. When ctx ends, Consume commits what the handler has
-// finished, within five seconds.
+// finished, within five seconds. If it cannot, what it returns is also [ErrUncommitted].
 //
 // A server that restarts, fails over, is full or silent does not end it. A broken Ick
 // ([millrace.ErrBroken]), an unknown version ([millrace.ErrVersion]) and a closed client do.
@@ -124,8 +124,7 @@ func (c *consumer) run(ctx, work context.Context) error {
 		Backoff:   retry.Policy{Base: 50 * time.Millisecond, Max: 10 * time.Second}.Pause,
 		Logger:    c.ick.cfg.Logger.With("ick", c.ick.name),
 	})
-	c.finish(ctx)
-	return err
+	return c.finish(ctx, err)
 }
 
 // step commits the last batch, reserves the next one and calls the handler.
@@ -193,16 +192,20 @@ func (c *consumer) wait(ctx context.Context) error {
 	return err
 }
 
-// finish commits the last batch, even though ctx has ended.
-func (c *consumer) finish(ctx context.Context) {
+// finish commits the last batch, even though ctx has ended, and returns what the consumer returns that ends for
+// that cause.
+func (c *consumer) finish(ctx context.Context, cause error) error {
 	if len(c.done) == 0 {
-		return
+		return cause
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
-	if _, _, err := c.ick.Exchange(ctx, c.token, c.done, 0); err != nil {
-		c.ick.cfg.Logger.WarnContext(ctx, "the last batch could not be committed and is reserved again", "ick", c.ick.name, "error", err)
+	_, _, err := c.ick.Exchange(ctx, c.token, c.done, 0)
+	if err == nil || errors.Is(err, errRetired) { // a retired one is empty
+		return cause
 	}
+	return ErrUncommitted.Errorf("%d members of the last batch of %q were not committed before the end, and are reserved again", len(c.done), c.ick.name).
+		Wrap(fmt.Errorf("%w (the consumer ended: %w)", err, cause))
 }
 
 // age is how long a mark has waited, if its score is a time.

@@ -2,6 +2,14 @@ package ick
 
 import "github.com/millrace/millrace"
 
+// ErrUncommitted means that Redis did not answer when Consume ended, so that members which the handler had
+// finished were not committed. They are reserved again.
+var ErrUncommitted = &millrace.Error{
+	Code:    "uncommitted",
+	Message: "members were not committed before the end",
+	Hint:    "Expect them a second time, unless only the answer was lost: the work must do no harm when it is repeated.",
+}
+
 var (
 	errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters, and without mr: in front; braces only as one {tag}.")
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -25,7 +27,8 @@ const defaultConcurrency = 10
 // handlers work for the others, and it is read again when it is back.
 //
 // Errors: those of [fairqueue.Queue.Consume] for the configuration, a closed client,
-// [fairqueue.ErrUnhealthy], and [fairqueue.ErrUnsettled] for parts that do not answer at the end.
+// [fairqueue.ErrUnhealthy], and [fairqueue.ErrUnsettled] for parts that do not answer at the end, or that broke
+// before and have given no message since.
 func (q *Queue) Consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler fairqueue.Handler) error {
 	if cfg.Pool == nil {
 		pool, err := fairqueue.NewPool(cmp.Or(cfg.Concurrency, defaultConcurrency))
@@ -55,11 +58,18 @@ func (q *Queue) Consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handle
 
 // consume handles messages of the part until ctx ends or no repeat would help.
 func (p *part) consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler fairqueue.Handler) error {
-	marked := func(ctx context.Context, m fairqueue.Message) error { return handler(ctx, p.markedOne(m)) }
+	var unsettled atomic.Pointer[error] // of a run that ended because the part broke
+	marked := func(ctx context.Context, m fairqueue.Message) error {
+		unsettled.Store(nil) // the part gives messages again, and these are among them after their visibility
+		return handler(ctx, p.markedOne(m))
+	}
 	for {
 		err := p.queue.Consume(ctx, cfg, marked)
 		if ctx.Err() != nil || !errors.Is(err, millrace.ErrBroken) && !errors.Is(err, millrace.ErrVersion) {
-			return err
+			return withUnsettled(err, unsettled.Load())
+		}
+		if errors.Is(err, fairqueue.ErrUnsettled) {
+			unsettled.Store(&err)
 		}
 		p.log.ErrorContext(ctx, "a part of a queue cannot be read, while the others can", "part", p.index, "queue", p.queue.Name(), "error", err)
 		rest := time.NewTimer(brokenRest)
@@ -67,7 +77,15 @@ func (p *part) consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler
 		case <-rest.C:
 		case <-ctx.Done():
 			rest.Stop()
-			return context.Cause(ctx)
+			return withUnsettled(context.Cause(ctx), unsettled.Load())
 		}
 	}
+}
+
+// withUnsettled returns the cause of the end, with what an earlier run did not settle.
+func withUnsettled(cause error, unsettled *error) error {
+	if unsettled == nil || errors.Is(cause, fairqueue.ErrUnsettled) {
+		return cause
+	}
+	return fmt.Errorf("%w (the consumer ended: %w)", *unsettled, cause)
 }

@@ -22,10 +22,11 @@
 // So a server that dies, or a flood that makes one slow, is the trouble of few tenants. That is
 // what shuffle sharding is for; see package shuffleshard.
 //
-// The load of a part is known from a look every 200 ms while the process writes, and from its own
-// writes. No write asks a part that it does not need. A part is avoided from its first failure on,
-// and looked at in the background, after 100 ms at first and 2 s at most, until it would take a
-// message: [fairqueue.Queue.Ready]. A look may outlive the last call by [Config.Timeout].
+// A part is open, full or silent. A full one takes no messages and is read; a silent one gets neither writes nor
+// reads while others can take them. A part's first failure makes it full or silent, and looks in the background,
+// after 100 ms at first and every 2 s at most, find when it would take a message: [fairqueue.Queue.Ready]. The
+// load of a part is known from a look every 200 ms while the process writes or reads, and from its own writes. No
+// write asks a part that it does not need. A look and a read of a part may outlive the call by [Config.Timeout].
 //
 // [Queue.Consume] has one set of handlers for all parts. A handler that is free goes to the parts
 // in turn; see [fairqueue.Pool].
@@ -42,7 +43,7 @@
 //   - A part that refuses a message has not written it. The tenant's next part gets it, unless a
 //     dedupe id or a source ties it to the part.
 //   - Limits that are set with [Queue.SetLimits] hold for a tenant's parts together.
-//   - One silent part slows no call that does not need it.
+//   - One silent part slows no call that does not need it. A part on a full server is drained.
 //   - In a part, tenants take turns, exactly. Over the parts, each tenant has the sum of its turns,
 //     which depends on who shares its parts.
 //   - Messages of a tenant keep their order within a part, and not over parts.
@@ -62,6 +63,8 @@
 // Each part protects itself from slow tenants with its share of the handlers, C/P of them. So a
 // slow tenant gets half of that in each of its parts while other tenants are there: less than in
 // one queue.
+//
+// Each part moves entries of a [fairqueue.Legacy] stream into itself, whichever parts their tenants have.
 //
 // A limit of a tenant is divided among its parts: see [Queue.SetLimits]. A tenant whose messages
 // all lie in one part, because the other one is down, has only the share of that part.

@@ -65,7 +65,7 @@ func TestLimits(t *testing.T) {
 				t.Errorf("one more: %v", err)
 			}
 			for _, p := range q.parts {
-				if open, _ := p.state(); !open {
+				if now, _ := p.look(); now != open {
 					t.Errorf("part %d is closed because a tenant is full", p.index)
 				}
 			}
@@ -176,7 +176,7 @@ func TestRefusedMoves(t *testing.T) {
 
 	// Looks find it full, too, although it tells its load.
 	failures := func() int {
-		q.parts[0].state()
+		q.parts[0].look()
 		q.parts[0].mu.Lock()
 		defer q.parts[0].mu.Unlock()
 		return q.parts[0].failed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,14 +21,28 @@ const (
 	// longestRest.
 	firstRest   = 100 * time.Millisecond
 	longestRest = 2 * time.Second
+
+	// A read waits for the answer of a part for twice as long as the last one took, and for
+	// leastWait at least. Then it asks the next part, too.
+	leastWait = 50 * time.Millisecond
+)
+
+// state is what a part is good for.
+type state int
+
+const (
+	open   state = iota // it takes messages, and is read
+	full                // it takes none, because its server is full, and is read
+	silent              // it does not answer, or cannot be used
 )
 
 // part is a queue and what this process knows of it.
 //
-//	        failure of a write or a look
-//	open ──────────────────────────────────▶ closed: no write goes there while another part can take it
-//	  ▲                                        │
-//	  └──────────── a look succeeds ◀──────────┘ a look after a rest, in the background
+//	open ──▶ full     a write or a look is refused
+//	open ──▶ silent   a write, a read or a look fails
+//	full, silent ──▶ what a look finds, after a rest, in the background
+//
+// No write goes to a part that is not open while another one can take it, and no read to one that is silent.
 type part struct {
 	index    int
 	queue    *fairqueue.Queue
@@ -36,16 +51,18 @@ type part struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	waiting int       // messages, when last looked, and those written since
-	since   int       // those written since the last look began
-	looked  time.Time // when the last look began
+	state   state
+	failed  int           // looks, reads and writes that failed since it was open
+	failure error         // the last of them
+	wait    time.Duration // how long reads wait for its answer before they ask the next part, too
+	waiting int           // messages, when last looked, and those written since
+	since   int           // those written since the last look began
+	looked  time.Time     // when the last look began
 	looking bool
-	failed  int // looks and writes that failed, in a row; 0 for a part that is open
 }
 
-// state returns whether the part is open, and its load. It starts a look in the background if
-// what is known is old.
-func (p *part) state() (open bool, waiting int) {
+// look returns the part's state, and its load. It starts a look in the background if what is known is old.
+func (p *part) look() (now state, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	age := lookInterval
@@ -55,21 +72,18 @@ func (p *part) state() (open bool, waiting int) {
 	}
 	if !p.looking && time.Since(p.looked) > age {
 		p.looking, p.looked, p.since = true, time.Now(), 0
-		go p.look()
+		go p.find(p.state)
 	}
-	return p.failed == 0, p.waiting
+	return p.state, p.waiting
 }
 
-// look asks the part for its load. One that has failed must take messages, too: a replica tells
-// the load while its master is down, and so does a full server.
-func (p *part) look() {
+// find asks the part for its load. One that is not open must take messages, too: a replica tells the load while
+// its master is down, and so does a full server.
+func (p *part) find(before state) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
-	p.mu.Lock()
-	closed := p.failed > 0
-	p.mu.Unlock()
 	n, err := p.queue.Len(ctx)
-	if err == nil && closed {
+	if err == nil && before != open {
 		err = p.queue.Ready(ctx)
 	}
 	p.mu.Lock()
@@ -78,36 +92,64 @@ func (p *part) look() {
 		p.waiting = n + p.since // some of these may be counted twice, until the next look
 	}
 	p.mu.Unlock()
-	p.note(err)
+	if err != nil || before != open {
+		p.note(err)
+	}
 }
 
-// note notes how a look or a write ended.
+// note notes how a look that shows whether the part takes messages, a write, or a read that failed ended.
 func (p *part) note(err error) {
-	failed := p.fails(err)
-	p.mu.Lock()
-	before := p.failed
-	switch {
-	case failed:
-		p.failed++
-	case err == nil:
-		p.failed = 0
+	if err != nil && !fails(err) {
+		return
 	}
-	after := p.failed
-	p.mu.Unlock()
+	p.mu.Lock()
+	before := p.state
 	switch {
-	case before == 0 && after > 0:
-		p.log.Warn("a part of a queue does not answer; writes go to others where they can", "part", p.index, "queue", p.queue.Name(), "error", err)
-	case before > 0 && after == 0:
-		p.log.Info("a part of a queue answers again", "part", p.index, "queue", p.queue.Name())
+	case err == nil:
+		p.state, p.failed, p.failure = open, 0, nil
+	case errors.Is(err, millrace.ErrFull):
+		p.state, p.failed, p.failure = full, p.failed+1, err
+	default:
+		p.state, p.failed, p.failure = silent, p.failed+1, err
+	}
+	after := p.state
+	p.mu.Unlock()
+	if before == after {
+		return
+	}
+	log := p.log.With("part", p.index, "queue", p.queue.Name())
+	switch after {
+	case open:
+		log.Info("a part of a queue takes messages again")
+	case full:
+		log.Warn("a part of a queue is full, and is read; writes go to others where they can", "error", err)
+	case silent:
+		log.Warn("a part of a queue does not answer; writes and reads go to others where they can", "error", err)
 	}
 }
 
 // fails reports whether an error speaks against the part: not against the argument, and not one
 // caller who went away.
-func (p *part) fails(err error) bool {
-	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, millrace.ErrBadArgument) &&
-		!errors.Is(err, millrace.ErrTooLarge) && !errors.Is(err, fairqueue.ErrGap) && !errors.Is(err, fairqueue.ErrSources) &&
-		!errors.Is(err, fairqueue.ErrTenantFull)
+func fails(err error) bool {
+	return !slices.ContainsFunc([]error{
+		context.Canceled, millrace.ErrBadArgument, millrace.ErrTooLarge, fairqueue.ErrGap, fairqueue.ErrSources, fairqueue.ErrTenantFull,
+		fairqueue.ErrEmpty, fairqueue.ErrPaused,
+	}, func(harmless error) bool { return errors.Is(err, harmless) })
+}
+
+// waits returns how long a read waits for the part before it asks the next one, too.
+func (p *part) waits() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(leastWait, p.wait)
+}
+
+// answered notes how long an answer took. A part that is slow is waited for, since it would never be read while
+// others always have messages; one that is silent all of a sudden is not.
+func (p *part) answered(took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wait = max(2*took, p.wait/2)
 }
 
 // added notes a message that is about to be written.

@@ -181,7 +181,7 @@ func TestBadArguments(t *testing.T) {
 	if _, err := q.Write(t.Context(), fairqueue.Draft{}); !errors.Is(err, millrace.ErrBadArgument) {
 		t.Errorf("a draft without a tenant: %v", err)
 	}
-	if open, _ := q.parts[0].state(); !open {
+	if now, _ := q.parts[0].look(); now != open {
 		t.Error("a bad argument speaks against a part")
 	}
 }
@@ -322,7 +322,7 @@ func survive(t *testing.T, q *Queue, o outage) {
 	uncertain := 0
 	closed := func() bool {
 		for i, p := range q.parts {
-			if open, _ := p.state(); open == o.hits(i) {
+			if now, _ := p.look(); (now == open) == o.hits(i) {
 				return false
 			}
 		}
@@ -389,8 +389,8 @@ func survive(t *testing.T, q *Queue, o outage) {
 	})
 	redistest.Eventually(t, "all parts take messages again", func() bool {
 		return !slices.ContainsFunc(q.parts, func(p *part) bool {
-			open, _ := p.state()
-			return !open
+			now, _ := p.look()
+			return now != open
 		})
 	})
 	stop()

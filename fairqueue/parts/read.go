@@ -1,8 +1,10 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,88 +12,180 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// Read takes messages of one part: of the first one that has some, each time from another part
-// on. If none has and [fairqueue.ReadConfig].Block is set, it waits for all at once. A part that
-// does not answer delays the others by [Config.Timeout] once, and then not.
+// leastBlock is what a Block counts at least while parts have not answered, as in [fairqueue.ReadConfig].
+const leastBlock = 100 * time.Millisecond
+
+// Read takes messages of one part: of the first one that has some, each time from another part on. If none has
+// and [fairqueue.ReadConfig].Block is set, it waits for all at once, and ends with the Block whatever they do.
+// A part that does not answer as fast as it used to delays no other: the next one is asked, too. Where nothing is
+// found without a Block, Read waits for an answer of each part for [Config.Timeout], and not for one that did not
+// answer lately.
 //
-// Errors: those of [fairqueue.Queue.Read]. [fairqueue.ErrEmpty] says that no part that answered
-// has a message.
+// Errors: those of [fairqueue.Queue.Read]. [fairqueue.ErrEmpty] says that no part that answered has a message. If
+// no part answered, it is the error of one.
 func (q *Queue) Read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
-	block := cfg.Block
-	cfg.Block = 0
-	err := error(fairqueue.ErrEmpty)
+	end, until := ctx, time.Now().Add(cfg.Block)
+	if cfg.Block > 0 {
+		var cancel context.CancelFunc
+		end, cancel = context.WithTimeout(ctx, max(cfg.Block, leastBlock))
+		defer cancel()
+	}
+	r := &round{q: q, ctx: ctx, end: end, answers: make(chan answer, 2*len(q.parts))}
+	defer r.leave()
+	now := cfg
+	now.Block = 0
 	for _, p := range q.inTurn() {
-		if open, _ := p.state(); !open {
+		if s, _ := p.look(); s == silent {
+			r.skip(p)
 			continue
 		}
-		within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
-		messages, failed := p.queue.Read(within, cfg)
-		cancel()
-		switch {
-		case len(messages) > 0:
-			return p.marked(messages), nil
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case errors.Is(failed, millrace.ErrBadArgument), errors.Is(failed, fairqueue.ErrPaused):
-			err = failed
-		case !errors.Is(failed, fairqueue.ErrEmpty):
-			p.note(failed)
+		r.ask(p, func() ([]fairqueue.Message, error) { return p.read(ctx, now) })
+		if r.wait(p.waits()) {
+			return r.messages, r.err
 		}
 	}
-	if block == 0 || errors.Is(err, millrace.ErrBadArgument) {
+	if cfg.Block > 0 {
+		cfg.Block = max(0, time.Until(until))
+	}
+	if cfg.Block != 0 {
+		waiting, stop := context.WithCancel(end)
+		defer stop()
+		for _, p := range q.parts {
+			r.ask(p, func() ([]fairqueue.Message, error) { return p.await(waiting, cfg) })
+		}
+	}
+	for r.pending > 0 {
+		if r.wait(-1) {
+			return r.messages, r.err
+		}
+	}
+	return nil, r.nothing()
+}
+
+// round is one read of several parts.
+type round struct {
+	q        *Queue
+	ctx, end context.Context //nolint:containedctx // it lives as long as the call; end also ends with the Block
+	answers  chan answer
+	pending  int // answers that are to come
+
+	answered, paused bool
+	failure          error // of a part that did not answer
+
+	messages []fairqueue.Message // the result
+	err      error
+}
+
+type answer struct {
+	part     *part
+	messages []fairqueue.Message
+	err      error
+}
+
+// ask reads a part in the background.
+func (r *round) ask(p *part, read func() ([]fairqueue.Message, error)) {
+	r.pending++
+	go func() {
+		messages, err := read()
+		r.answers <- answer{p, messages, err}
+	}()
+}
+
+// skip notes that a part is not asked.
+func (r *round) skip(p *part) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.failure = cmp.Or(r.failure, p.failure)
+}
+
+// wait waits for an answer, for so long at most, or without a bound if that is negative. It reports whether the
+// round is over.
+func (r *round) wait(most time.Duration) bool {
+	var over <-chan time.Time
+	if most >= 0 {
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case a := <-r.answers:
+		r.pending--
+		switch {
+		case len(a.messages) > 0:
+			r.messages = a.part.marked(a.messages)
+			return true
+		case errors.Is(a.err, millrace.ErrBadArgument):
+			r.err = a.err
+			return true
+		case errors.Is(a.err, fairqueue.ErrPaused):
+			r.answered, r.paused = true, true
+		case errors.Is(a.err, fairqueue.ErrEmpty):
+			r.answered = true
+		default:
+			r.failure = a.err
+		}
+		return false
+	case <-over:
+		return false
+	case <-r.end.Done():
+		r.err = r.nothing()
+		return true
+	}
+}
+
+// nothing is the error of a round without messages.
+func (r *round) nothing() error {
+	switch {
+	case r.ctx.Err() != nil:
+		return context.Cause(r.ctx)
+	case r.paused:
+		return fairqueue.ErrPaused
+	case r.answered:
+		return fairqueue.ErrEmpty
+	case r.failure != nil:
+		return r.failure
+	}
+	return fmt.Errorf("no part of the queue answered: %w", context.DeadlineExceeded)
+}
+
+// leave hands back what parts deliver after the read.
+func (r *round) leave() {
+	if r.pending == 0 {
+		return
+	}
+	go func() {
+		for range r.pending {
+			late := <-r.answers
+			late.part.handBack(late.messages)
+		}
+	}()
+}
+
+// read takes messages of the part that are there. It goes on when its caller has left, until it is known whether
+// the part answers.
+func (p *part) read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+	defer cancel()
+	start := time.Now()
+	messages, err := p.queue.Read(within, cfg)
+	if err != nil && fails(err) {
+		if within.Err() != nil {
+			err = fmt.Errorf("part %d of the queue did not answer within %s: %w", p.index, p.timeout, err)
+		}
+		p.note(err)
 		return nil, err
 	}
-	cfg.Block = block
-	return q.await(ctx, cfg)
+	p.answered(time.Since(start))
+	return messages, err
 }
 
-// await waits for the first part that has messages. What others deliver at the same moment is
-// handed back.
-func (q *Queue) await(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
-	type result struct {
-		part     *part
-		messages []fairqueue.Message
-		err      error
-	}
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	results := make(chan result, len(q.parts))
-	for _, p := range q.parts {
-		go func() {
-			messages, err := p.awaitOne(waiting, cfg)
-			results <- result{p, messages, err}
-		}()
-	}
-	err := error(fairqueue.ErrEmpty)
-	for left := len(q.parts); left > 0; left-- {
-		r := <-results
-		if len(r.messages) > 0 {
-			stop()
-			go func() {
-				for range left - 1 {
-					late := <-results
-					late.part.handBack(late.messages)
-				}
-			}()
-			return r.part.marked(r.messages), nil
-		}
-		if !errors.Is(r.err, fairqueue.ErrEmpty) {
-			err = r.err
-		}
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return nil, err
-}
-
-// awaitOne waits for a message of the part. Trouble with its server does not end the wait: the
+// await waits for a message of the part. Trouble with its server does not end the wait: the
 // part may come back.
-func (p *part) awaitOne(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
+func (p *part) await(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
 	end := time.Now().Add(cfg.Block)
 	for {
 		messages, err := p.queue.Read(ctx, cfg)
-		if err == nil || errors.Is(err, fairqueue.ErrEmpty) || errors.Is(err, fairqueue.ErrPaused) || ctx.Err() != nil || !p.fails(err) {
+		if err == nil || ctx.Err() != nil || !fails(err) {
 			return messages, err
 		}
 		p.note(err)
@@ -100,7 +194,7 @@ func (p *part) awaitOne(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqu
 		case <-rest.C:
 		case <-ctx.Done():
 			rest.Stop()
-			return nil, context.Cause(ctx)
+			return nil, err
 		}
 		if cfg.Block > 0 {
 			if cfg.Block = time.Until(end); cfg.Block <= 0 {

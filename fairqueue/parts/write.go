@@ -126,14 +126,14 @@ func (q *Queue) choose(d fairqueue.Draft, refused []*part) *part {
 		return unless(list[shuffleshard.Get(len(list), 1, d.DedupeID)[0]])
 	}
 	var best *part
-	bestOpen, fewest := false, 0
+	bestState, fewest := open, 0
 	for _, p := range list {
 		if unless(p) == nil {
 			continue
 		}
-		open, waiting := p.state()
-		if best == nil || open && !bestOpen || open == bestOpen && waiting < fewest {
-			best, bestOpen, fewest = p, open, waiting
+		now, waiting := p.look()
+		if best == nil || now < bestState || now == bestState && waiting < fewest {
+			best, bestState, fewest = p, now, waiting
 		}
 	}
 	if best != nil {
