@@ -245,9 +245,9 @@ func receiptsOf(messages []fairqueue.Message) (receipts []string) {
 func walkTenants(w *walker) {
 	t := w.queue(fairqueue.Config{})
 	a := "a"
-	w.must("ChangeLimits", t.ChangeLimits(w, a, func(l *fairqueue.Limits) { l.Weight, l.Rate, l.MaxInFlight, l.MaxWaiting = 2, 100, 10, 100 }))
-	for _, err := range t.AllLimits(w) {
-		w.must("AllLimits", err)
+	w.must("Limits.Set", t.Limits().Set(w, a, fairqueue.OwnLimits{Weight: new(2.0), Rate: new(100.0), MaxInFlight: new(10), MaxWaiting: new(100)}))
+	for _, err := range t.Limits().All(w) {
+		w.must("Limits.All", err)
 	}
 	_, err := t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "c"}, fairqueue.Draft{Tenant: "a", Delay: time.Hour})
 	w.must("WriteBatch", err)
@@ -264,15 +264,15 @@ func walkTenants(w *walker) {
 	}
 	_, err = t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "c"})
 	w.must("WriteBatch", err)
-	w.must("PauseTenant", t.PauseTenant(w, a, time.Hour))
+	w.must("Limits.Pause", t.Limits().Pause(w, a, time.Hour))
 	some, err := t.Read(w, fairqueue.ReadConfig{Max: 10})
 	w.must("Read", err)
 	_, err = t.Ack(w, some[0].Receipt)
 	w.must("Ack", err)
-	w.must("ResumeTenant", t.ResumeTenant(w, a))
+	w.must("Limits.Resume", t.Limits().Resume(w, a))
 	_, err = t.PurgeTenant(w, a)
 	w.must("PurgeTenant", err)
-	w.must("ClearLimits", t.ClearLimits(w, a))
+	w.must("Limits.Clear", t.Limits().Clear(w, a))
 	hourly, err := schedule.Every(time.Hour)
 	w.must("Every", err)
 	w.must("SetSchedule", t.SetSchedule(w, fairqueue.Schedule{Name: "s", Spec: hourly, Draft: fairqueue.Draft{Tenant: "a"}}))

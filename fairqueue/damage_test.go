@@ -37,13 +37,13 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Pause":    func() error { return q.Pause(ctx) },
 		"Resume":   func() error { return q.Resume(ctx) },
 		"Weight":   func() error { return setWeight(q, ctx, "a", 2) },
-		"Limits":   func() error { return q.ChangeLimits(ctx, "", func(l *Limits) { l.MaxInFlight++ }) },
+		"Limits":   func() error { return q.Limits().Set(ctx, "", OwnLimits{MaxInFlight: new(1)}) },
 		"Throttle": func() error {
 			_, err := q.shared.work(ctx, []workRequest{{q: q, settle: []settlement{{m.receipt(), throttleVerb, settleArg(time.Hour, "")}}}}, false)
 			return err
 		},
-		"PauseTenant":  func() error { return q.PauseTenant(ctx, "a", time.Hour) },
-		"ResumeTenant": func() error { return q.ResumeTenant(ctx, "a") },
+		"PauseTenant":  func() error { return q.Limits().Pause(ctx, "a", time.Hour) },
+		"ResumeTenant": func() error { return q.Limits().Resume(ctx, "a") },
 		"PurgeTenant":  func() error { _, err := q.PurgeTenant(ctx, "a"); return err },
 		"KeepDead":     func() error { return q.KeepDead(ctx, 1, 0) },
 		"Stats":        func() error { _, err := q.Stats(ctx); return err },
@@ -86,10 +86,10 @@ func busyQueue(t *testing.T, client rueidis.Client) (q *Queue, flying Message, d
 func busyLimited(t *testing.T, client rueidis.Client) (q *Queue, flying Message, deadID string) {
 	t.Helper()
 	q, _, deadID = busyQueue(t, client)
-	limits := func(l *Limits) { l.MaxInFlight, l.Rate, l.MaxWaiting = 10, 1000, 100 }
+	limits := OwnLimits{MaxInFlight: new(10), Rate: new(1000.0), MaxWaiting: new(100)}
 	for _, err := range []error{
-		q.ChangeLimits(t.Context(), "", limits), q.ChangeLimits(t.Context(), "x", limits),
-		q.PauseTenant(t.Context(), "b", 0),
+		q.Limits().Set(t.Context(), "", limits), q.Limits().Set(t.Context(), "x", limits),
+		q.Limits().Pause(t.Context(), "b", 0),
 	} {
 		want(t, "limits", nil, nil, err)
 	}

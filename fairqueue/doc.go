@@ -65,9 +65,9 @@
 // # Limits
 //
 // A tenant can have limits ([Limits]): a weight, deliveries at once, a share of the handlers, a
-// rate, messages that wait, a pause. A default counts for all others. Any process changes them
-// at any time ([Queue.ChangeLimits]), and handlers can have their tenant pause ([Throttle]). A
-// tenant at a limit leaves the order until it may start a message again, so its turns go to
+// rate, messages that wait, a pause. Each that is not set for it follows a default. Any process
+// changes them at any time ([Queue.Limits]), and handlers can have their tenant pause ([Throttle]).
+// A tenant at a limit leaves the order until it may start a message again, so its turns go to
 // others and no handler waits for it. It comes back at the present virtual time: nothing is
 // saved up.
 //

@@ -227,7 +227,7 @@ func ExampleQueue_Resize() {
 }
 
 // A tenant that pays for it has more turns than others.
-func ExampleQueue_ChangeLimits() {
+func ExampleLimitSettings_Set() {
 	client, closeAll := connect()
 	defer closeAll()
 	q := open(client)
@@ -236,7 +236,7 @@ func ExampleQueue_ChangeLimits() {
 		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme"})
 		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "basic"})
 	}
-	if err := q.ChangeLimits(ctx, "acme", func(l *fairqueue.Limits) { l.Weight = 3 }); err != nil {
+	if err := q.Limits().Set(ctx, "acme", fairqueue.OwnLimits{Weight: new(3.0)}); err != nil {
 		log.Fatal(err)
 	}
 	_, _ = q.Read(ctx, fairqueue.ReadConfig{Max: 2}) // it counts from the next message on

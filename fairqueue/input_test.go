@@ -67,9 +67,17 @@ func TestBadInput(t *testing.T) {
 	}
 	wantError(t, q.KeepDead(t.Context(), -1, 0), millrace.ErrBadArgument)
 	wantError(t, q.KeepDead(t.Context(), 0, -1), millrace.ErrBadArgument)
-	for _, weight := range []float64{-1, 0.009, 101, nan()} {
-		wantError(t, Limits{Weight: weight}.check(), millrace.ErrBadArgument)
+	for _, weight := range []float64{-1, 0, 0.009, 101, nan()} {
+		wantError(t, setWeight(q, t.Context(), "a", weight), millrace.ErrBadArgument)
 	}
+	for _, l := range []OwnLimits{
+		{MaxInFlight: new(-1)}, {MaxShare: new(1.1)}, {Rate: new(1e7)}, {Rate: new(1e-7)}, {Burst: new(-1)}, {Rate: new(0.0), Burst: new(1)},
+		{Rate: new(1e-6), Burst: new(1000)}, {MaxWaiting: new(-1)},
+	} {
+		wantError(t, q.Limits().Set(t.Context(), "a", l), millrace.ErrBadArgument)
+		wantError(t, q.Limits().SetIfUnset(t.Context(), "a", l), millrace.ErrBadArgument)
+	}
+	wantError(t, q.Limits().Clear(t.Context(), "a", "weight", "x"), millrace.ErrBadArgument)
 	wantError(t, setWeight(q, t.Context(), long, 1), millrace.ErrBadArgument)
 	for _, cfg := range []ConsumeConfig{
 		{Concurrency: -1}, {Concurrency: 1001}, {Visibility: 1}, {Drain: -1}, {Timeout: -1}, {MaxRun: -1}, {Name: "a\nb"}, {Name: long},
@@ -90,7 +98,7 @@ func TestNoQueue(t *testing.T) {
 	wantError(t, err, millrace.ErrNotFound)
 	for _, call := range []func() error{
 		func() error { return q.Pause(ctx) }, func() error { return q.Resume(ctx) }, func() error { return q.Resize(ctx, 4, 2) },
-		func() error { return q.KeepDead(ctx, 1, 0) }, func() error { return q.PauseTenant(ctx, "a", 0) },
+		func() error { return q.KeepDead(ctx, 1, 0) }, func() error { return q.Limits().Pause(ctx, "a", 0) },
 	} {
 		wantError(t, call(), millrace.ErrNotFound)
 	}

@@ -299,7 +299,7 @@ func (c *crowd) round(n int) {
 	})
 	c.measure("stats", func() { stats(t, q) })
 	if q.cfg.Streams == 0 {
-		c.measure("limit", func() { good("ChangeLimits", setWeight(q, ctx, "tenant5", 1)) })
+		c.measure("limit", func() { good("Limits.Set", setWeight(q, ctx, "tenant5", 1)) })
 	}
 	c.measure("set", func() {
 		good("Pause", q.Pause(ctx))

@@ -206,7 +206,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		}
 	}
 	for page := range slices.Chunk(flows, flowsPage) {
-		if err := s.describe(ctx, l, page, general, held); err != nil {
+		if err := s.describe(ctx, l, page, readOwnLimits(general), held); err != nil {
 			return s, err
 		}
 	}
@@ -270,7 +270,7 @@ func (s *Stats) deliveries(ctx context.Context, l look, young []string) (owners 
 }
 
 // describe adds flows, without those that were emptied meanwhile.
-func (s *Stats) describe(ctx context.Context, l look, flows []string, general string, held map[string]bool) error {
+func (s *Stats) describe(ctx context.Context, l look, flows []string, general OwnLimits, held map[string]bool) error {
 	fields := slices.Clone(flows)
 	for _, flow := range flows {
 		fields = append(fields, ownerPrefix+flow)
@@ -291,9 +291,8 @@ func (s *Stats) describe(ctx context.Context, l look, flows []string, general st
 		f.Held = held[flow]
 		f.handlers(hot[len(flows)+i])
 		if f.Stream < 0 {
-			limits[i] = cmp.Or(limits[i], general)
+			f.Limits = readOwnLimits(limits[i]).over(general)
 		}
-		f.Limits = readLimits(limits[i])
 		f.Paused = f.Limits.Paused
 		if hot[i] != "" {
 			entries, _, err := readEntries(hot[i])
@@ -317,7 +316,8 @@ func (s *Stats) describe(ctx context.Context, l look, flows []string, general st
 			f.OldestAge = max(0, s.At.Sub(writtenAt(heads[i])))
 		}
 		score := reply.Text()
-		f.notBefore(score)
+		f.NotBefore, _ = wakeTime(score)
+		f.Paused = f.Paused || f.NotBefore.Equal(farFuture)
 		if f.Waiting+f.InFlight > 0 || score != "" {
 			s.OldestAge = max(s.OldestAge, f.OldestAge)
 			s.Flows = append(s.Flows, f)
