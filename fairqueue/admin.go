@@ -44,19 +44,14 @@ func (q *Queue) Pause(ctx context.Context) error { return q.set(ctx, "paused", "
 // Resume continues reading, and wakes readers.
 func (q *Queue) Resume(ctx context.Context) error { return q.set(ctx, "paused", "") }
 
-// KeepDead bounds how many dead messages the queue keeps, and for how long. When another one
-// dies, the oldest are dropped, and [Counters].Dropped counts them. 0 is no bound.
+// KeepDead bounds how many dead messages the queue keeps, and for how long, in whole milliseconds:
+// without it [DefaultDeadMost] and [DefaultDeadAge]. When another one dies, the oldest are dropped,
+// and [Counters].Dropped counts them. 0 is no bound.
 func (q *Queue) KeepDead(ctx context.Context, most int, age time.Duration) error {
 	if most < 0 || age < 0 {
 		return millrace.ErrBadArgument.Errorf("a queue cannot keep %d dead messages for %s", most, age)
 	}
-	text := func(n int64) string {
-		if n == 0 {
-			return ""
-		}
-		return strconv.FormatInt(n, 10)
-	}
-	return q.set(ctx, "dead_most", text(int64(most)), "dead_age", text(age.Milliseconds()))
+	return q.set(ctx, "dead_most", strconv.Itoa(most), "dead_age", millis(age))
 }
 
 // set changes settings: fields and values of the script set.

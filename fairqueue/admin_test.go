@@ -3,11 +3,13 @@ package fairqueue
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // die writes messages and has them die, and returns their ids.
@@ -229,4 +231,40 @@ func TestSilentReadersAreForgotten(t *testing.T) {
 	want(t, "entries with the placeholder", left, int64(2), err)
 	r, _ := readRaw(t, q)
 	want(t, "capacity for the rule", r.capacity, 3.0, nil)
+}
+
+// TestDeadLettersAreBounded without a setting.
+func TestDeadLettersAreBounded(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	const most, more = 10_000, 40
+	for range (most + more) / 40 {
+		writeAll(t, q, 40, Draft{Tenant: "a"})
+		nack(t, q, NackConfig{Dead: true}, read(t, q, 40)...)
+	}
+	s := stats(t, q)
+	want(t, "dead, dropped", []int{s.Dead, int(s.Counters.Dropped)}, []int{most, more}, nil)
+}
+
+// TestDeadLettersAge without a setting.
+func TestDeadLettersAge(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	scripts := clocked(t, library)
+	scripttest.Load(t, client, scripts)
+	q := openOn(t, client, redistest.Name(t), Config{})
+	q.run.Scripts = scripts
+	dies := func(word string, day time.Duration) {
+		t.Helper()
+		micros := strconv.FormatInt((limitsStart + day*24*time.Hour).Microseconds(), 10)
+		want(t, "clock", nil, nil, do(t, client, "SET", baseKey(q.name)+":clock", micros).Error())
+		die(t, q, "a:"+word)
+	}
+	dies("0", 0)
+	dies("1", 89)
+	dies("2", 91)
+	want(t, "the dead", theDead(t, q), "1 2", nil)
+	want(t, "keep", nil, nil, q.KeepDead(t.Context(), 0, 0))
+	dies("3", 300)
+	want(t, "the dead without a bound", theDead(t, q), "1 2 3", nil)
 }

@@ -37,6 +37,12 @@ const (
 	maxVisibility  = 12 * time.Hour
 )
 
+// Bounds of dead messages, unless [Queue.KeepDead] sets others.
+const (
+	DefaultDeadMost = 10_000
+	DefaultDeadAge  = 90 * 24 * time.Hour
+)
+
 // A call takes the server one or two milliseconds, however large the queue is. So what it may
 // do is bounded by cost. The unit is an acknowledgement, about 10 us.
 const (

@@ -24,6 +24,9 @@ type Stats struct {
 	Delayed  int // messages that wait for their time
 	Dead     int
 
+	DeadMost int           // of the dead ones so many are kept, the newest; 0 for all
+	DeadAge  time.Duration // for how long they are kept; 0 for ever
+
 	Abandoned    int           // of those in flight: their visibility has ended, and no reader and no upkeep has noticed
 	AbandonedAge time.Duration // for how long, at most
 
@@ -223,6 +226,13 @@ func (s *Stats) settings(fields map[string]string) {
 	streams := readStreams(fields["streams"])
 	s.Streams, s.PerTenant = streams.count, streams.perTenant
 	s.Paused = fields["paused"] == "1"
+	s.DeadMost, s.DeadAge = DefaultDeadMost, DefaultDeadAge
+	if fields["dead_most"] != "" {
+		s.DeadMost = int(number("dead_most"))
+	}
+	if fields["dead_age"] != "" {
+		s.DeadAge = time.Duration(number("dead_age")) * time.Millisecond
+	}
 	s.Counters = Counters{
 		Nacked: number("nacked"), Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),

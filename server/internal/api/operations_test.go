@@ -221,6 +221,8 @@ func dead(s service, name string) {
 	s.ask("POST", q+"/dead/purge", object{"all": true}).want(200, `{"purged":1}`)
 	s.ask("GET", q+"/dead", nil).want(200, `{"dead":[],"next":""}`)
 	s.ask("POST", q+"/dead/keep", object{"max": 10, "age": "720h"}).want(200, `{"max":10,"age_ms":2592000000}`)
+	s.ask("POST", q+"/dead/keep", object{"max": 0}).want(200, `{"max":0,"age_ms":7776000000}`)
+	s.ask("POST", q+"/dead/keep", object{"age": "0s"}).want(200, `{"max":10000,"age_ms":0}`)
 	s.ask("POST", q+"/dead/keep", object{"max": -1}).refused(400, "bad_request")
 }
 
