@@ -268,3 +268,17 @@ func TestDeadLettersAge(t *testing.T) {
 	dies("3", 300)
 	want(t, "the dead without a bound", theDead(t, q), "1 2 3", nil)
 }
+
+// TestCancelOfADelayedMessageThatFailed many times leaves nothing.
+func TestCancelOfADelayedMessageThatFailed(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{MaxAttempts: 50})
+	id := write(t, q, "a:1")[0]
+	for range 11 {
+		nack(t, q, NackConfig{}, read(t, q, 1)...)
+	}
+	nack(t, q, NackConfig{Delay: time.Hour}, read(t, q, 1)...)
+	states, err := openOn(t, q.run.Client, q.name, Config{MaxAttempts: 2}).Cancel(t.Context(), id)
+	want(t, "cancel", states, []State{Delayed}, err)
+	wantNothingLeft(t, q)
+}

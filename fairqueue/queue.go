@@ -92,8 +92,9 @@ type Config struct {
 	DedupeWindow time.Duration
 
 	// IdleExpiry is after how long without a write or a read an empty queue is removed:
-	// one in which nothing waits, is in flight, delayed or dead. Upkeep does it: see
-	// [Jobs]. The queue stores what its writers set. In whole milliseconds. Defaults to
+	// one in which nothing waits, is in flight, delayed or dead, no dedupe id counts, no
+	// source has a position, and which is not paused and has no limits, schedules and
+	// bounds of dead messages that were set. Upkeep does it: see [Jobs]. The queue stores what its writers set. In whole milliseconds. Defaults to
 	// 0, never.
 	IdleExpiry time.Duration
 

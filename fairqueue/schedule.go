@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/rueidis"
 
@@ -154,7 +156,7 @@ func (q *Queue) ResumeSchedule(ctx context.Context, name string) error {
 		if err := e.mustExist(); err != nil || !e.paused {
 			return "", err
 		}
-		s, err := e.definition.schedule(name)
+		s, err := e.schedule()
 		if err != nil {
 			return "", err
 		}
@@ -182,7 +184,7 @@ func (q *Queue) RunSchedule(ctx context.Context, name string) (string, error) {
 	if len(entries) == 0 {
 		return "", errNoSchedule(name)
 	}
-	s, err := entries[0].definition.schedule(name)
+	s, err := entries[0].schedule()
 	if err != nil {
 		return "", err
 	}
@@ -202,8 +204,8 @@ func (q *Queue) Schedule(ctx context.Context, name string) (ScheduleState, error
 }
 
 // Schedules returns the schedules of the queue in the order of their names. A queue that does not
-// exist has none. A schedule that this process cannot read, because it does not know the time
-// zone, yields its name and an error, and the others follow.
+// exist has none. A schedule that this process cannot read, for example because it does not know the
+// time zone, yields its name and an error, and the others follow.
 func (q *Queue) Schedules(ctx context.Context) iter.Seq2[ScheduleState, error] {
 	return func(yield func(ScheduleState, error) bool) {
 		list, err := q.scheduleNames(ctx)
@@ -237,7 +239,8 @@ type definition struct {
 	Spec     string            `json:"spec"`
 	Missed   string            `json:"missed,omitempty"`
 	Jitter   int64             `json:"jitter_ms,omitempty"`
-	Tenant   string            `json:"tenant"`
+	Tenant   string            `json:"tenant"` // empty if it is no UTF-8
+	Bytes    []byte            `json:"tenant_base64,omitempty"`
 	Headers  map[string]string `json:"headers,omitempty"`
 	Body     []byte            `json:"body,omitempty"`
 	Priority int               `json:"priority,omitempty"`
@@ -246,15 +249,19 @@ type definition struct {
 
 func newDefinition(s Schedule) definition {
 	d := s.Draft
-	return definition{
+	stored := definition{
 		Spec: s.Spec.String(), Missed: s.Missed.String(), Jitter: s.Jitter.Milliseconds(),
 		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: d.TTL.Milliseconds(),
 	}
+	if !utf8.ValidString(d.Tenant) {
+		stored.Tenant, stored.Bytes = "", []byte(d.Tenant)
+	}
+	return stored
 }
 
 func (d definition) schedule(name string) (Schedule, error) {
 	s := Schedule{Name: name, Jitter: time.Duration(d.Jitter) * time.Millisecond, Draft: Draft{
-		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
+		Tenant: cmp.Or(d.Tenant, string(d.Bytes)), Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
 	}}
 	var err error
 	if s.Missed, err = schedule.ParseMissed(d.Missed); err != nil {
@@ -324,7 +331,16 @@ type scheduleEntry struct {
 	name       string
 	state      string // the text of the progress; empty if there is no such schedule
 	definition definition
+	unreadable error // why the definition cannot be read
 	removed    bool
+}
+
+// schedule returns the schedule, with an error only its name.
+func (e *scheduleEntry) schedule() (Schedule, error) {
+	if e.unreadable != nil {
+		return Schedule{Name: e.name}, e.unreadable
+	}
+	return e.definition.schedule(e.name)
 }
 
 func (e *scheduleEntry) mustExist() error {
@@ -336,7 +352,7 @@ func (e *scheduleEntry) mustExist() error {
 
 // show returns the entry for users.
 func (e scheduleEntry) show() (ScheduleState, error) {
-	s, err := e.definition.schedule(e.name)
+	s, err := e.schedule()
 	return ScheduleState{
 		Schedule: s, Paused: e.paused, Next: e.next, Last: e.last, LastID: e.lastID, Ticks: e.ticks, MissedTicks: e.missed,
 		Trouble: e.trouble,
@@ -457,7 +473,7 @@ func (q *Queue) schedules(ctx context.Context, list ...string) (now time.Time, e
 		}
 		e := scheduleEntry{name: name, state: texts[0], progress: readProgress(texts[0])}
 		if err := json.Unmarshal([]byte(texts[1]), &e.definition); err != nil {
-			return now, nil, millrace.ErrBroken.Errorf("the definition of schedule %q cannot be read", name).Wrap(err)
+			e.unreadable = millrace.ErrBroken.Errorf("the definition of schedule %q cannot be read", name).Wrap(err)
 		}
 		entries = append(entries, e)
 	}

@@ -439,3 +439,56 @@ func TestScheduleCallsCanBeCancelled(t *testing.T) {
 		t.Errorf("error = %v", err)
 	}
 }
+
+// TestARepeatChangesNoScheduleTwice: a change of a schedule whose reply was lost is not made again, and says that it was made.
+func TestARepeatChangesNoScheduleTwice(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	q := openOn(t, proxy.Client(t), redistest.Name(t), Config{})
+	setSchedule(t, q, hourly(t, "x"))
+	proxy.DropReply(evalsha)
+	want(t, "remove", nil, nil, q.RemoveSchedule(t.Context(), "x"))
+	if proxy.Dropped() != 1 {
+		t.Fatalf("%d replies were lost, want 1", proxy.Dropped())
+	}
+}
+
+// TestTenantOfAScheduleIsAnyBytes as that of a message is.
+func TestTenantOfAScheduleIsAnyBytes(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	s := hourly(t, "x")
+	s.Draft.Tenant = "caf\xe9"
+	setSchedule(t, q, s)
+	want(t, "tenant", scheduleOf(t, q, "x").Draft.Tenant, "caf\xe9", nil)
+}
+
+// TestAnUnreadableScheduleStopsNoOther: neither other schedules nor readers.
+func TestAnUnreadableScheduleStopsNoOther(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for _, name := range []string{"a", "b"} {
+		setSchedule(t, q, hourly(t, name))
+		rewind(t, q, name, scheduleOf(t, q, name).Next.Add(-time.Hour))
+	}
+	want(t, "damage", nil, nil, do(t, q.run.Client, "HSET", baseKey(q.name)+":schedules", "da", "{").Error())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := ""
+	err := q.Consume(ctx, ConsumeConfig{}, func(_ context.Context, m Message) error {
+		got = string(m.Body)
+		cancel()
+		return nil
+	})
+	wantError(t, err, context.Canceled)
+	want(t, "message", got, "b", nil)
+	var names, failed []string
+	for s, err := range q.Schedules(t.Context()) {
+		names = append(names, s.Name)
+		if err != nil {
+			failed = append(failed, s.Name)
+		}
+	}
+	want(t, "schedules, and those that cannot be read", [][]string{names, failed}, [][]string{{"a", "b"}, {"a"}}, nil)
+}

@@ -266,3 +266,24 @@ func wantOnce(t *testing.T, q *Queue, model map[string]int64) {
 		want(t, "body", string(m.Body), fmt.Sprint(i+1), nil)
 	}
 }
+
+// TestARepeatSetsNoPositionBack: a change of a position whose reply was lost is not made again, though the source went on
+// meanwhile.
+func TestARepeatSetsNoPositionBack(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	want(t, "set", nil, nil, q.SetPosition(t.Context(), "s", 5))
+	request := q.run.Request(t.Context())
+	defer request.Done()
+	send := func() {
+		t.Helper()
+		_, err := q.run.RunRequest(t.Context(), request, "set", baseKey(q.name), "at:s", "7")
+		want(t, "set", nil, nil, err)
+	}
+	send()
+	_, err := q.Write(t.Context(), from("s", 8))
+	want(t, "write", nil, nil, err)
+	send()
+	at, err := q.Position(t.Context(), "s")
+	want(t, "position after the repeat", at, int64(8), err)
+}

@@ -240,14 +240,13 @@ func (s *Stats) settings(fields map[string]string) {
 	}
 }
 
-// countOverdue counts the schedules that are late by more than a minute and their jitter. One that
-// cannot be read says so itself. A tick that was refused is tried again some seconds later, and
+// countOverdue counts the schedules that are late by more than a minute and their jitter. A tick that was refused is tried again some seconds later, and
 // keeps its instant.
 func (s *Stats) countOverdue(ctx context.Context, q *Queue, ticks []rueidis.ZScore) error {
 	for page := range slices.Chunk(dueUntil(float64(s.At.Add(2*refusedPause).UnixMilli()), ticks), schedulesPage) {
 		_, entries, err := q.schedules(ctx, page...)
 		if err != nil {
-			return ignore(err, millrace.ErrBroken)
+			return err
 		}
 		for _, e := range entries {
 			if !e.paused && s.At.Sub(e.next) > missedAfter+time.Duration(e.definition.Jitter)*time.Millisecond {
