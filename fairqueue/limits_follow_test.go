@@ -29,15 +29,19 @@ func TestLimitsFollowTheDefault(t *testing.T) {
 	setLimits(t, q, "", OwnLimits{MaxInFlight: new(5), Weight: new(2.0)})
 	setLimits(t, q, "a", OwnLimits{MaxWaiting: new(7)})
 	want(t, "limits", limitsOf(t, q, "a").Limits, Limits{Weight: 2, MaxInFlight: 5, MaxWaiting: 7}, nil)
-	setLimits(t, q, "", OwnLimits{MaxInFlight: new(1), Rate: new(0.001)})
+	setLimits(t, q, "", OwnLimits{MaxInFlight: new(1)})
 	a := limitsOf(t, q, "a")
-	want(t, "limits after a change of the default", a.Limits, Limits{Weight: 2, MaxInFlight: 1, Rate: 0.001, MaxWaiting: 7}, nil)
+	want(t, "limits after a change of the default", a.Limits, Limits{Weight: 2, MaxInFlight: 1, MaxWaiting: 7}, nil)
 	want(t, "its own", a.Own.Set(), []string{"max_waiting"}, nil)
-	writeAll(t, q, 5, Draft{Tenant: "a"})
+	writeAll(t, q, 6, Draft{Tenant: "a"})
 	got := read(t, q, 5)
 	want(t, "messages with the default's most in flight", len(got), 1, nil)
+	setLimits(t, q, "", OwnLimits{Rate: new(0.001)})
 	ack(t, q, got...)
-	want(t, "messages with the default's rate", len(read(t, q, 5)), 0, nil)
+	got = read(t, q, 5)
+	want(t, "messages with the default's rate", len(got), 1, nil)
+	ack(t, q, got...)
+	want(t, "messages in its interval", len(read(t, q, 5)), 0, nil)
 	setLimits(t, q, "a", OwnLimits{Rate: new(0.0), MaxInFlight: new(3)})
 	want(t, "messages with its own", len(read(t, q, 5)), 3, nil)
 	setLimits(t, q, "a", OwnLimits{Weight: new(1.0)})
@@ -56,14 +60,33 @@ func TestLimitsFollowTheDefault(t *testing.T) {
 	}
 }
 
-// TestBurstOfTheDefault: with a low rate of a tenant it stays a number that Redis counts without loss.
+// TestPauseOfTheDefault holds tenants with limits of their own, too, but one whose own limits say that it is not paused.
+func TestPauseOfTheDefault(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]OwnLimits{"a weight": {Weight: new(2.0)}, "most in flight": {MaxInFlight: new(9)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t, Config{})
+			setLimits(t, q, "a", own)
+			own.Paused = new(false)
+			setLimits(t, q, "b", own)
+			setLimits(t, q, "", OwnLimits{Paused: new(true)})
+			write(t, q, "a:1 b:2 c:3")
+			want(t, "messages", bodies(read(t, q, 5)), "2", nil)
+			clearLimits(t, q, "")
+			want(t, "messages", len(read(t, q, 5)), 2, nil)
+		})
+	}
+}
+
+// TestBurstOfTheDefault: with the low rate of a tenant it takes three years to fill, and no more.
 func TestBurstOfTheDefault(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	setLimits(t, q, "", OwnLimits{Rate: new(1e6), Burst: new(maxCount)})
 	setLimits(t, q, "a", OwnLimits{Rate: new(minRate)})
-	writeAll(t, q, 3, Draft{Tenant: "a"})
-	want(t, "messages", len(read(t, q, 5)), 3, nil)
+	writeAll(t, q, 150, Draft{Tenant: "a"})
+	want(t, "messages", len(read(t, q, 100))+len(read(t, q, 50)), 101, nil)
 	there, _ := readRaw(t, q)
 	want(t, "what is wrong", there.wrongs(), "", nil)
 }
@@ -79,10 +102,10 @@ func TestSetIfUnset(t *testing.T) {
 	start() // creates the queue
 	want(t, "default", limitsOf(t, q, "").Limits, Limits{Weight: 1, MaxInFlight: 10, Rate: 100}, nil)
 	setLimits(t, q, "", OwnLimits{MaxInFlight: new(0), Weight: new(3.0)})
-	before := dump(t, q)["limits"]
+	before := dump(t, q)[""]
 	start()
 	want(t, "default", limitsOf(t, q, "").Limits, Limits{Weight: 3, Rate: 100}, nil)
-	want(t, "what is stored", dump(t, q)["limits"], before, nil)
+	want(t, "what is stored", dump(t, q)[""], before, nil)
 	clearLimits(t, q, "", "max_in_flight")
 	start()
 	want(t, "default", limitsOf(t, q, "").Limits, Limits{Weight: 3, MaxInFlight: 10, Rate: 100}, nil)

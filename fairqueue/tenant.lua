@@ -12,7 +12,7 @@
 --          its value; '1' to set only those for which the default applies so far.
 --          suspend: for how many milliseconds at least, or '+inf'.
 --          review: the score at which to go on, '-inf' at first; how many with that score are left out.
---          purge: 'SCORE MEMBER' of the delayed message behind which to go on, from the latest on, '+inf ' at first; ''
+--          purge: 'SCORE MEMBER' of the delayed message with which to go on, from the latest on, '+inf ' at first; ''
 --          for those that wait
 -- Reply    nil without a queue, 'streams' if flows are streams. Of limit 1, or 0 if all that was to be set was set before;
 --          of suspend and resume 1; of review its next arguments, a space at the end; of purge how many messages were
@@ -128,8 +128,7 @@ function verbs.purge(place)
     end
   else
     local score, last = string.match(place, '^(%S+) (.*)$')
-    local rank = redis.call('ZREVRANK', delayed, last)
-    rank = rank and rank + 1 or redis.call('ZCOUNT', delayed, '(' .. score, '+inf') -- gone: those of its score again
+    local rank = redis.call('ZREVRANK', delayed, last) or redis.call('ZCOUNT', delayed, '(' .. score, '+inf') -- gone: those of its score again
     local looked = redis.call('ZREVRANGE', delayed, whole(rank), whole(rank + 299), 'WITHSCORES')
     for i = 1, #looked, 2 do
       local member = looked[i]
