@@ -149,7 +149,8 @@ func (r *keys) check() {
 	for flow := range r.active {
 		r.is(len(r.flows[flow]) > 0, "flow %q is active without messages", flow)
 	}
-	for flow := range r.blocked {
+	for flow, score := range r.blocked {
+		r.is(r.least <= score, "flow %q is blocked at %v, and the record looks from %v on", flow, score, r.least)
 		r.is(len(r.flows[flow]) > 0, "flow %q is blocked without messages", flow)
 		owner := flow
 		if flow[0] == '#' && len(r.flows[flow]) > 0 {

@@ -426,7 +426,7 @@ func TestLimitsModel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	straight := server.Client(t)
-	scripts := clocked(t, scripttest.Without(t, library, slowRule, "true or "+slowRule))
+	scripts := clocked(t, withoutTheSlowRule(t))
 	scripttest.Load(t, straight, scripts)
 	proxy := redistest.NewProxy(t, server.Addr())
 	never := func(*rapid.T) func() bool { return func() bool { return false } }
@@ -449,10 +449,6 @@ func TestLimitsModel(t *testing.T) {
 		})
 	}
 }
-
-// slowRule is where the rule for slow tenants lets a handler start. These histories do without
-// it: TestSlowTenants has it.
-const slowRule = "state.n == 0 or state.n < n.capacity - n.busy or"
 
 // playLimits plays one history.
 func playLimits(t *testing.T, r *rapid.T, client, straight rueidis.Client, scripts *script.Library, lose func(*rapid.T) func() bool) {

@@ -106,7 +106,7 @@ var protections = []struct {
 	{
 		"a reader that sleeps is counted", "n.sleepers = n.sleepers + 1", "",
 		[]string{"a sleeping reader", "a sleeping reader and a message that is given back"},
-		[]string{"sleepers + 1) ..", "sleepers) .."},
+		[]string{"(due == '4' and 1 or 0)", "0"},
 	},
 	{
 		"a reader knows when something is due", "reply[4] = whole(math.max(0, math.min(n.next - now, 1e9)))", "",

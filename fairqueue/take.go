@@ -79,6 +79,9 @@ func (d *dispatcher) takeAny(ctx context.Context, kind string, most int, visibil
 // random returns the letters that tell the receipts of two calls apart.
 func random() string { return fmt.Sprintf("%08X", rand.Uint32()) }
 
+// pauseDigits are the digits of a pause in milliseconds.
+const pauseDigits = 10
+
 // shortest is the shortest visibility of the short form.
 const shortest = 10 * time.Second
 
@@ -107,23 +110,32 @@ func (d *dispatcher) takePlain(
 		}
 		return nil, reply.Err()
 	}
-	if len(head) < 27 {
+	if len(head) < 17+n {
 		return nil, fmt.Errorf("the script work_plain answered %.60q", head)
 	}
-	t := &taken{due: head[16] == '1', more: head[16] == '2', entered: head[16] == '4', verdicts: head[27:]}
+	t := &taken{due: head[16] == '1', more: head[16] == '2', entered: head[16] == '4', pause: -1, verdicts: head[17 : 17+n]}
 	if t.more {
 		d.general.note()
 	}
 	if t.now, err = instant(head[:16]); err != nil {
 		return nil, err
 	}
-	pause, err := strconv.ParseInt(head[17:27], 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	t.pause = time.Duration(pause) * time.Millisecond
 	for reply.More() {
 		t.items = append(t.items, reply.Text())
+	}
+	rest := head[17+n:]
+	if most == 1 && len(rest) > pauseDigits {
+		t.items, rest = []string{rest}, ""
+	}
+	if len(t.items) < most && len(rest) >= pauseDigits {
+		pause, err := strconv.ParseInt(rest[:pauseDigits], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the script work_plain answered %.60q", head)
+		}
+		t.pause = time.Duration(pause) * time.Millisecond
+		if len(rest) > pauseDigits {
+			t.items = []string{rest[pauseDigits:]}
+		}
 	}
 	return t, reply.Err()
 }

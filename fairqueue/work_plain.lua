@@ -1,11 +1,13 @@
 -- fairqueue.work_plain(K) kind max visibility {receipt} ... {owner} ... {flow} ... {took} ... -> {...}
 --
 -- Acknowledges deliveries and takes messages that are plain: delivered for the first time and without a deadline, of
--- tenants that have no limits but the default and that nothing holds. It is the short form of work, which does all else,
--- and knows the queue by one hash: see record. The choice of the next message is that of the fragment next.
+-- tenants that have no limits but the default. It is the short form of work, which does all else, and knows the queue by
+-- one hash: see record. The choice of the next message is that of the fragment next, and flows of tenants lie in blocked
+-- as owners says.
 --
 -- Needs    clock, ticket, backlog
--- Touches  hot, active, backlog, young, flight, buckets
+-- Touches  hot, active, blocked, backlog, young, flight, buckets
+-- Beside   wake
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others; a capital from a reader that sleeps if
 --          nothing more is there
@@ -13,15 +15,16 @@
 -- ARGV[3]  visibility in milliseconds, 10,000 at least
 -- ARGV     the receipts of deliveries, at most 100; of each the field of its owner, 'o=TENANT'; of each '=TENANT'; of each how
 --          many milliseconds its handler took, '' for as long as it was in flight
--- Reply    'general' if it takes work: nothing was changed; 'new' if the lane is new; else {HEAD; then the messages as
---          work gives them}. HEAD is the clock in microseconds, 16 digits; '1' if something is due, '2' if the next
---          call should be work, '4' if the reader was noted as one that sleeps, else '0'; how many milliseconds until
---          something is due, 10 digits; and a digit for each receipt, 1 if it was good, else 0
+-- Reply    'general' if it takes work: nothing was changed; 'new' if the lane is new; else HEAD, with the message behind it if it
+--          is one, or {HEAD; then the messages} if they are more, as work gives them. HEAD is the clock in microseconds, 16
+--          digits; '1' if something is due, '2' if the next call should be work, '4' if the reader was noted as one that
+--          sleeps, else '0'; a digit for each receipt, 1 if it was good, else 0; and, if there are fewer messages than it asked
+--          for, how many milliseconds until something is due, 10 digits
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; a message that is no longer in flight is left out
 local sub, byte = string.sub, string.byte
-local hot, active, young, consumes, max = prefix .. 'hot', prefix .. 'active', prefix .. 'young', ARGV[1] == 'c' or ARGV[1] == 'C', ARGV[2] + 0
-local instant, acks = clock[1] .. sub('00000' .. clock[2], -6), (#ARGV - 3) / 4
+local max, consumes, acks, hot = ARGV[2] + 0, ARGV[1] == 'c' or ARGV[1] == 'C', (#ARGV - 3) / 4, prefix .. 'hot'
+local instant = clock[1] .. (#clock[2] == 6 and clock[2] or sub('00000' .. clock[2], -6))
 local found = redis.call('HMGET', hot, 't', 'w', 'l' .. lane, unpack(ARGV, 4, 3 + 3 * acks))
 if not found[3] or #ticket ~= 27 then
   return 'new'
@@ -33,19 +36,21 @@ if answered and answered.err then
   return answered
 elseif answered then
   local known, unfinished, receipts = string.match(answered, '^(%d*) (%d)(.*)$')
-  local reply = {instant .. unfinished .. '0000000000' .. known}
+  local reply = {instant .. unfinished .. known}
   for receipt in string.gmatch(receipts, string.rep('.', 24)) do
     local again = redis.call('HMGET', hot, receipt, sub(receipt, 1, 16))
     if again[1] and again[2] then
       reply[#reply + 1] = receipt .. again[2]
     end
   end
-  return reply
+  reply[1] = reply[1] .. (#reply <= max and '0000000000' or '')
+  return #reply > 2 and reply or table.concat(reply)
 end
 local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed =
   struct.unpack('<ddddddddddddddd', found[1])
 local tenant, counting = sub(found[1], 121), flags % 16 > 7
-if flags % 2 == 1 or flags > 31 or cancelled > 0 and acks > 0 or not consumes and held_back > 0 then
+consumes = consumes and capacity > 0
+if flags % 2 == 1 or flags > 31 or cancelled > 0 and acks > 0 or held_back > 0 and not consumes and (max > 0 or capacity == 0) then
   return 'general' -- it is paused, has limits that concern all, cancelled deliveries, or blocked flows that Read takes
 end
 local most, share, gap, burst = 0, 0, 0, 0 -- the default limits
@@ -58,8 +63,8 @@ if flags % 4 > 1 and max > 0 then
 end
 
 -- Acknowledge. states are the owners' numbers of deliveries with handlers, means, numbers of others that are counted,
--- and whether messages wait.
-local states, verdicts, gone, fields, flown = {}, '', {nil, nil, nil, nil}, {'l' .. lane, '', 't', '', nil, nil, nil, nil, nil, nil}, nil
+-- whether messages wait, and whether the flow is blocked.
+local states, verdicts, gone, fields, flown, rechecks = {}, '', {nil, nil, nil, nil}, {'l' .. lane, '', 't', '', nil, nil, nil, nil, nil, nil}, nil, false
 for i = 1, acks do
   local receipt, owner, held, state = ARGV[3 + i], ARGV[3 + acks + i], found[3 + i], found[3 + acks + i]
   if not held or states[receipt] then
@@ -69,14 +74,16 @@ for i = 1, acks do
     if was ~= 99 and was ~= 111 and was ~= 114 then -- c o r
       return 'general' -- the message is not plain
     elseif was ~= 114 then
-      if not state or #state > 24 or owner ~= 'o' .. (class == 61 and sub(held, 32) or string.match(held, '=.*$', 33)) then -- =
-        return 'general' -- flows of its owner are blocked
+      local held_own = state and #state > 24
+      if not state or owner ~= 'o' .. (class == 61 and sub(held, 32) or string.match(held, '=.*$', 33)) or -- =
+        held_own and (flags % 4 > 1 or sub(state, 25) ~= '0' .. sub(owner, 2) .. '\1') then
+        return 'general' -- its owner has limits of its own, or its flows are blocked by others
       end
       local of_owner, took = states[owner], ARGV[3 + 3 * acks + i]
       if not of_owner then
         local count, mean, other = struct.unpack('<ddd', state)
-        of_owner = {count, mean, other, found[3 + 2 * acks + i]}
-        states[owner] = of_owner
+        of_owner = {count, mean, other, found[3 + 2 * acks + i], held_own}
+        states[owner], rechecks = of_owner, rechecks or held_own
       end
       if was == 111 then -- o
         of_owner[3] = of_owner[3] > 0 and of_owner[3] - 1 or 0
@@ -101,12 +108,6 @@ for i = 1, acks do
     verdicts, acked, removed, flying = verdicts .. '1', acked + 1, removed + 1, flying - 1
   end
 end
-if capacity == 0 then
-  consumes = false
-end
-if capacity - busy > least then
-  return 'general' -- a blocked flow may start
-end
 local due = '0'
 if now >= due_next or flying > 0 and due_next > now + 10000 then
   if flags > 15 then
@@ -114,22 +115,54 @@ if now >= due_next or flying > 0 and due_next > now + 10000 then
   end
   due, due_next = '1', now + 100
 end
-if flown then
-  for _, name in ipairs({'active', 'backlog'}) do -- a key of another type ends the script here
+local active, young, released = prefix .. 'active', prefix .. 'young', {}
+if capacity - busy > least then
+  released = redis.call('ZRANGEBYSCORE', prefix .. 'blocked', '-inf', '(' .. capacity - busy, 'LIMIT', '0', max > 1 and ARGV[2] or '1')
+end
+if flown or rechecks or #released > 0 then
+  for _, name in ipairs({'active', 'backlog', 'blocked'}) do -- a key of another type ends the script here
     redis.call('ZCARD', prefix .. name)
   end
   redis.call('LLEN', young)
+end
+if flown then
   redis.call('ZREM', prefix .. 'flight', unpack(flown))
+end
+
+-- Flows that may start again have a turn now. Owners know those that released has by now until a message of them ends or
+-- begins.
+if #released > 0 then
+  redis.call('ZREM', prefix .. 'blocked', unpack(released))
+end
+for owner, state in pairs(rechecks and states or {}) do
+  local flow = sub(owner, 2)
+  if state[5] and redis.call('ZREM', prefix .. 'blocked', flow) == 0 then
+    state[5] = false -- it is one of those
+  elseif state[5] and state[1] > 0 and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20) and capacity > 0 then
+    redis.call('ZADD', prefix .. 'blocked', string.format('%d', state[1]), flow)
+    least = state[1] < least and state[1] or least
+  elseif state[5] then
+    released[#released + 1], state[5] = flow, false
+  end
+end
+if #released > 0 then
+  local turns = {}
+  for i, flow in ipairs(released) do
+    turns[2 * i - 1], turns[2 * i] = string.format('%d', virtual), flow
+  end
+  redis.call('ZADD', active, unpack(turns))
+  held_back = held_back - #released
+  least = held_back > 0 and redis.call('ZRANGE', prefix .. 'blocked', '0', '0', 'WITHSCORES')[2] + 0 or 1e15
 end
 
 -- Take messages, each from the flow whose turn it is. records are those of flows that had one in this call. back are
 -- flows that keep their turn, also because their tenant may not start another message.
 local records, reply, back, stop, failed = max > 0 and {} or nil, {'', nil}, nil, false, nil
-local taken, room, pushed, receipts = 0, 1048576, 0, max > 0 and {nil, nil, nil, nil} or nil
+local taken, room, pushed, held, receipts = 0, 1048576, 0, 0, max > 0 and {nil, nil, nil, nil} or nil
 local start = max > 0 and instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c.' or counting and 'o.' or 'r.')
 while taken < max and room > 0 and not stop do
   local top = redis.call('ZPOPMIN', active) -- the first write: a full server does not refuse it
-  local flow, body, passes = top[1], nil, nil
+  local flow, body, passes, keeps_turn = top[1], nil, nil, true
   if not flow then
     stop = true -- the key is lost, which work says
     break
@@ -154,7 +187,7 @@ while taken < max and room > 0 and not stop do
       state = {count, mean, other, false}
     end
     local rated, full = gap > 0 and not is_stream, nil
-    local limited = #(stored or '') > 24
+    local limited = #(stored or '') > 24 and sub(stored, 25) ~= '0' .. flow .. '\1'
     if not is_stream and (most > 0 or share > 0) then
       limited = limited or most > 0 and state[1] + state[3] >= most or
         share > 0 and consumes and state[1] >= math.max(1, math.floor(share * capacity))
@@ -171,7 +204,16 @@ while taken < max and room > 0 and not stop do
     if limited then
       id = nil -- the tenant has limits of its own, is blocked, or has to be
     end
-    passes = id and consumes and not (state[1] == 0 or state[1] < capacity - busy or state[2] >= 0 and state[2] <= 20)
+    passes = id and consumes and state[1] > 0 and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20)
+    if passes and not is_stream then
+      local added = redis.pcall('ZADD', prefix .. 'blocked', string.format('%d', state[1]), flow)
+      if type(added) == 'table' then
+        id, passes, failed = nil, false, added
+      else
+        states[owner], state[5], held, held_back, keeps_turn = state, true, held + 1, held_back + 1, false
+        least = state[1] < least and state[1] or least
+      end
+    end
     if not id or passes then
       body = nil
     elseif not body then
@@ -179,7 +221,7 @@ while taken < max and room > 0 and not stop do
     end
     local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
     if body and #record > 19 then
-      rest = sub(record, 1, 1) .. sub(record, 20)
+      rest = (byte(record) == 43 and '+' or '.') .. sub(record, 20)
     elseif body and byte(record) == 43 then -- +
       length = redis.pcall('LLEN', young)
       rest = type(length) == 'table' and length or refill(flow)
@@ -215,22 +257,25 @@ while taken < max and room > 0 and not stop do
       end
     end
   end
-  if failed or not body then
+  if failed or not body and keeps_turn then
     back = back or {}
     back[#back + 1], back[#back + 2] = top[2], flow
     if flow == '' then -- the first placeholder; there is another one, because where a slot moves no key may be without members
       break
     end
-    stop = not passes or #back > 32 -- work takes what is not plain, and notes that flows wait for a handler
+    stop = not passes -- work takes what is not plain
+  end
+  if held > 32 or back and #back > 66 then
+    stop = true -- so many flows wait for a handler, which work notes
   end
 end
 if back then
   redis.call('ZADD', active, unpack(back))
 end
-if failed and taken == 0 then
+if failed and taken + held + #released == 0 then
   return failed
-elseif (back and #back > 2 or held_back > 0) and taken < max and room > 0 then
-  stop = true -- flows wait for a handler, or perhaps a tenant whose flow is blocked is alone now
+elseif taken < max and room > 0 and (back and #back > 2 or held_back > 0 and (flags % 16 > 1 or now - others > 60000)) then
+  stop = true -- streams wait for a handler, a limit may be another one, or a tenant whose flow is blocked may be alone now
 end
 
 -- Store it.
@@ -246,7 +291,8 @@ end
 for owner, state in pairs(states) do
   local record = records and records[sub(owner, 2)]
   if state[1] and (state[1] + state[3] > 0 or record or record == nil and state[4]) then -- its mean is remembered while messages wait
-    fields[#fields + 1], fields[#fields + 2] = owner, struct.pack('<ddd', state[1], state[2], state[3])
+    fields[#fields + 1], fields[#fields + 2] = owner, struct.pack('<ddd', state[1], state[2], state[3]) ..
+      (state[5] and '0' .. sub(owner, 2) .. '\1' or '')
   elseif state[1] then
     gone[#gone + 1] = owner
   end
@@ -265,13 +311,24 @@ end
 if stop then
   due = '2'
 elseif byte(ARGV[1]) < 97 and taken < max and room > 0 and due == '0' then
+  due = '4'
+end
+if due == '4' or #released > taken then
   local written, sleepers = struct.unpack('<dd', found[2])
-  due, fields[#fields + 1], fields[#fields + 2] = '4', 'w', struct.pack('<dd', written, sleepers + 1) .. sub(found[2], 17)
+  for _ = 1, math.min(sleepers, #released - taken) do -- for readers whose handlers are free
+    redis.pcall('LPUSH', prefix .. 'wake', '1')
+    redis.pcall('PEXPIRE', prefix .. 'wake', '10000')
+    sleepers = sleepers - 1
+  end
+  fields[#fields + 1], fields[#fields + 2] = 'w', struct.pack('<dd', written, sleepers + (due == '4' and 1 or 0)) .. sub(found[2], 17)
 end
 fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
 fields[4] = struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
   cancelled, held_back, removed) .. tenant
 redis.call('HSET', hot, unpack(fields))
-local pause = due_next - now
-reply[1] = instant .. due .. string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause) .. verdicts
-return reply
+reply[1] = instant .. due .. verdicts
+if taken < max then
+  local pause = due_next - now
+  reply[1] = reply[1] .. string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause)
+end
+return taken > 1 and reply or table.concat(reply)

@@ -32,7 +32,7 @@ local virtual, flags = struct.unpack('<dd', found[2])
 if digest ~= ARGV[1] or flags > 31 then
   return 'general' -- the settings are others, or there are limits for writes
 end
-local id, ids, records = clock[1] .. sub('00000' .. clock[2], -6), {nil}, {}
+local id, ids, records = clock[1] .. (#clock[2] == 6 and clock[2] or sub('00000' .. clock[2], -6)), {nil}, {}
 local fields, turns, spilled, tag = {'w', '', 'l' .. lane, '', nil, nil, nil, nil}, {nil, nil}, nil, nil
 for i = 1, many do
   local at = choices * (i - 1)
@@ -49,8 +49,9 @@ for i = 1, many do
       flow, record, fewest = other, entries, size
     end
   end
-  if state and #state > 24 or flags % 32 > 15 and not record and redis.call('ZSCORE', prefix .. 'asleep', flow) then
-    return 'general' -- the tenant has limits of its own, is blocked or sleeps
+  if state and #state > 24 and (not record or byte(state, 25) == 49) or -- 1
+    flags % 32 > 15 and not record and redis.call('ZSCORE', prefix .. 'asleep', flow) then
+    return 'general' -- the tenant has limits of its own or sleeps, or was blocked
   elseif id <= last then
     id = string.format('%016.0f', last + 1)
   end
@@ -84,7 +85,7 @@ for flow, record in pairs(records) do
   fields[#fields + 1], fields[#fields + 2] = flow, record
 end
 local wakes = sleepers < many and sleepers or many
-local answer = table.concat(ids, ' ')
+local answer = many == 1 and last or table.concat(ids, ' ')
 fields[2] = struct.pack('<ddc16c8', written + many, sleepers - wakes, last, digest)
 fields[4] = ticket .. clock[1] .. answer
 redis.call('HSET', hot, unpack(fields))

@@ -61,6 +61,7 @@ var measures = slices.Concat([]measure{
 	{Name: "restart", base: job{Concurrency: 20, Tenants: 100, VisibilityMs: 5000}, run: restart},
 	{Name: "memory", once: true, base: job{Tenants: 100}, run: memory},
 	{Name: "processes", server: volatile, of: ofProcesses, base: handlersEach(1), run: processes(processCount)},
+	{Name: "processes-of-ten", server: volatile, of: ofProcesses, base: handlersEach(10), run: processes(processCount)},
 	{Name: "processes-aof", of: ofProcesses, base: handlersEach(1), run: processes(processCount)},
 	{Name: "one-process", server: volatile, of: ofProcesses, base: handlersEach(processCount), run: processes(1)},
 	{Name: "steady", server: volatile, of: ofSteady, base: job{Concurrency: 20, Tenants: 100}, run: steady},

@@ -16,6 +16,8 @@ var processColumns = []column{
 	{"the processes' CPU", line{measure: "processes", figures: []string{"workers_us"}, format: micros}},
 	{"messages a second", line{measure: "processes", figures: []string{"per_s"}, format: rate}},
 	{"redis-server's CPU with an append-only file", line{measure: "processes-aof", figures: []string{"server_us"}, format: micros}},
+	{"ten handlers each: redis-server's CPU", line{measure: "processes-of-ten", figures: []string{"server_us"}, format: micros}},
+	{"ten each: messages a second", line{measure: "processes-of-ten", figures: []string{"per_s"}, format: rate}},
 	{"one process: redis-server's CPU", line{measure: "one-process", figures: []string{"server_us"}, format: micros}},
 	{"one process: its CPU", line{measure: "one-process", figures: []string{"workers_us"}, format: micros}},
 	{"one process: messages a second", line{measure: "one-process", figures: []string{"per_s"}, format: rate}},
@@ -50,9 +52,10 @@ var instructionColumns = []column{
 // costTables show what a message costs the server and its clients.
 func (r *results) costTables(out *strings.Builder) {
 	fmt.Fprintf(out, "\nThe CPU time of a message that is written, handled and acknowledged, on %s. %d processes have one handler each and connections of their own, "+
-		"so that they share no call. Each handler writes a message for the one that it handled, and %d messages wait. Beside them: one process with %d handlers. "+
+		"so that they share no call. Each handler writes a message for the one that it handled, and %d messages wait. "+
+		"Beside them: %d processes with ten handlers each, whose calls are shared where they meet, and one process with %d handlers. "+
 		"Redis has no append-only file, unless the column says so. CPU times are steadier than rates.\n",
-		r.date("processes"), processCount, processCount*processBacklog, processCount)
+		r.date("processes"), processCount, processCount*processBacklog, processCount, processCount)
 	r.costTable(out, processColumns, ofProcesses)
 	fmt.Fprintf(out, "\nThe same at a low rate, on %s: a writer sends %d messages a second to two workers with 20 handlers each, without an append-only file:\n",
 		r.date("steady"), steadyRate)
