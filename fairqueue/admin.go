@@ -3,8 +3,6 @@ package fairqueue
 import (
 	"context"
 	"iter"
-	"strconv"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -43,16 +41,6 @@ func (q *Queue) Pause(ctx context.Context) error { return q.set(ctx, "paused", "
 
 // Resume continues reading, and wakes readers.
 func (q *Queue) Resume(ctx context.Context) error { return q.set(ctx, "paused", "") }
-
-// KeepDead bounds how many dead messages the queue keeps, and for how long, in whole milliseconds:
-// without it [DefaultDeadMost] and [DefaultDeadAge]. When another one dies, the oldest are dropped,
-// and [Counters].Dropped counts them. 0 is no bound.
-func (q *Queue) KeepDead(ctx context.Context, most int, age time.Duration) error {
-	if most < 0 || age < 0 {
-		return millrace.ErrBadArgument.Errorf("a queue cannot keep %d dead messages for %s", most, age)
-	}
-	return q.set(ctx, "dead_most", strconv.Itoa(most), "dead_age", millis(age))
-}
 
 // set changes settings: fields and values of the script set.
 func (q *Queue) set(ctx context.Context, fields ...string) error {

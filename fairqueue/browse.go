@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"errors"
-	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -137,27 +135,6 @@ func (q *Queue) scan(ctx context.Context, cfg BrowseConfig, visit func([]Message
 		}
 	}
 	return next, nil
-}
-
-// Dead returns the dead messages, oldest death first. A queue that does not exist has none.
-func (q *Queue) Dead(ctx context.Context) iter.Seq2[Message, error] {
-	return func(yield func(Message, error) bool) {
-		for cfg := (BrowseConfig{State: Dead, Max: page}); ; {
-			messages, next, err := q.Browse(ctx, cfg)
-			for _, m := range messages {
-				if !yield(m, nil) {
-					return
-				}
-			}
-			if err != nil && !errors.Is(err, millrace.ErrNotFound) {
-				yield(Message{}, err)
-			}
-			if err != nil || next == "" {
-				return
-			}
-			cfg.After = next
-		}
-	}
 }
 
 // shownDelivery is how long the part of a delivery is that the script browse shows: its receipt, its kind, its instant.

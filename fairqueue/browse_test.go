@@ -266,7 +266,7 @@ func TestBrowseAndPurge(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range messages {
-			n, err := q.Purge(ctx, m.ID)
+			n, err := q.Dead().Purge(ctx, m.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -315,7 +315,7 @@ func TestARetryKeepsItsError(t *testing.T) {
 	shows(Delayed, "1", "the card is declined")
 	nack(t, q, NackConfig{Dead: true, Reason: "enough"}, again[1])
 	shows(Dead, "2", "enough")
-	n, err := q.Redrive(t.Context(), again[1].ID)
+	n, err := q.Dead().Redrive(t.Context(), again[1].ID)
 	want(t, "redriven", n, 1, err)
 	shows(Waiting, "2", "")
 	states, err := q.Cancel(t.Context(), again[0].ID)

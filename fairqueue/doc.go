@@ -59,7 +59,7 @@
 // durably, before it writes the first of them; see [Draft].Source. The queue stores the number
 // with the message in one step, so a repeat by any process at any time writes nothing. If the
 // server loses its last writes, as at a failover, the number goes back with the messages:
-// [Queue.Position] says what to write again. It is one field of the record for each source.
+// [Sources.Position] says what to write again. It is one field of the record for each source.
 // examples/outbox does so from PostgreSQL.
 //
 // # Limits
@@ -73,7 +73,7 @@
 //
 // # Schedules
 //
-// A schedule ([Queue.SetSchedule]) writes a message at each of its ticks: at intervals, or by a
+// A schedule ([Schedules.Set]) writes a message at each of its ticks: at intervals, or by a
 // calendar in a time zone. It lies in the queue. Any reader notices that a tick is due, computes
 // the next one, and writes the message and the new state in one step, if the schedule is still as
 // it saw it. There is no leader and no daemon, and each tick has one message.
@@ -95,7 +95,7 @@
 //   - A process that waits sends two commands per second, however many goroutines wait and
 //     however many Queues of one name it has on a client.
 //   - [Queue.Browse] shows all messages and takes none. [Queue.Search] shows those that match,
-//     and [Queue.DeadGroups] counts dead ones by reason; both examine a bounded number.
+//     and [DeadLetters.Groups] counts dead ones by reason; both examine a bounded number.
 //   - On a full server, writes fail and change nothing; reading and settling go on.
 //   - No call takes the server long: its work is bounded in messages and bytes, whatever the
 //     queue holds.

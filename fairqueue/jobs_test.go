@@ -228,7 +228,7 @@ func TestUpkeepKeepsAnIdleQueue(t *testing.T) {
 			return err
 		},
 		"a pause":      func(q *Queue) error { return q.Pause(t.Context()) },
-		"dead letters": func(q *Queue) error { return q.KeepDead(t.Context(), 3, 0) },
+		"dead letters": func(q *Queue) error { return q.Dead().Keep(t.Context(), 3, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,7 @@ import (
 )
 
 // Message is a message as [Queue.Read] and [Queue.Consume] deliver it, and as
-// [Queue.Browse] and [Queue.Dead] show it.
+// [Queue.Browse] and [DeadLetters.All] show it.
 type Message struct {
 	ID       string // stays the same through all deliveries
 	Receipt  string // of this delivery; empty if the message has none now

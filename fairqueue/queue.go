@@ -37,7 +37,7 @@ const (
 	maxVisibility  = 12 * time.Hour
 )
 
-// Bounds of dead messages, unless [Queue.KeepDead] sets others.
+// Bounds of dead messages, unless [DeadLetters.Keep] sets others.
 const (
 	DefaultDeadMost = 10_000
 	DefaultDeadAge  = 90 * 24 * time.Hour

@@ -42,7 +42,7 @@ type SearchConfig struct {
 	Max int
 
 	// Look is how many messages are examined at most, up to 100,000. Defaults to 10,000, of
-	// [Queue.RedriveMatching] and [Queue.PurgeMatching] to all that are dead.
+	// [DeadLetters.RedriveMatching] and [DeadLetters.PurgeMatching] to all that are dead.
 	Look int
 
 	// After is where the search starts: Next of the one before, in the same state. Defaults

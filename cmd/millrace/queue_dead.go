@@ -101,7 +101,7 @@ Examples:
 
 func (c *deadGroups) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		groups, found, err := q.DeadGroups(ctx, c.config())
+		groups, found, err := q.Dead().Groups(ctx, c.config())
 		doc := groupsDoc{ofGroups(groups), searchedOf(found)}
 		return doc, doc.table, err
 	})
@@ -168,6 +168,6 @@ func (c *deadKeep) Run(ctx context.Context, a *app) error {
 		if c.Age > 0 {
 			age = "for " + readable.Duration(c.Age)
 		}
-		return doc, says("%s of dead messages kept, %s", number, age), q.KeepDead(ctx, c.Most, c.Age)
+		return doc, says("%s of dead messages kept, %s", number, age), q.Dead().Keep(ctx, c.Most, c.Age)
 	})
 }

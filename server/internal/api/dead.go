@@ -34,13 +34,13 @@ func (a *API) routeBrowse() {
 				// call it would count as done.
 				ctx = reqid.With(ctx, "")
 			}
-			doc.Redriven.Redriven, doc.Search, err = in.Body.change(ctx, q, q.Redrive, q.RedriveMatching)
+			doc.Redriven.Redriven, doc.Search, err = in.Body.change(ctx, q, q.Dead().Redrive, q.Dead().RedriveMatching)
 			return doc, err
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/dead/purge", "purgeDead", "Delete dead messages",
 		"Messages that are not dead are ignored. With match, a call examines a limited number of messages, and says where to continue.", http.StatusNotFound),
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[deadChoice]) (doc purged, err error) {
-			doc.Purged.Purged, doc.Search, err = in.Body.change(ctx, q, q.Purge, q.PurgeMatching)
+			doc.Purged.Purged, doc.Search, err = in.Body.change(ctx, q, q.Dead().Purge, q.Dead().PurgeMatching)
 			return doc, err
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/dead/keep", "keepDead", "Limit how many dead messages are kept, and for how long",
@@ -53,7 +53,7 @@ func (a *API) routeBrowse() {
 			if in.Body.Age != nil {
 				age = in.Body.Age.Duration
 			}
-			return document.KeptDead{Max: most, Age: age.Milliseconds()}, q.KeepDead(ctx, most, age)
+			return document.KeptDead{Max: most, Age: age.Milliseconds()}, q.Dead().Keep(ctx, most, age)
 		})
 }
 
@@ -199,7 +199,7 @@ func (c deadChoice) of(ctx context.Context, q *fairqueue.Queue) (ids []string, e
 	if _, err := q.Stats(ctx); err != nil { // Dead yields nothing for a missing queue
 		return nil, err
 	}
-	for m, err := range q.Dead(ctx) {
+	for m, err := range q.Dead().All(ctx) {
 		if err != nil {
 			return nil, err
 		}
