@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"strconv"
 	"strings"
 	"time"
 
@@ -95,7 +94,7 @@ func (s LimitSettings) SetIfUnset(ctx context.Context, tenant string, l OwnLimit
 // of the default: those of these names (see [OwnLimits.Set]), or all without a name. It does not end
 // a pause of [LimitSettings.Pause].
 //
-// Errors: as of [LimitSettings.Get].
+// Errors: as of [LimitSettings.Get]; [millrace.ErrBadArgument] also in a queue with streams.
 func (s LimitSettings) Clear(ctx context.Context, tenant string, names ...string) error {
 	change, err := clearing(names)
 	return s.set(ctx, tenant, change, false, false, err)
@@ -242,27 +241,6 @@ func (s LimitSettings) Resume(ctx context.Context, tenant string) error {
 		return s.Clear(ctx, tenant, "paused")
 	}
 	return nil
-}
-
-// PurgeTenant removes the messages of a tenant that wait or are delayed, and returns how many.
-// Those in flight stay. [Counters].Cancelled counts them. It takes a call for each 33 messages,
-// and for each 300 that are delayed.
-//
-// Errors: as of [LimitSettings.Pause].
-func (q *Queue) PurgeTenant(ctx context.Context, tenant string) (n int, err error) {
-	if err := checkOneTenant(tenant); err != nil {
-		return 0, err
-	}
-	for place := "+inf "; ; {
-		answer, err := q.changeTenant(ctx, tenantFlow(tenant), "purge", place)
-		count, next, _ := strings.Cut(answer, " ")
-		removed, _ := strconv.Atoi(count)
-		n += removed
-		if err != nil || place == "" && removed < heavyPage {
-			return n, err
-		}
-		place = next
-	}
 }
 
 // changeTenant calls the script tenant.
