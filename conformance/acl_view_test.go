@@ -87,7 +87,7 @@ func viewQueues(w *walker) {
 			w.must("Browse", fmt.Errorf("%d messages %s, want 1", len(messages), place))
 		}
 	}
-	for _, err := range q.Dead(w) {
+	for _, err := range q.Dead().All(w) {
 		w.must("Dead", err)
 	}
 	w.longFlow(w.admin.queue(fairqueue.Config{}))

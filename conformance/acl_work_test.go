@@ -183,16 +183,16 @@ func walkQueue(w *walker) {
 	_, err = q.Nack(w, fairqueue.NackConfig{Dead: true}, w.take(q, fairqueue.ReadConfig{}).Receipt)
 	w.must("Nack as dead", err)
 	var dead []string
-	for one, err := range q.Dead(w) {
+	for one, err := range q.Dead().All(w) {
 		w.must("Dead", err)
 		dead = append(dead, one.ID)
 	}
 	if len(dead) != 2 {
 		w.must("Dead", fmt.Errorf("%d messages, want 2", len(dead)))
 	}
-	_, err = q.Redrive(w, dead[0])
+	_, err = q.Dead().Redrive(w, dead[0])
 	w.must("Redrive", err)
-	_, err = q.Purge(w, dead[1])
+	_, err = q.Dead().Purge(w, dead[1])
 	w.must("Purge", err)
 
 	w.must("Pause", q.Pause(w))
@@ -200,7 +200,7 @@ func walkQueue(w *walker) {
 	w.fails("Read while paused", err, fairqueue.ErrPaused)
 	w.must("Resume", q.Resume(w))
 	w.must("Resize", q.Resize(w, 2, 1))
-	w.must("KeepDead", q.KeepDead(w, 10, time.Hour))
+	w.must("Dead.Keep", q.Dead().Keep(w, 10, time.Hour))
 	_, err = q.Len(w)
 	w.must("Len", err)
 	_, err = q.Stats(w)
@@ -245,9 +245,9 @@ func receiptsOf(messages []fairqueue.Message) (receipts []string) {
 func walkTenants(w *walker) {
 	t := w.queue(fairqueue.Config{})
 	a := "a"
-	w.must("ChangeLimits", t.ChangeLimits(w, a, func(l *fairqueue.Limits) { l.Weight, l.Rate, l.MaxInFlight, l.MaxWaiting = 2, 100, 10, 100 }))
-	for _, err := range t.AllLimits(w) {
-		w.must("AllLimits", err)
+	w.must("Limits.Set", t.Limits().Set(w, a, fairqueue.OwnLimits{Weight: new(2.0), Rate: new(100.0), MaxInFlight: new(10), MaxWaiting: new(100)}))
+	for _, err := range t.Limits().All(w) {
+		w.must("Limits.All", err)
 	}
 	_, err := t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "c"}, fairqueue.Draft{Tenant: "a", Delay: time.Hour})
 	w.must("WriteBatch", err)
@@ -264,19 +264,19 @@ func walkTenants(w *walker) {
 	}
 	_, err = t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "c"})
 	w.must("WriteBatch", err)
-	w.must("PauseTenant", t.PauseTenant(w, a, time.Hour))
+	w.must("Limits.Pause", t.Limits().Pause(w, a, time.Hour))
 	some, err := t.Read(w, fairqueue.ReadConfig{Max: 10})
 	w.must("Read", err)
 	_, err = t.Ack(w, some[0].Receipt)
 	w.must("Ack", err)
-	w.must("ResumeTenant", t.ResumeTenant(w, a))
+	w.must("Limits.Resume", t.Limits().Resume(w, a))
 	_, err = t.PurgeTenant(w, a)
 	w.must("PurgeTenant", err)
-	w.must("ClearLimits", t.ClearLimits(w, a))
+	w.must("Limits.Clear", t.Limits().Clear(w, a))
 	hourly, err := schedule.Every(time.Hour)
 	w.must("Every", err)
-	w.must("SetSchedule", t.SetSchedule(w, fairqueue.Schedule{Name: "s", Spec: hourly, Draft: fairqueue.Draft{Tenant: "a"}}))
-	w.must("RemoveSchedule", t.RemoveSchedule(w, "s"))
+	w.must("Schedules.Set", t.Schedules().Set(w, fairqueue.Schedule{Name: "s", Spec: hourly, Draft: fairqueue.Draft{Tenant: "a"}}))
+	w.must("Schedules.Remove", t.Schedules().Remove(w, "s"))
 	_, err = t.Delete(w)
 	w.must("Delete", err)
 }
@@ -317,7 +317,7 @@ func walkQueueUpkeep(w *walker) {
 	m := w.take(q, fairqueue.ReadConfig{})
 	_, err = q.Nack(w, fairqueue.NackConfig{Dead: true}, m.Receipt)
 	w.must("Nack", err) // so that the queue stays
-	_, err = q.Purge(w, m.ID)
+	_, err = q.Dead().Purge(w, m.ID)
 	w.must("Purge", err)
 	w.until("the queue expires", func() (bool, error) {
 		_, err := job.Slice(w)

@@ -39,7 +39,7 @@ var queueBehaviours = []behaviour{
 // queuePositions has two processes write the same source, one behind the other.
 func queuePositions(t *testing.T, on running) {
 	name := redistest.Name(t)
-	must(t, "SetPosition", openQueue(t, on.client(t), name).SetPosition(t.Context(), "table", 10))
+	must(t, "SetPosition", openQueue(t, on.client(t), name).Sources().SetPosition(t.Context(), "table", 10))
 	var drafts []fairqueue.Draft
 	for position := int64(11); position <= 30; position++ {
 		drafts = append(drafts, fairqueue.Draft{Tenant: "a", Source: "table", Position: position})
@@ -48,7 +48,7 @@ func queuePositions(t *testing.T, on running) {
 		q := openQueue(t, client, name)
 		_, err := q.WriteBatch(t.Context(), drafts...)
 		must(t, "WriteBatch", err)
-		at, err := q.Position(t.Context(), "table")
+		at, err := q.Sources().Position(t.Context(), "table")
 		must(t, "Position", err)
 		n, err := q.Len(t.Context())
 		must(t, "Len", err)
@@ -67,7 +67,7 @@ func queueSchedules(t *testing.T, on running) {
 	spec, err := schedule.Every(time.Second)
 	must(t, "Every", err)
 	q := openQueue(t, on.client(t), name)
-	must(t, "SetSchedule", q.SetSchedule(t.Context(), fairqueue.Schedule{Name: "tick", Spec: spec, Draft: fairqueue.Draft{Tenant: "a"}}))
+	must(t, "Schedules.Set", q.Schedules().Set(t.Context(), fairqueue.Schedule{Name: "tick", Spec: spec, Draft: fairqueue.Draft{Tenant: "a"}}))
 	other := openQueue(t, on.client(t), name)
 	ticks := map[string]bool{}
 	for i := range 2 {
@@ -82,13 +82,13 @@ func queueSchedules(t *testing.T, on running) {
 			}
 		}
 	}
-	must(t, "PauseSchedule", other.PauseSchedule(t.Context(), "tick"))
-	state, err := q.Schedule(t.Context(), "tick")
+	must(t, "Schedules.Pause", other.Schedules().Pause(t.Context(), "tick"))
+	state, err := q.Schedules().Get(t.Context(), "tick")
 	must(t, "Schedule", err)
 	if !state.Paused || int(state.Ticks) < len(ticks) {
 		t.Errorf("%d ticks seen, state %+v", len(ticks), state)
 	}
-	must(t, "RemoveSchedule", q.RemoveSchedule(t.Context(), "tick"))
+	must(t, "Schedules.Remove", q.Schedules().Remove(t.Context(), "tick"))
 }
 
 // queueParts writes to eight parts and has them worked off.
@@ -227,7 +227,7 @@ func queueFailures(t *testing.T, on running) {
 		must(t, "Nack", err)
 	}
 	wantQueue(t, q, [4]int{0, 0, 0, 1})
-	n, err := q.Redrive(t.Context(), id)
+	n, err := q.Dead().Redrive(t.Context(), id)
 	want(t, "Redrive", n, 1, err)
 	m := dequeue(t, q, 1)[0]
 	want(t, "id", m.ID, id, nil)

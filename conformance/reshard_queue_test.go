@@ -38,7 +38,7 @@ func newPost(t *testing.T, q *fairqueue.Queue) *post {
 func newLimitedPost(t *testing.T, q *fairqueue.Queue) *post {
 	t.Helper()
 	const most = 3
-	if err := q.ChangeLimits(t.Context(), "", func(l *fairqueue.Limits) { l.MaxInFlight, l.Rate, l.Weight = most, 1000, 2 }); err != nil {
+	if err := q.Limits().Set(t.Context(), "", fairqueue.OwnLimits{MaxInFlight: new(most), Rate: new(1000.0), Weight: new(2.0)}); err != nil {
 		t.Fatal(err)
 	}
 	p := newPost(t, q)

@@ -53,7 +53,7 @@ func TestExamineSchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := q.SetSchedule(t.Context(), fairqueue.Schedule{Name: "hourly", Spec: spec, Draft: fairqueue.Draft{Tenant: "acme"}}); err != nil {
+	if err := q.Schedules().Set(t.Context(), fairqueue.Schedule{Name: "hourly", Spec: spec, Draft: fairqueue.Draft{Tenant: "acme"}}); err != nil {
 		t.Fatal(err)
 	}
 	redistest.Eventually(t, "the queue is registered", func() bool {

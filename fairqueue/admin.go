@@ -4,7 +4,7 @@ import (
 	"context"
 	"iter"
 	"strconv"
-	"time"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -44,19 +44,25 @@ func (q *Queue) Pause(ctx context.Context) error { return q.set(ctx, "paused", "
 // Resume continues reading, and wakes readers.
 func (q *Queue) Resume(ctx context.Context) error { return q.set(ctx, "paused", "") }
 
-// KeepDead bounds how many dead messages the queue keeps, and for how long. When another one
-// dies, the oldest are dropped, and [Counters].Dropped counts them. 0 is no bound.
-func (q *Queue) KeepDead(ctx context.Context, most int, age time.Duration) error {
-	if most < 0 || age < 0 {
-		return millrace.ErrBadArgument.Errorf("a queue cannot keep %d dead messages for %s", most, age)
+// PurgeTenant removes the messages of a tenant that wait or are delayed, and returns how many.
+// Those in flight stay. [Counters].Cancelled counts them. It takes a call for each 33 messages,
+// and for each 300 that are delayed.
+//
+// Errors: as of [LimitSettings.Pause].
+func (q *Queue) PurgeTenant(ctx context.Context, tenant string) (n int, err error) {
+	if err := checkOneTenant(tenant); err != nil {
+		return 0, err
 	}
-	text := func(n int64) string {
-		if n == 0 {
-			return ""
+	for place := "+inf "; ; {
+		answer, err := q.changeTenant(ctx, tenantFlow(tenant), "purge", place)
+		count, next, _ := strings.Cut(answer, " ")
+		removed, _ := strconv.Atoi(count)
+		n += removed
+		if err != nil || place == "" && removed < heavyPage {
+			return n, err
 		}
-		return strconv.FormatInt(n, 10)
+		place = next
 	}
-	return q.set(ctx, "dead_most", text(int64(most)), "dead_age", text(age.Milliseconds()))
 }
 
 // set changes settings: fields and values of the script set.

@@ -3,11 +3,13 @@ package fairqueue
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // die writes messages and has them die, and returns their ids.
@@ -25,7 +27,7 @@ func die(t *testing.T, q *Queue, words string) []string {
 func theDead(t *testing.T, q *Queue) string {
 	t.Helper()
 	var words []string
-	for m, err := range q.Dead(t.Context()) {
+	for m, err := range q.Dead().All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,30 +42,30 @@ func TestKeepDead(t *testing.T) {
 	q := open(t, Config{})
 	few := open(t, Config{})
 	write(t, few, "a:x")
-	want(t, "keep", nil, nil, few.KeepDead(t.Context(), 3, 0))
+	want(t, "keep", nil, nil, few.Dead().Keep(t.Context(), 3, 0))
 	ack(t, few, read(t, few, 1)...)
 	for i, wanted := range []string{"0", "0 1", "0 1 2", "1 2 3"} {
 		die(t, few, fmt.Sprint("a:", i))
 		want(t, "the dead of few", theDead(t, few), wanted, nil)
 	}
 	die(t, q, "a:1 a:2 a:3 a:4 a:5")
-	want(t, "keep", nil, nil, q.KeepDead(t.Context(), 3, 0))
+	want(t, "keep", nil, nil, q.Dead().Keep(t.Context(), 3, 0))
 	die(t, q, "a:6")
 	want(t, "the dead", theDead(t, q), "4 5 6", nil)
 	want(t, "dropped", stats(t, q).Counters.Dropped, int64(3), nil)
 
-	want(t, "keep", nil, nil, q.KeepDead(t.Context(), 0, 50*time.Millisecond))
+	want(t, "keep", nil, nil, q.Dead().Keep(t.Context(), 0, 50*time.Millisecond))
 	passes(t, q.run.Client, 60*time.Millisecond)
 	die(t, q, "a:7")
 	want(t, "the dead", theDead(t, q), "7", nil)
-	want(t, "keep", nil, nil, q.KeepDead(t.Context(), 0, 0))
+	want(t, "keep", nil, nil, q.Dead().Keep(t.Context(), 0, 0))
 	passes(t, q.run.Client, 60*time.Millisecond)
 	ids := die(t, q, "a:8 a:9")
 	want(t, "the dead", theDead(t, q), "7 8 9", nil)
-	n, err := q.Purge(t.Context(), ids...)
+	n, err := q.Dead().Purge(t.Context(), ids...)
 	want(t, "purge", n, 2, err)
 	want(t, "counters", stats(t, q).Counters, Counters{Written: 9, Delivered: 9, Nacked: 9, Buried: 9, Dropped: 6, Purged: 2}, nil)
-	n, err = q.Purge(t.Context(), ids...)
+	n, err = q.Dead().Purge(t.Context(), ids...)
 	want(t, "purge again", n, 0, err)
 	deaths, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+":deaths").AsInt64()
 	want(t, "deaths", deaths, int64(2), err) // 7 and the placeholder
@@ -83,7 +85,7 @@ func TestDeadPages(t *testing.T) {
 	_, err := q.Nack(t.Context(), NackConfig{Reason: "all at once"}, receipts(read(t, q, 1000))...)
 	want(t, "nack", nil, nil, err)
 	seen := map[string]bool{}
-	for m, err := range q.Dead(t.Context()) {
+	for m, err := range q.Dead().All(t.Context()) {
 		if err != nil || m.Reason != "all at once" || seen[m.ID] {
 			t.Fatalf("dead = %+v, %v", m, err)
 		}
@@ -229,4 +231,54 @@ func TestSilentReadersAreForgotten(t *testing.T) {
 	want(t, "entries with the placeholder", left, int64(2), err)
 	r, _ := readRaw(t, q)
 	want(t, "capacity for the rule", r.capacity, 3.0, nil)
+}
+
+// TestDeadLettersAreBounded without a setting.
+func TestDeadLettersAreBounded(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	const most, more = 10_000, 40
+	for range (most + more) / 40 {
+		writeAll(t, q, 40, Draft{Tenant: "a"})
+		nack(t, q, NackConfig{Dead: true}, read(t, q, 40)...)
+	}
+	s := stats(t, q)
+	want(t, "dead, dropped", []int{s.Dead, int(s.Counters.Dropped)}, []int{most, more}, nil)
+}
+
+// TestDeadLettersAge without a setting.
+func TestDeadLettersAge(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	scripts := clocked(t, library)
+	scripttest.Load(t, client, scripts)
+	q := openOn(t, client, redistest.Name(t), Config{})
+	q.run.Scripts = scripts
+	dies := func(word string, day time.Duration) {
+		t.Helper()
+		micros := strconv.FormatInt((limitsStart + day*24*time.Hour).Microseconds(), 10)
+		want(t, "clock", nil, nil, do(t, client, "SET", baseKey(q.name)+":clock", micros).Error())
+		die(t, q, "a:"+word)
+	}
+	dies("0", 0)
+	dies("1", 89)
+	dies("2", 91)
+	want(t, "the dead", theDead(t, q), "1 2", nil)
+	want(t, "keep", nil, nil, q.Dead().Keep(t.Context(), 0, 0))
+	dies("3", 300)
+	want(t, "the dead without a bound", theDead(t, q), "1 2 3", nil)
+}
+
+// TestCancelOfADelayedMessageThatFailed many times leaves nothing.
+func TestCancelOfADelayedMessageThatFailed(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{MaxAttempts: 50})
+	id := write(t, q, "a:1")[0]
+	for range 11 {
+		nack(t, q, NackConfig{}, read(t, q, 1)...)
+	}
+	nack(t, q, NackConfig{Delay: time.Hour}, read(t, q, 1)...)
+	states, err := openOn(t, q.run.Client, q.name, Config{MaxAttempts: 2}).Cancel(t.Context(), id)
+	want(t, "cancel", states, []State{Delayed}, err)
+	wantNothingLeft(t, q)
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"errors"
-	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -139,29 +137,11 @@ func (q *Queue) scan(ctx context.Context, cfg BrowseConfig, visit func([]Message
 	return next, nil
 }
 
-// Dead returns the dead messages, oldest death first. A queue that does not exist has none.
-func (q *Queue) Dead(ctx context.Context) iter.Seq2[Message, error] {
-	return func(yield func(Message, error) bool) {
-		for cfg := (BrowseConfig{State: Dead, Max: page}); ; {
-			messages, next, err := q.Browse(ctx, cfg)
-			for _, m := range messages {
-				if !yield(m, nil) {
-					return
-				}
-			}
-			if err != nil && !errors.Is(err, millrace.ErrNotFound) {
-				yield(Message{}, err)
-			}
-			if err != nil || next == "" {
-				return
-			}
-			cfg.After = next
-		}
-	}
-}
+// shownDelivery is how long the part of a delivery is that the script browse shows: its receipt, its kind, its instant.
+const shownDelivery = handleSize + 1 + 16
 
 // browsed reads one message of a page: its member, a time, its body, and what else there is of
-// its delivery or its death. The last two may be missing.
+// its delivery or its death, or why it was given back. The last two may be missing.
 func browsed(state State, reply *script.Reply) Message {
 	text, at := reply.Text(), milliTime(reply.Text())
 	stored, found := reply.Maybe()
@@ -170,19 +150,22 @@ func browsed(state State, reply *script.Reply) Message {
 	switch state {
 	case InFlight:
 		msg.Until, msg.Attempt = at, 1
-		if len(more) > handleSize {
-			micros, _ := strconv.ParseInt(more[handleSize+1:], 10, 64) // digits that a script wrote
+		if len(more) >= shownDelivery {
+			micros, _ := strconv.ParseInt(more[handleSize+1:shownDelivery], 10, 64) // digits that a script wrote
+			msg.Reason = more[shownDelivery:]
 			msg.Since = time.UnixMicro(micros).Truncate(time.Millisecond)
 			msg.Consumed = strings.ContainsAny(more[handleSize:handleSize+1], "cC")
 		}
 	case Delayed:
-		msg.Until = at
+		msg.Until, msg.Reason = at, more
 	case Dead:
 		msg.ID, msg.Since = text, at
 		msg.Attempt, msg.Reason = readDeath(more)
 		text = memberOf(text, stored)
-	case Waiting, Gone: // nothing more
+	case Waiting, Gone:
+		msg.Reason = more
 	}
+	msg.Reason = strings.ToValidUTF8(msg.Reason, "") // a rune may be cut
 	m, err := readMember(text)
 	if err == nil {
 		if state != Dead { // whose record has all deliveries

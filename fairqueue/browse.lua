@@ -12,8 +12,8 @@
 -- ARGV[4]  after: where the page before ended, '' for the beginning: 'SET SCORE MEMBER', and of
 --          those that wait \1, priority and id behind it; what it names may be gone by now
 -- Reply    nil without a queue, else {the server's clock; where the next page starts or '';
---          FLOW \1 PRIORITY ID with ';' and what its tail has behind it, or the id of a dead message; when it is due or died, or '0'; body or nil; the record of the death, or of
---          a delivery its receipt, its kind and its instant in microseconds, or nil ...}
+--          FLOW \1 PRIORITY ID with ';', its deliveries, ';' and since when it waits, or the id of a dead message; when it is due or died, or '0'; body or nil; the
+--          record of the death, else of a delivery its receipt, its kind and its instant in microseconds, and why it was given back last ...}
 -- Cost     O(log N * log M) for M members with that score, and O(1) a message and flow; O(N) in the
 --          deliveries of the last second
 -- Repeat   harmless: it only reads
@@ -57,7 +57,8 @@ end
 local function show(where, text, at, id, record)
   local body, made = unpack(redis.call('HMGET', hot, id, 'a' .. id))
   local owner = string.find(text, '^#') and string.match(body or '', '^%d*:.#%d+(=[^\1]*)') or ''
-  text = text .. (made and ';' .. string.sub(made, 1, -2) or '') .. owner
+  local past, why = string.match(made or '', '^(%d+;%d+);([^\1]*)')
+  text, record = text .. (past and ';' .. past or '') .. owner, state == 'dead' and record or (record or '') .. (why or '')
   for _, word in ipairs({text, at, body, record}) do
     reply[#reply + 1] = word
   end

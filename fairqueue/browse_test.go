@@ -266,7 +266,7 @@ func TestBrowseAndPurge(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range messages {
-			n, err := q.Purge(ctx, m.ID)
+			n, err := q.Dead().Purge(ctx, m.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -280,4 +280,46 @@ func TestBrowseAndPurge(t *testing.T) {
 	if purged != 30 {
 		t.Errorf("%d were purged page by page, want 30", purged)
 	}
+}
+
+// TestARetryKeepsItsError while it is delayed, when it waits again, and when it is delivered. It vanishes with the message.
+func TestARetryKeepsItsError(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:1 b:2")
+	m := read(t, q, 2)
+	long := "\x01:4=x\x01" + strings.Repeat("é", 200)
+	nack(t, q, NackConfig{Delay: time.Millisecond, Reason: "the card is declined"}, m[0])
+	nack(t, q, NackConfig{Reason: long}, m[1])
+	cut := " :4=x " + strings.Repeat("é", 97) // 200 bytes
+	shows := func(state State, of, reason string) {
+		t.Helper()
+		for _, m := range browseAll(t, q, BrowseConfig{State: state}) {
+			if string(m.Body) == of {
+				want(t, "reason", m.Reason, reason, nil)
+				return
+			}
+		}
+		t.Fatalf("%s is not %s", of, state)
+	}
+	shows(Waiting, "2", cut)
+	passes(t, q.run.Client, 2*time.Millisecond)
+	if _, err := q.tend(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	shows(Waiting, "1", "the card is declined")
+	again := read(t, q, 2)
+	want(t, "reasons of deliveries", []string{again[0].Reason, again[1].Reason}, []string{"the card is declined", cut}, nil)
+	shows(InFlight, "1", "the card is declined")
+	nack(t, q, NackConfig{Delay: time.Hour}, again[0]) // without a reason
+	shows(Delayed, "1", "the card is declined")
+	nack(t, q, NackConfig{Dead: true, Reason: "enough"}, again[1])
+	shows(Dead, "2", "enough")
+	n, err := q.Dead().Redrive(t.Context(), again[1].ID)
+	want(t, "redriven", n, 1, err)
+	shows(Waiting, "2", "")
+	states, err := q.Cancel(t.Context(), again[0].ID)
+	want(t, "cancelled", states, []State{Delayed}, err)
+	ack(t, q, read(t, q, 1)...)
+	wantNothingLeft(t, q)
 }

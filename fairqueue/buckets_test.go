@@ -35,7 +35,7 @@ func TestBucketsAreForgottenFaster(t *testing.T) {
 		ack(t, q, read(t, q, n)...)
 	}
 	fill(1)
-	if err := q.ChangeLimits(t.Context(), "", func(l *Limits) { l.Rate = 2 }); err != nil {
+	if err := q.Limits().Set(t.Context(), "", OwnLimits{Rate: new(2.0)}); err != nil {
 		t.Fatal(err)
 	}
 	fill(tenants)

@@ -48,7 +48,7 @@ local function end_death(id)
     if deadline then
       sets[id] = string.gsub(body, '^%d+', '', 1)
     end
-    enqueue(flow, id, priority, 0, now)
+    enqueue(flow, id, priority, 0, now, '')
   end
   return 'x'
 end

@@ -102,7 +102,7 @@ func TestFailures(t *testing.T) {
 		"fails": {1, 2, 3}, "panics": {1, 2, 3}, "gives-up": {1}, "later": {1}, "recovers": {1, 2, 3},
 	}, nil)
 	reasons := map[string]string{}
-	for m, err := range q.Dead(t.Context()) {
+	for m, err := range q.Dead().All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,8 +22,8 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Delayed":  func() error { _, err := q.Write(ctx, Draft{Tenant: "a", Delay: time.Hour}); return err },
 		"Deadline": func() error { _, err := q.Write(ctx, Draft{Tenant: "a", TTL: time.Hour}); return err },
 		"Source":   func() error { _, err := q.Write(ctx, Draft{Tenant: "a", Source: "s", Position: 1}); return err },
-		"Sources":  func() error { _, err := q.Sources(ctx); return err },
-		"Position": func() error { return q.SetPosition(ctx, "s", 5) },
+		"Sources":  func() error { _, err := q.Sources().All(ctx); return err },
+		"Position": func() error { return q.Sources().SetPosition(ctx, "s", 5) },
 		"Read":     func() error { _, err := q.Read(ctx, ReadConfig{Max: 10}); return err },
 		"Ack":      func() error { _, err := q.Ack(ctx, m.Receipt); return err },
 		"Nack":     func() error { _, err := q.Nack(ctx, NackConfig{}, m.Receipt); return err },
@@ -31,21 +31,21 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Die":      func() error { _, err := q.Nack(ctx, NackConfig{Dead: true}, m.Receipt); return err },
 		"Extend":   func() error { _, err := q.Extend(ctx, time.Minute, m.Receipt); return err },
 		"Cancel":   func() error { _, err := q.Cancel(ctx, m.ID); return err },
-		"Redrive":  func() error { _, err := q.Redrive(ctx, deadID); return err },
-		"Purge":    func() error { _, err := q.Purge(ctx, deadID); return err },
+		"Redrive":  func() error { _, err := q.Dead().Redrive(ctx, deadID); return err },
+		"Purge":    func() error { _, err := q.Dead().Purge(ctx, deadID); return err },
 		"Resize":   func() error { return q.Resize(ctx, 2, 0) },
 		"Pause":    func() error { return q.Pause(ctx) },
 		"Resume":   func() error { return q.Resume(ctx) },
 		"Weight":   func() error { return setWeight(q, ctx, "a", 2) },
-		"Limits":   func() error { return q.ChangeLimits(ctx, "", func(l *Limits) { l.MaxInFlight++ }) },
+		"Limits":   func() error { return q.Limits().Set(ctx, "", OwnLimits{MaxInFlight: new(1)}) },
 		"Throttle": func() error {
 			_, err := q.shared.work(ctx, []workRequest{{q: q, settle: []settlement{{m.receipt(), throttleVerb, settleArg(time.Hour, "")}}}}, false)
 			return err
 		},
-		"PauseTenant":  func() error { return q.PauseTenant(ctx, "a", time.Hour) },
-		"ResumeTenant": func() error { return q.ResumeTenant(ctx, "a") },
+		"PauseTenant":  func() error { return q.Limits().Pause(ctx, "a", time.Hour) },
+		"ResumeTenant": func() error { return q.Limits().Resume(ctx, "a") },
 		"PurgeTenant":  func() error { _, err := q.PurgeTenant(ctx, "a"); return err },
-		"KeepDead":     func() error { return q.KeepDead(ctx, 1, 0) },
+		"KeepDead":     func() error { return q.Dead().Keep(ctx, 1, 0) },
 		"Stats":        func() error { _, err := q.Stats(ctx); return err },
 		"Browse":       func() error { _, _, err := q.Browse(ctx, BrowseConfig{}); return err },
 		"BrowseInFlight": func() error {
@@ -56,7 +56,7 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Len":           func() error { _, err := q.Len(ctx); return err },
 		"Tend":          func() error { _, err := q.call(ctx, "tend", ""); return err },
 		"Dead": func() error {
-			for _, err := range q.Dead(ctx) {
+			for _, err := range q.Dead().All(ctx) {
 				return err
 			}
 			return nil
@@ -86,10 +86,10 @@ func busyQueue(t *testing.T, client rueidis.Client) (q *Queue, flying Message, d
 func busyLimited(t *testing.T, client rueidis.Client) (q *Queue, flying Message, deadID string) {
 	t.Helper()
 	q, _, deadID = busyQueue(t, client)
-	limits := func(l *Limits) { l.MaxInFlight, l.Rate, l.MaxWaiting = 10, 1000, 100 }
+	limits := OwnLimits{MaxInFlight: new(10), Rate: new(1000.0), MaxWaiting: new(100)}
 	for _, err := range []error{
-		q.ChangeLimits(t.Context(), "", limits), q.ChangeLimits(t.Context(), "x", limits),
-		q.PauseTenant(t.Context(), "b", 0),
+		q.Limits().Set(t.Context(), "", limits), q.Limits().Set(t.Context(), "x", limits),
+		q.Limits().Pause(t.Context(), "b", 0),
 	} {
 		want(t, "limits", nil, nil, err)
 	}
@@ -163,7 +163,7 @@ func TestUnknownVersionIsRefused(t *testing.T) {
 			t.Errorf("refused calls changed the queue (-before +after):\n%s", diff)
 		}
 		wantError(t, q.Consume(t.Context(), ConsumeConfig{}, nil), millrace.ErrVersion)
-		_, err := q.Position(t.Context(), "s")
+		_, err := q.Sources().Position(t.Context(), "s")
 		wantError(t, err, millrace.ErrVersion)
 	}
 }
@@ -227,7 +227,7 @@ func TestKeyIsLost(t *testing.T) {
 					return true
 				}
 				dead := 0
-				for m, err := range q.Dead(t.Context()) {
+				for m, err := range q.Dead().All(t.Context()) {
 					if errors.Is(err, millrace.ErrBroken) {
 						return true
 					}

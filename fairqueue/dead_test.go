@@ -32,7 +32,7 @@ func TestDeadGroups(t *testing.T) {
 	q := open(t, Config{})
 	ctx := t.Context()
 	dies(t, q, 12)
-	groups, found, err := q.DeadGroups(ctx, SearchConfig{})
+	groups, found, err := q.Dead().Groups(ctx, SearchConfig{})
 	if err != nil || len(groups) != 2 || groups[0].Reason != "timeout" || groups[0].Count != 10 || groups[1].Count != 2 || found.Looked != 12 || found.Total != 12 {
 		t.Fatalf("groups %+v, %+v: %v", groups, found, err)
 	}
@@ -46,11 +46,11 @@ func TestMatching(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	ctx := t.Context()
-	_, _, err := q.RedriveMatching(ctx, SearchConfig{})
+	_, _, err := q.Dead().RedriveMatching(ctx, SearchConfig{})
 	wantError(t, err, millrace.ErrNotFound)
 	dies(t, q, 25) // 10 of "timeout", 15 of "refused"
 
-	n, found, err := q.RedriveMatching(ctx, SearchConfig{Reason: "refused", Tenant: "t1", Look: 1000})
+	n, found, err := q.Dead().RedriveMatching(ctx, SearchConfig{Reason: "refused", Tenant: "t1", Look: 1000})
 	if err != nil || n != 7 || found.Looked != 25 || found.Total != 25 || found.Next != "" || found.Messages != nil {
 		t.Fatalf("redrove %d, %+v: %v", n, found, err)
 	}
@@ -59,7 +59,7 @@ func TestMatching(t *testing.T) {
 	}
 	purged, calls := 0, 0
 	for cfg := (SearchConfig{Reason: "timeout", Look: 4}); ; calls++ { // in calls that go on
-		n, found, err := q.PurgeMatching(ctx, cfg)
+		n, found, err := q.Dead().PurgeMatching(ctx, cfg)
 		if err != nil || found.Looked > 4 {
 			t.Fatalf("purged %d, %+v: %v", n, found, err)
 		}
@@ -71,7 +71,7 @@ func TestMatching(t *testing.T) {
 	if s := stats(t, q); purged != 10 || s.Dead != 8 || calls < 4 {
 		t.Fatalf("purged %d in %d calls, and %d are dead, want 10 and 8", purged, calls, s.Dead)
 	}
-	_, _, err = q.PurgeMatching(ctx, SearchConfig{Look: -1})
+	_, _, err = q.Dead().PurgeMatching(ctx, SearchConfig{Look: -1})
 	wantError(t, err, millrace.ErrBadArgument)
 }
 
@@ -81,17 +81,17 @@ func TestMatchingEnds(t *testing.T) {
 	q := open(t, Config{})
 	dies(t, q, 12)
 	redrive := func(ctx context.Context, ids ...string) (int, error) {
-		n, err := q.Redrive(ctx, ids...)
+		n, err := q.Dead().Redrive(ctx, ids...)
 		for _, m := range read(t, q, n) {
 			nack(t, q, NackConfig{Dead: true, Reason: "again"}, m)
 		}
 		return n, err
 	}
-	n, found, err := q.eachMatching(t.Context(), SearchConfig{Look: 5}, redrive)
+	n, found, err := q.Dead().eachMatching(t.Context(), SearchConfig{Look: 5}, redrive)
 	if err != nil || n != 5 || found.Looked != 5 || found.Next == "" {
 		t.Fatalf("redrove %d, %+v: %v", n, found, err)
 	}
-	n, found, err = q.eachMatching(t.Context(), SearchConfig{}, redrive)
+	n, found, err = q.Dead().eachMatching(t.Context(), SearchConfig{}, redrive)
 	if err != nil || n != 12 || found.Looked != 12 {
 		t.Fatalf("redrove %d, %+v: %v", n, found, err)
 	}
@@ -102,12 +102,12 @@ func TestMatchingIsCut(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	dies(t, q, 12)
-	_, first, err := q.PurgeMatching(t.Context(), SearchConfig{Reason: "none", Look: 5})
+	_, first, err := q.Dead().PurgeMatching(t.Context(), SearchConfig{Reason: "none", Look: 5})
 	if err != nil || first.Next == "" {
 		t.Fatalf("%+v: %v", first, err)
 	}
 	failed := errors.New("cut")
-	_, found, err := q.eachMatching(t.Context(), SearchConfig{After: first.Next}, func(context.Context, ...string) (int, error) { return 0, failed })
+	_, found, err := q.Dead().eachMatching(t.Context(), SearchConfig{After: first.Next}, func(context.Context, ...string) (int, error) { return 0, failed })
 	if !errors.Is(err, failed) || found.Next != first.Next {
 		t.Fatalf("Next is %q, want %q: %v", found.Next, first.Next, err)
 	}

@@ -59,21 +59,21 @@
 // durably, before it writes the first of them; see [Draft].Source. The queue stores the number
 // with the message in one step, so a repeat by any process at any time writes nothing. If the
 // server loses its last writes, as at a failover, the number goes back with the messages:
-// [Queue.Position] says what to write again. It is one field of the record for each source.
+// [Sources.Position] says what to write again. It is one field of the record for each source.
 // examples/outbox does so from PostgreSQL.
 //
 // # Limits
 //
 // A tenant can have limits ([Limits]): a weight, deliveries at once, a share of the handlers, a
-// rate, messages that wait, a pause. A default counts for all others. Any process changes them
-// at any time ([Queue.ChangeLimits]), and handlers can have their tenant pause ([Throttle]). A
-// tenant at a limit leaves the order until it may start a message again, so its turns go to
+// rate, messages that wait, a pause. Each that is not set for it follows a default. Any process
+// changes them at any time ([Queue.Limits]), and handlers can have their tenant pause ([Throttle]).
+// A tenant at a limit leaves the order until it may start a message again, so its turns go to
 // others and no handler waits for it. It comes back at the present virtual time: nothing is
 // saved up.
 //
 // # Schedules
 //
-// A schedule ([Queue.SetSchedule]) writes a message at each of its ticks: at intervals, or by a
+// A schedule ([Schedules.Set]) writes a message at each of its ticks: at intervals, or by a
 // calendar in a time zone. It lies in the queue. Any reader notices that a tick is due, computes
 // the next one, and writes the message and the new state in one step, if the schedule is still as
 // it saw it. There is no leader and no daemon, and each tick has one message.
@@ -95,7 +95,7 @@
 //   - A process that waits sends two commands per second, however many goroutines wait and
 //     however many Queues of one name it has on a client.
 //   - [Queue.Browse] shows all messages and takes none. [Queue.Search] shows those that match,
-//     and [Queue.DeadGroups] counts dead ones by reason; both examine a bounded number.
+//     and [DeadLetters.Groups] counts dead ones by reason; both examine a bounded number.
 //   - On a full server, writes fail and change nothing; reading and settling go on.
 //   - No call takes the server long: its work is bounded in messages and bytes, whatever the
 //     queue holds.

@@ -51,7 +51,7 @@ type Draft struct {
 	// something that numbers its messages 1, 2, 3 and so on: an outbox table, a partition
 	// of a log. The queue remembers the position of each source in the same step as the
 	// message. A draft with a lower or the same position writes nothing and is a
-	// duplicate; one that leaves out a position is refused ([ErrGap]). See [Queue.Position].
+	// duplicate; one that leaves out a position is refused ([ErrGap]). See [Sources.Position].
 	// A source has 1 to 512 bytes; a queue has at most 1,000. Both default to none.
 	Source   string
 	Position int64

@@ -42,7 +42,7 @@ var (
 	ErrGap = &millrace.Error{
 		Code:    "position_gap",
 		Message: "the source has an earlier position in the queue",
-		Hint:    "Look where the source is (Queue.Position, or millrace queue position), and write from there. Set the position if what lies between is to be left out.",
+		Hint:    "Look where the source is (Queue.Sources, or millrace queue position), and write from there. Set the position if what lies between is to be left out.",
 	}
 
 	// ErrSources means that the queue remembers as many sources as it may. The draft was not

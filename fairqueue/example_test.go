@@ -120,10 +120,10 @@ func ExampleQueue_Dead() {
 	messages, _ := q.Read(ctx, fairqueue.ReadConfig{})
 	_, _ = q.Nack(ctx, fairqueue.NackConfig{Dead: true, Reason: "no such endpoint"}, messages[0].Receipt)
 
-	for m, err := range q.Dead(ctx) {
+	for m, err := range q.Dead().All(ctx) {
 		fmt.Println(string(m.Body), "is dead:", m.Reason, m.ID == id, err)
 	}
-	n, err := q.Redrive(ctx, id)
+	n, err := q.Dead().Redrive(ctx, id)
 	fmt.Println(n, "tried again", err)
 	// Output:
 	// hello is dead: no such endpoint true <nil>
@@ -151,14 +151,14 @@ func ExampleQueue_Search() {
 	for _, m := range messages {
 		_, _ = q.Nack(ctx, fairqueue.NackConfig{Dead: true, Reason: "card expired"}, m.Receipt)
 	}
-	groups, _, err := q.DeadGroups(ctx, fairqueue.SearchConfig{Tenant: "acme"})
+	groups, _, err := q.Dead().Groups(ctx, fairqueue.SearchConfig{Tenant: "acme"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, g := range groups {
 		fmt.Printf("%d died: %s\n", g.Count, g.Reason)
 	}
-	n, _, err := q.RedriveMatching(ctx, fairqueue.SearchConfig{Reason: "card expired", Text: "order 18"})
+	n, _, err := q.Dead().RedriveMatching(ctx, fairqueue.SearchConfig{Reason: "card expired", Text: "order 18"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func ExampleQueue_Resize() {
 }
 
 // A tenant that pays for it has more turns than others.
-func ExampleQueue_ChangeLimits() {
+func ExampleLimitSettings_Set() {
 	client, closeAll := connect()
 	defer closeAll()
 	q := open(client)
@@ -236,7 +236,7 @@ func ExampleQueue_ChangeLimits() {
 		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme"})
 		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "basic"})
 	}
-	if err := q.ChangeLimits(ctx, "acme", func(l *fairqueue.Limits) { l.Weight = 3 }); err != nil {
+	if err := q.Limits().Set(ctx, "acme", fairqueue.OwnLimits{Weight: new(3.0)}); err != nil {
 		log.Fatal(err)
 	}
 	_, _ = q.Read(ctx, fairqueue.ReadConfig{Max: 2}) // it counts from the next message on
@@ -272,7 +272,7 @@ func ExampleRetryAfter() {
 }
 
 // Two processes copy the same log. Each position is written once.
-func ExampleQueue_Position() {
+func ExampleSources_Position() {
 	client, closeAll := connect()
 	defer closeAll()
 	q := open(client)
@@ -286,7 +286,7 @@ func ExampleQueue_Position() {
 		written, err := q.WriteBatch(ctx, drafts...)
 		fmt.Println(len(written), written[0].Duplicate, err)
 	}
-	fmt.Println(q.Position(ctx, "orders.log"))
+	fmt.Println(q.Sources().Position(ctx, "orders.log"))
 	fmt.Println(q.Len(ctx))
 	// Output:
 	// 3 false <nil>
@@ -337,7 +337,7 @@ func ExampleLegacy() {
 }
 
 // A nightly report, whichever replicas are alive at that time.
-func ExampleQueue_SetSchedule() {
+func ExampleSchedules_Set() {
 	client, closeAll := connect()
 	defer closeAll()
 	queue := open(client)
@@ -348,7 +348,7 @@ func ExampleQueue_SetSchedule() {
 		log.Fatal(err)
 	}
 	// Each replica may set it when it starts: what is there stays.
-	err = queue.SetSchedule(ctx, fairqueue.Schedule{
+	err = queue.Schedules().Set(ctx, fairqueue.Schedule{
 		Name:  "nightly",
 		Spec:  nightly,
 		Draft: fairqueue.Draft{Tenant: "ops", Body: []byte("write the report")},
@@ -356,7 +356,7 @@ func ExampleQueue_SetSchedule() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for s, err := range queue.Schedules(ctx) {
+	for s, err := range queue.Schedules().All(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}

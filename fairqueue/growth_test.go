@@ -45,7 +45,7 @@ func TestGrowingQueue(t *testing.T) {
 			c := emptyCrowd(t, Config{}, full(100_000, 500), "10")
 			if limits.Rate > 0 {
 				c.write(1, Draft{})
-				if err := c.q.ChangeLimits(t.Context(), "", func(l *Limits) { *l = limits }); err != nil {
+				if err := c.q.Limits().Set(t.Context(), "", ownOf(limits)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -167,14 +167,14 @@ func TestNothingGrows(t *testing.T) {
 		t.Helper()
 		c.tenants = tenants
 		c.write(1, Draft{})
-		good(q.ChangeLimits(ctx, "", func(l *Limits) { l.MaxInFlight, l.Rate, l.MaxWaiting = 1000, 1e5, messages }))
+		good(q.Limits().Set(ctx, "", OwnLimits{MaxInFlight: new(1000), Rate: new(1e5), MaxWaiting: new(messages)}))
 		own := func(do func(tenant string) error) {
 			for i := 0; i < tenants; i += 10 {
 				good(do(fmt.Sprint("tenant", i)))
 			}
 		}
 		own(func(tenant string) error {
-			return q.ChangeLimits(ctx, tenant, func(l *Limits) { l.Weight, l.MaxShare = 2, 0.5 })
+			return q.Limits().Set(ctx, tenant, OwnLimits{Weight: new(2.0), MaxShare: new(0.5)})
 		})
 		for n, shapes := 0, []Draft{{DedupeID: "d"}, {DedupeID: "d", TTL: time.Hour}, {DedupeID: "d", Delay: time.Millisecond}, {}}; n < messages; n += callBudget {
 			c.write(callBudget, shapes[n/callBudget%len(shapes)])
@@ -185,8 +185,8 @@ func TestNothingGrows(t *testing.T) {
 		s := stats(t, q)
 		c.consume(s.Waiting + s.Delayed)
 		drained(t, q)
-		own(func(tenant string) error { return q.ClearLimits(ctx, tenant) })
-		good(q.ClearLimits(ctx, ""))
+		own(func(tenant string) error { return q.Limits().Clear(ctx, tenant) })
+		good(q.Limits().Clear(ctx, ""))
 		passes(t, q.run.Client, 10*time.Millisecond) // windows and buckets
 		for more, calls := 1, 0; more > 0; calls++ {
 			var err error

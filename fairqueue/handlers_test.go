@@ -120,7 +120,7 @@ func TestTimeout(t *testing.T) {
 		return context.Cause(ctx)
 	})
 	redistest.Eventually(t, "it dies", func() bool { return stats(t, q).Dead == 1 })
-	for m, err := range q.Dead(t.Context()) {
+	for m, err := range q.Dead().All(t.Context()) {
 		if err != nil || m.Reason != errTimeout.Error() {
 			t.Errorf("dead = %+v, %v", m, err)
 		}

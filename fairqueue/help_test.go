@@ -215,5 +215,5 @@ func drained(t *testing.T, q *Queue) {
 
 // setWeight gives a tenant a weight.
 func setWeight(q *Queue, ctx context.Context, tenant string, weight float64) error { //nolint:revive // as a method would read
-	return q.ChangeLimits(ctx, tenant, func(l *Limits) { l.Weight = weight })
+	return q.Limits().Set(ctx, tenant, OwnLimits{Weight: new(weight)})
 }

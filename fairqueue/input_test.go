@@ -48,9 +48,9 @@ func TestBadInput(t *testing.T) {
 	for _, id := range []string{"", "x", "1-1", "123456789012345", "12345678901234567", "123456789012345x"} {
 		_, err := q.Cancel(t.Context(), id)
 		wantError(t, err, millrace.ErrBadArgument)
-		_, err = q.Redrive(t.Context(), id)
+		_, err = q.Dead().Redrive(t.Context(), id)
 		wantError(t, err, millrace.ErrBadArgument)
-		_, err = q.Purge(t.Context(), id)
+		_, err = q.Dead().Purge(t.Context(), id)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, cfg := range []BrowseConfig{
@@ -65,11 +65,19 @@ func TestBadInput(t *testing.T) {
 	for _, size := range [][2]int{{-1, 0}, {maxStreams + 1, 1}, {4, 5}, {4, -1}, {0, 1}} {
 		wantError(t, q.Resize(t.Context(), size[0], size[1]), millrace.ErrBadArgument)
 	}
-	wantError(t, q.KeepDead(t.Context(), -1, 0), millrace.ErrBadArgument)
-	wantError(t, q.KeepDead(t.Context(), 0, -1), millrace.ErrBadArgument)
-	for _, weight := range []float64{-1, 0.009, 101, nan()} {
-		wantError(t, Limits{Weight: weight}.check(), millrace.ErrBadArgument)
+	wantError(t, q.Dead().Keep(t.Context(), -1, 0), millrace.ErrBadArgument)
+	wantError(t, q.Dead().Keep(t.Context(), 0, -1), millrace.ErrBadArgument)
+	for _, weight := range []float64{-1, 0, 0.009, 101, nan()} {
+		wantError(t, setWeight(q, t.Context(), "a", weight), millrace.ErrBadArgument)
 	}
+	for _, l := range []OwnLimits{
+		{MaxInFlight: new(-1)}, {MaxShare: new(1.1)}, {Rate: new(1e7)}, {Rate: new(1e-7)}, {Burst: new(-1)}, {Rate: new(0.0), Burst: new(1)},
+		{Rate: new(1e-6), Burst: new(1000)}, {MaxWaiting: new(-1)},
+	} {
+		wantError(t, q.Limits().Set(t.Context(), "a", l), millrace.ErrBadArgument)
+		wantError(t, q.Limits().SetIfUnset(t.Context(), "a", l), millrace.ErrBadArgument)
+	}
+	wantError(t, q.Limits().Clear(t.Context(), "a", "weight", "x"), millrace.ErrBadArgument)
 	wantError(t, setWeight(q, t.Context(), long, 1), millrace.ErrBadArgument)
 	for _, cfg := range []ConsumeConfig{
 		{Concurrency: -1}, {Concurrency: 1001}, {Visibility: 1}, {Drain: -1}, {Timeout: -1}, {MaxRun: -1}, {Name: "a\nb"}, {Name: long},
@@ -90,13 +98,13 @@ func TestNoQueue(t *testing.T) {
 	wantError(t, err, millrace.ErrNotFound)
 	for _, call := range []func() error{
 		func() error { return q.Pause(ctx) }, func() error { return q.Resume(ctx) }, func() error { return q.Resize(ctx, 4, 2) },
-		func() error { return q.KeepDead(ctx, 1, 0) }, func() error { return q.PauseTenant(ctx, "a", 0) },
+		func() error { return q.Dead().Keep(ctx, 1, 0) }, func() error { return q.Limits().Pause(ctx, "a", 0) },
 	} {
 		wantError(t, call(), millrace.ErrNotFound)
 	}
 	for _, call := range []func() (int, error){
-		func() (int, error) { return q.Redrive(ctx, "1234567890123456") },
-		func() (int, error) { return q.Purge(ctx, "1234567890123456") },
+		func() (int, error) { return q.Dead().Redrive(ctx, "1234567890123456") },
+		func() (int, error) { return q.Dead().Purge(ctx, "1234567890123456") },
 		func() (int, error) { return q.Delete(ctx) },
 		func() (int, error) { return q.Len(ctx) },
 	} {
@@ -105,7 +113,7 @@ func TestNoQueue(t *testing.T) {
 	}
 	places, err := q.Cancel(ctx, "1234567890123456")
 	want(t, "cancel", places, []State{Gone}, err)
-	for m, err := range q.Dead(ctx) {
+	for m, err := range q.Dead().All(ctx) {
 		t.Errorf("dead = %v, %v", m, err)
 	}
 	want(t, "keys", len(dump(t, q)), 0, nil)

@@ -217,3 +217,36 @@ func TestManyAreOverdue(t *testing.T) {
 		return again == len(drafts)
 	})
 }
+
+// TestUpkeepKeepsAnIdleQueue that knows something: a dedupe id that counts, or a setting of an operator.
+func TestUpkeepKeepsAnIdleQueue(t *testing.T) {
+	t.Parallel()
+	const idle = 20 * time.Millisecond
+	for name, set := range map[string]func(q *Queue) error{
+		"a dedupe id": func(q *Queue) error {
+			_, err := q.Write(t.Context(), Draft{Tenant: "a", DedupeID: "x"})
+			return err
+		},
+		"a pause":      func(q *Queue) error { return q.Pause(t.Context()) },
+		"dead letters": func(q *Queue) error { return q.Dead().Keep(t.Context(), 3, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t, Config{IdleExpiry: idle})
+			write(t, q, "a:1")
+			ack(t, q, read(t, q, 1)...)
+			want(t, "set", nil, nil, set(q))
+			if name == "a dedupe id" {
+				ack(t, q, read(t, q, 1)...)
+			}
+			for range 3 {
+				passes(t, q.run.Client, 2*idle)
+				if _, err := q.tend(t.Context(), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := q.Stats(t.Context())
+			want(t, "the queue is there", nil, nil, err)
+		})
+	}
+}

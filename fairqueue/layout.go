@@ -85,7 +85,7 @@ func isFlow(name string) bool { return name != "" && (name[0] == '=' || name[0] 
 // pastPrefix is in front of a message's id in the name of the field with its past.
 const pastPrefix = "a"
 
-var pastForm = regexp.MustCompile(`^\d+;(\d+);$`) // how many deliveries it had, and since when it waits
+var pastForm = regexp.MustCompile(`^\d+;(\d+);[^\x01]*\x01$`) // how many deliveries it had, since when it waits, and why it was given back last
 
 // readPast reads since when a message waits. A plain message has no past.
 func readPast(value string) (since time.Time, ok bool) {

@@ -117,17 +117,17 @@ func TestIDStaysTheSame(t *testing.T) {
 	}
 	nack(fourth, NackConfig{Reason: "too hot"})
 	wantSizes(t, q, 0, 0, 0, 1)
-	for m, err := range q.Dead(t.Context()) {
+	for m, err := range q.Dead().All(t.Context()) {
 		if err != nil || m.ID != id || m.Reason != "too hot" || m.Attempt != 4 || string(m.Body) != "x" || m.Tenant != "a" || m.Since.IsZero() {
 			t.Errorf("dead = %+v, %v", m, err)
 		}
 	}
-	n, err := q.Redrive(t.Context(), id, id)
+	n, err := q.Dead().Redrive(t.Context(), id, id)
 	want(t, "redrive", n, 1, err)
 	again := read(t, q, 1)[0]
 	check(1, again)
 	nack(again, NackConfig{Dead: true})
-	n, err = q.Purge(t.Context(), id)
+	n, err = q.Dead().Purge(t.Context(), id)
 	want(t, "purge", n, 1, err)
 	wantSizes(t, q, 0, 0, 0, 0)
 	wantNothingLeft(t, q)
@@ -256,7 +256,7 @@ func TestDeadlineIsForgotten(t *testing.T) {
 	got := read(t, q, 3)
 	ack(t, q, got[0])
 	nack(t, q, NackConfig{Dead: true}, got[1])
-	_, err := q.Purge(t.Context(), got[1].ID)
+	_, err := q.Dead().Purge(t.Context(), got[1].ID)
 	want(t, "purge", nil, nil, err)
 	_, err = q.Cancel(t.Context(), got[2].ID)
 	want(t, "cancel", nil, nil, err)
@@ -276,7 +276,7 @@ func TestRedrivenMessageHasNoDeadline(t *testing.T) {
 	}
 	m := read(t, q, 1)[0]
 	nack(t, q, NackConfig{Dead: true}, m)
-	n, err := q.Redrive(t.Context(), id)
+	n, err := q.Dead().Redrive(t.Context(), id)
 	want(t, "redrive", n, 1, err)
 	passes(t, q.run.Client, 310*time.Millisecond)
 	_, err = q.call(t.Context(), "tend", "")

@@ -25,6 +25,7 @@
 --          freed: how many flows got their turn again
 --          earlier: 1 if an owner fell asleep that wakes before all others, else 0
 --          turn(flow): how much later its next turn is
+--          tag_of(virtual): a virtual time as a score
 --          put(flows, wait): gives flows with messages their turns, after so much virtual time, or
 --          after a turn of each, unless they are held
 --          activate(flow) -> whether it has a turn: gives it one if it has messages
@@ -50,8 +51,11 @@ if epoch then -- a key of another type ends the script here
 end
 
 local function turn(flow)
-  local weight = epoch and rule_of(flow).weight
-  return weight and math.max(1, math.ceil(1000 / weight)) or 1000
+  return 1000 / (epoch and rule_of(flow).weight or 1)
+end
+
+local function tag_of(virtual)
+  return string.format(virtual % 1 == 0 and '%d' or '%.3f', virtual)
 end
 
 local function put(flows, wait)
@@ -63,7 +67,7 @@ local function put(flows, wait)
   end
   for i, flow in ipairs(flows) do
     if not held[i] then
-      tags[#tags + 1] = whole(n.virtual + (wait or turn(flow)))
+      tags[#tags + 1] = tag_of(n.virtual + (wait or turn(flow)))
       tags[#tags + 1] = flow
     end
   end
@@ -119,22 +123,24 @@ local function suspend(owner, score)
   redis.call('ZREM', active, owner)
 end
 
--- Reads limits as they are stored: 'WEIGHT IN_FLIGHT SHARE RATE BURST WAITING PAUSED'.
-local function parse(text)
+-- Reads limits as they are stored, 'WEIGHT IN_FLIGHT SHARE RATE BURST WAITING PAUSED'; a '-' is as in general.
+local function parse(text, general)
   if not string.find(kinds, '[frm]') then -- weights and pauses, which is quick
-    local weight = string.match(text or '', '^%S+')
-    return weight and {weight = tonumber(weight), paused = string.sub(text, -1) == '1', most = 0, share = 0, waiting = 0} or none
+    local weight, paused = string.match(text or '', '^(%S+).* (%S)$')
+    return weight and {weight = tonumber(weight) or general.weight, paused = paused == '1' or paused == '-' and general.paused,
+      most = 0, share = 0, rate = 0, burst = 0, waiting = 0} or none
   end
-  local weight, most, share, rate, burst, waiting, paused = string.match(text or '', '^(%S+) (%d+) (%S+) (%S+) (%d+) (%d+) (%d)$')
+  local weight, most, share, rate, burst, waiting, paused = string.match(text or '', '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S)$')
   if not weight then
     return none
   end
-  local rule = {weight = tonumber(weight), paused = paused == '1'}
-  rule.most, rule.share, rule.waiting = tonumber(most), tonumber(share), tonumber(waiting)
-  rate, burst = tonumber(rate), tonumber(burst)
-  if rate > 0 then
-    rule.gap = 1000000 / rate
-    rule.room = ((burst > 0 and burst or math.max(1, math.floor(rate / 10))) - 1) * rule.gap
+  local rule = {weight = tonumber(weight) or general.weight, paused = paused == '1' or paused == '-' and general.paused}
+  rule.most, rule.share = tonumber(most) or general.most or 0, tonumber(share) or general.share or 0
+  rule.rate, rule.burst = tonumber(rate) or general.rate or 0, tonumber(burst) or general.burst or 0
+  rule.waiting = tonumber(waiting) or general.waiting or 0
+  if rule.rate > 0 then
+    rule.gap = 1000000 / rule.rate
+    rule.room = math.min(1e14, ((rule.burst > 0 and rule.burst or math.max(1, math.floor(rule.rate / 10))) - 1) * rule.gap)
   end
   return rule
 end
@@ -150,10 +156,10 @@ local function load_rules(owners)
     return
   end
   local texts = redis.call('HMGET', prefix .. 'limits', unpack(names))
-  default = default or parse(texts[1])
+  default = default or parse(texts[1], none)
   for i = 2, #names do
     local owner = names[i]
-    rules[owner] = texts[i] and parse(texts[i]) or default
+    rules[owner] = texts[i] and parse(texts[i], default) or default
     if rules[owner].gap then
       rated[#rated + 1] = owner
     end

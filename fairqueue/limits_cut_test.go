@@ -25,7 +25,7 @@ func TestLimitsOfACutCall(t *testing.T) {
 			t.Run(fmt.Sprint(may, " of 6, ", c.name), func(t *testing.T) {
 				t.Parallel()
 				q := open(t, Config{})
-				want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "a", func(l *Limits) { *l = c.limit(may) }))
+				want(t, "limits", nil, nil, q.Limits().Set(t.Context(), "a", ownOf(c.limit(may))))
 				for range 6 {
 					if _, err := q.Write(t.Context(), Draft{Tenant: "a", Body: body}); err != nil {
 						t.Fatal(err)

@@ -17,14 +17,14 @@ import (
 func TestPauseOfATenantThatSleeps(t *testing.T) {
 	t.Parallel()
 	q, a := open(t, Config{}), "a"
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), a, func(l *Limits) { l.Rate, l.Burst = 0.0001, 1 }))
+	want(t, "limits", nil, nil, q.Limits().Set(t.Context(), a, OwnLimits{Rate: new(0.0001), Burst: new(1)}))
 	write(t, q, "a:1 a:2")
 	want(t, "messages", len(read(t, q, 2)), 1, nil)
 	want(t, "messages", len(read(t, q, 2)), 0, nil)
-	want(t, "pause", nil, nil, q.PauseTenant(t.Context(), a, time.Hour))
-	want(t, "clear", nil, nil, q.ClearLimits(t.Context(), a))
+	want(t, "pause", nil, nil, q.Limits().Pause(t.Context(), a, time.Hour))
+	want(t, "clear", nil, nil, q.Limits().Clear(t.Context(), a))
 	want(t, "messages of a paused tenant", len(read(t, q, 2)), 0, nil)
-	want(t, "resume", nil, nil, q.ResumeTenant(t.Context(), a))
+	want(t, "resume", nil, nil, q.Limits().Resume(t.Context(), a))
 	want(t, "messages", len(read(t, q, 2)), 1, nil)
 }
 
@@ -35,11 +35,11 @@ func TestStreamsHaveNoLimits(t *testing.T) {
 	write(t, q, "a:1")
 	other, ctx := openOn(t, q.run.Client, q.name, Config{}), t.Context()
 	for _, of := range []string{"", "a"} {
-		wantError(t, other.ChangeLimits(ctx, of, func(l *Limits) { l.MaxInFlight = 1 }), errNoTenantFlows)
-		_, own, err := other.Limits(ctx, of)
-		want(t, "limits of its own", own, false, err)
+		wantError(t, other.Limits().Set(ctx, of, OwnLimits{MaxInFlight: new(1)}), errNoTenantFlows)
+		l, err := other.Limits().Get(ctx, of)
+		want(t, "limits of its own", l.Own, OwnLimits{}, err)
 	}
-	wantError(t, other.PauseTenant(ctx, "a", 0), errNoTenantFlows)
+	wantError(t, other.Limits().Pause(ctx, "a", 0), errNoTenantFlows)
 	_, err := other.PurgeTenant(ctx, "a")
 	wantError(t, err, errNoTenantFlows)
 	want(t, "messages", len(read(t, other, 2)), 1, nil)
@@ -64,18 +64,20 @@ func TestPurgeLeavesNothing(t *testing.T) {
 func TestLimitsThatManyChange(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	const n = 20
-	var changing sync.WaitGroup
-	for range n {
-		changing.Go(func() {
-			if err := q.ChangeLimits(t.Context(), "a", func(l *Limits) { l.MaxInFlight++ }); err != nil {
-				t.Error(err)
-			}
-		})
+	for range 20 {
+		var changing sync.WaitGroup
+		for _, change := range []OwnLimits{{MaxInFlight: new(5)}, {MaxWaiting: new(7)}, {Weight: new(2.5)}, {Rate: new(10.0)}, {Burst: new(3)}} {
+			changing.Go(func() {
+				if err := q.Limits().Set(t.Context(), "a", change); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		changing.Wait()
+		l, err := q.Limits().Get(t.Context(), "a")
+		want(t, "limits", l.Limits, Limits{Weight: 2.5, MaxInFlight: 5, MaxWaiting: 7, Rate: 10, Burst: 3}, err)
+		want(t, "clear", nil, nil, q.Limits().Clear(t.Context(), "a"))
 	}
-	changing.Wait()
-	l, _, err := q.Limits(t.Context(), "a")
-	want(t, "most in flight", l.MaxInFlight, n, err)
 }
 
 // TestClockGoesBackUnderARate: afterwards a tenant waits for its rate, not for the old time.
@@ -91,7 +93,7 @@ func TestClockGoesBackUnderARate(t *testing.T) {
 		want(t, "clock", nil, nil, do(t, client, "SET", baseKey(q.name)+":clock", micros).Error())
 	}
 	at(time.Hour)
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.Rate, l.Burst = 1, 1 }))
+	want(t, "limits", nil, nil, q.Limits().Set(t.Context(), "", OwnLimits{Rate: new(1.0), Burst: new(1)}))
 	write(t, q, "a:1 a:2")
 	want(t, "messages", len(read(t, q, 1)), 1, nil)
 	at(0)
@@ -108,13 +110,13 @@ func TestUpkeepKeepsWhatSomebodySet(t *testing.T) {
 	for name, c := range map[string]struct{ set, clear func(q *Queue) error }{
 		"limits": {
 			func(q *Queue) error {
-				return q.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxInFlight, l.Paused = 1, true })
+				return q.Limits().Set(t.Context(), of, OwnLimits{MaxInFlight: new(1), Paused: new(true)})
 			},
-			func(q *Queue) error { return q.ClearLimits(t.Context(), of) },
+			func(q *Queue) error { return q.Limits().Clear(t.Context(), of) },
 		},
 		"a pause": {
-			func(q *Queue) error { return q.PauseTenant(t.Context(), of, 0) },
-			func(q *Queue) error { return q.ResumeTenant(t.Context(), of) },
+			func(q *Queue) error { return q.Limits().Pause(t.Context(), of, 0) },
+			func(q *Queue) error { return q.Limits().Resume(t.Context(), of) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,8 +156,63 @@ func TestManyTenantsAtALimit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.MaxInFlight = 1 }))
+	want(t, "limits", nil, nil, q.Limits().Set(t.Context(), "", OwnLimits{MaxInFlight: new(1)}))
 	want(t, "one of each tenant", len(read(t, q, tenants)), tenants, nil)
 	write(t, q, "zoe:x") // its flow comes last
 	want(t, "the other tenant's", len(read(t, q, 1)), 1, nil)
+}
+
+// TestPurgesAtOnce of several tenants leave nothing of them, though each changes the ranks of the others' messages.
+func TestPurgesAtOnce(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	drafts := make([]Draft, 1500)
+	for i := range drafts {
+		drafts[i] = Draft{Tenant: []string{"a", "p", "q", "r"}[i%4], Delay: time.Hour + time.Duration(i/500)*time.Minute}
+	}
+	_, err := q.WriteBatch(t.Context(), drafts...)
+	want(t, "write", nil, nil, err)
+	var purging sync.WaitGroup
+	for _, tenant := range []string{"p", "q", "q", "r"} {
+		purging.Go(func() {
+			if _, err := q.PurgeTenant(t.Context(), tenant); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	purging.Wait()
+	want(t, "messages that are left", stats(t, q).Delayed, len(drafts)/4, nil)
+}
+
+// TestAMissingBodyUnderARate: the flow keeps a place.
+func TestAMissingBodyUnderARate(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	want(t, "limits", nil, nil, q.Limits().Set(t.Context(), "a", OwnLimits{Rate: new(0.01), Burst: new(2)}))
+	ids := write(t, q, "a:1 a:2 a:3")
+	want(t, "delete", nil, nil, do(t, q.run.Client, "HDEL", baseKey(q.name)+":hot", ids[0]).Error())
+	want(t, "messages", bodies(read(t, q, 3)), "2 3", nil)
+	write(t, q, "a:4")
+	want(t, "messages", bodies(read(t, q, 3)), "", nil)
+	there, _ := readRaw(t, q)
+	want(t, "what is wrong", there.wrongs(), "", nil)
+}
+
+// TestHighWeightsDiffer: turns are in proportion up to the highest weight.
+func TestHighWeightsDiffer(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for tenant, weight := range map[string]float64{"a": 91, "b": 99} {
+		want(t, "weight", nil, nil, setWeight(q, t.Context(), tenant, weight))
+		writeAll(t, q, 1200, Draft{Tenant: tenant})
+	}
+	counts := map[string]int{}
+	for range 19 {
+		for _, m := range read(t, q, 100) {
+			counts[m.Tenant]++
+		}
+	}
+	if n := counts["b"]; n < 980 || n > 1000 {
+		t.Errorf("of 1,900 deliveries a weight of 99 beside 91 had %d, want about 990", n)
+	}
 }

@@ -23,7 +23,7 @@ func TestFullTenantsAmongOthers(t *testing.T) {
 	q, watch := openOn(t, proxy.Client(t), name, Config{}), openOn(t, server.Client(t), name, Config{})
 	fulls := []string{"full", "full too"}
 	for _, tenant := range fulls {
-		want(t, "limit", nil, nil, watch.ChangeLimits(t.Context(), tenant, func(l *Limits) { l.MaxWaiting = most }))
+		want(t, "limit", nil, nil, watch.Limits().Set(t.Context(), tenant, OwnLimits{MaxWaiting: new(most)}))
 	}
 	proxy.DropReplyWhen(func(cmd []string) bool { return evalsha(cmd) && rand.IntN(10) == 0 })
 
@@ -93,7 +93,7 @@ func TestLimitsOnAFullServer(t *testing.T) {
 	q := openOn(t, server.Client(t), "x", Config{})
 	tenants := []string{"a", "b"}
 	for _, of := range tenants {
-		want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxInFlight, l.Rate, l.Burst = 1, 1000, 10 }))
+		want(t, "limits", nil, nil, q.Limits().Set(t.Context(), of, OwnLimits{MaxInFlight: new(1), Rate: new(1000.0), Burst: new(10)}))
 		for range 3 {
 			_, err := q.Write(t.Context(), Draft{Tenant: of})
 			want(t, "write", nil, nil, err)
@@ -108,10 +108,10 @@ func TestLimitsOnAFullServer(t *testing.T) {
 	want(t, "throttle", nil, nil, throttle(t, q, m[0], time.Hour))
 	ack(t, q, m[1])
 	for _, of := range tenants {
-		want(t, "pause", nil, nil, q.PauseTenant(t.Context(), of, 0))
-		want(t, "resume", nil, nil, q.ResumeTenant(t.Context(), of))
-		want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), of, func(l *Limits) { l.MaxInFlight = 2 }))
-		want(t, "clear", nil, nil, q.ClearLimits(t.Context(), of))
+		want(t, "pause", nil, nil, q.Limits().Pause(t.Context(), of, 0))
+		want(t, "resume", nil, nil, q.Limits().Resume(t.Context(), of))
+		want(t, "limits", nil, nil, q.Limits().Set(t.Context(), of, OwnLimits{MaxInFlight: new(2)}))
+		want(t, "clear", nil, nil, q.Limits().Clear(t.Context(), of))
 	}
 	for _, m := range read(t, q, 1) {
 		nack(t, q, NackConfig{}, m)

@@ -77,15 +77,17 @@ func awaitRest(t *testing.T, q *Queue) {
 	})
 }
 
-// withWeight is what Stats shows of limits.
-func withWeight(l Limits) Limits {
+// ownOf sets each of the limits for a tenant itself.
+func ownOf(l Limits) OwnLimits {
 	if l.Weight == 0 {
 		l.Weight = 1
 	}
-	return l
+	return OwnLimits{&l.Weight, &l.MaxInFlight, &l.MaxShare, &l.Rate, &l.Burst, &l.MaxWaiting, &l.Paused}
 }
 
-func (m *limitsModel) change(of string, l Limits) {
+func (m *limitsModel) change(of string, change func(*OwnLimits)) {
+	l := m.limits[of]
+	change(&l)
 	m.limits[of] = l
 	m.forgive()
 }
@@ -99,7 +101,7 @@ func (m *limitsModel) clear(of string) {
 // that it has now.
 func (m *limitsModel) forgive() {
 	for of, full := range m.early {
-		if l, _ := m.effective(of); l.Rate > 0 {
+		if l := m.effective(of); l.Rate > 0 {
 			m.early[of] = min(full, m.now+time.Duration(burst(l))*interval(l))
 		}
 	}

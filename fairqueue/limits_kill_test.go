@@ -26,8 +26,8 @@ func TestLimitsWhenWorkersAreKilled(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	q := openOn(t, server.Client(t), "x", Config{})
 	spec := fmt.Sprint(server.URL(), " x {x}starts")
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.MaxInFlight = 2 }))
-	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), "p", func(l *Limits) { l.MaxInFlight = 1 }))
+	want(t, "limits", nil, nil, q.Limits().Set(t.Context(), "", OwnLimits{MaxInFlight: new(2)}))
+	want(t, "limits", nil, nil, q.Limits().Set(t.Context(), "p", OwnLimits{MaxInFlight: new(1)}))
 
 	var written atomic.Int64
 	writing, stop := context.WithCancel(t.Context())
@@ -92,7 +92,7 @@ func TestLimitsWhenWorkersAreKilled(t *testing.T) {
 	last.Kill()
 	wantSizes(t, q, 0, 0, 0, 0)
 	for _, of := range []string{"", "p"} {
-		want(t, "clear", nil, nil, q.ClearLimits(t.Context(), of))
+		want(t, "clear", nil, nil, q.Limits().Clear(t.Context(), of))
 	}
 	awaitRest(t, q)
 }

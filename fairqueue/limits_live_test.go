@@ -276,7 +276,7 @@ func (s *liveScene) play(trouble string) {
 	s.working.Wait()
 	for _, of := range liveLimited {
 		s.book.ends(of, serverTime(s.t, s.watch.run.Client))
-		if err := s.watch.ClearLimits(s.t.Context(), of); err != nil {
+		if err := s.watch.Limits().Clear(s.t.Context(), of); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -297,7 +297,7 @@ func (s *liveScene) play(trouble string) {
 func (s *liveScene) change(q *Queue, of string) {
 	l := liveLimits(of)
 	s.book.ends(of, serverTime(s.t, s.watch.run.Client))
-	redistest.Eventually(s.t, "limits change", func() bool { return q.ChangeLimits(s.t.Context(), of, func(now *Limits) { *now = l }) == nil })
+	redistest.Eventually(s.t, "limits change", func() bool { return q.Limits().Set(s.t.Context(), of, ownOf(l)) == nil })
 	s.book.holds(of, l, serverTime(s.t, s.watch.run.Client))
 }
 

@@ -22,7 +22,7 @@ type limited struct {
 type limitsModel struct {
 	now      time.Duration // since 1970
 	capacity int           // handlers of Consume
-	limits   map[string]Limits
+	limits   map[string]OwnLimits
 	asleep   map[string]time.Duration // until when a tenant is paused or throttled
 	full     map[string]time.Duration // when its bucket is full again, at the latest
 	early    map[string]time.Duration // when it may be: a new rate forgives what is more than a burst of it
@@ -34,17 +34,32 @@ const forever = time.Duration(math.MaxInt64)
 
 func newLimitsModel(now time.Duration) *limitsModel {
 	return &limitsModel{
-		now: now, limits: map[string]Limits{}, asleep: map[string]time.Duration{}, full: map[string]time.Duration{}, early: map[string]time.Duration{},
+		now: now, limits: map[string]OwnLimits{}, asleep: map[string]time.Duration{}, full: map[string]time.Duration{}, early: map[string]time.Duration{},
 		messages: map[string]*limited{},
 	}
 }
 
 // effective returns the limits that apply to a tenant.
-func (m *limitsModel) effective(of string) (l Limits, own bool) {
-	if l, own = m.limits[of]; own {
-		return l, true
+func (m *limitsModel) effective(of string) Limits {
+	own, general := m.limits[of], m.limits[""]
+	l := Limits{Weight: 1}
+	for _, o := range []OwnLimits{general, own} { // the tenant's own last
+		set(&l.Weight, o.Weight)
+		set(&l.MaxInFlight, o.MaxInFlight)
+		set(&l.MaxShare, o.MaxShare)
+		set(&l.Rate, o.Rate)
+		set(&l.Burst, o.Burst)
+		set(&l.MaxWaiting, o.MaxWaiting)
+		set(&l.Paused, o.Paused)
 	}
-	return m.limits[""], false
+	return l
+}
+
+// set sets a value if there is one.
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
 }
 
 // count returns how many messages of a tenant are in a state that good accepts.
@@ -73,7 +88,7 @@ func burst(l Limits) int {
 // room returns how many deliveries the limits of one tenant allow now, if its bucket is full
 // again at this time.
 func (m *limitsModel) room(of string, handlers bool, full map[string]time.Duration) int {
-	l, _ := m.effective(of)
+	l := m.effective(of)
 	if l.Paused || m.asleep[of] > m.now {
 		return 0
 	}
@@ -111,7 +126,7 @@ func (m *limitsModel) deliverable(handlers bool) (n int) {
 func (m *limitsModel) deliver(k *limited, receipt string, handlers bool, visibility time.Duration) (refused bool) {
 	of := k.tenant
 	refused = m.room(of, handlers, m.early) == 0
-	if l, _ := m.effective(of); l.Rate > 0 {
+	if l := m.effective(of); l.Rate > 0 {
 		m.full[of] = max(m.full[of], m.now) + interval(l)
 		m.early[of] = max(m.early[of], m.now) + interval(l)
 	}
@@ -121,7 +136,7 @@ func (m *limitsModel) deliver(k *limited, receipt string, handlers bool, visibil
 
 // refuses reports whether a write that waits at once is one too many.
 func (m *limitsModel) refuses(tenant string) bool {
-	l, _ := m.effective(tenant)
+	l := m.effective(tenant)
 	return l.MaxWaiting > 0 && m.count(tenant, isWaiting) >= l.MaxWaiting
 }
 

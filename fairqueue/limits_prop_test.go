@@ -175,7 +175,7 @@ func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*l
 		c.check(r, "delivered", []string{m.ID, m.Tenant}, []string{head.id, k.tenant})
 		k.how = string(there.deliveries[m.receipt().handle()].kind)
 		if c.model.deliver(k, m.Receipt, handlers, limitsVisibility) {
-			l, _ := c.model.effective(m.Tenant)
+			l := c.model.effective(m.Tenant)
 			r.Fatalf("a message of %q was delivered beyond its limits: %+v", m.Tenant, l)
 		}
 		taken = append(taken, k)
@@ -234,38 +234,76 @@ func (c *limitsMachine) cancel(r *rapid.T) {
 	}
 }
 
-// change sets some limits of a tenant, and leaves the others.
+// change sets some limits of a tenant, has the default decide others, and leaves the rest. Sometimes it sets only those that
+// are not set.
 func (c *limitsMachine) change(r *rapid.T) {
 	of := someLimited.Draw(r, "tenant")
-	l, _ := c.model.effective(of)
+	var l OwnLimits
+	var unset []string
 	for range rapid.IntRange(1, 3).Draw(r, "fields") {
 		switch rapid.IntRange(0, 5).Draw(r, "field") {
 		case 0:
-			l.MaxInFlight = rapid.IntRange(0, 4).Draw(r, "most in flight")
+			l.MaxInFlight = new(rapid.IntRange(0, 4).Draw(r, "most in flight"))
 		case 1:
-			l.MaxShare = rapid.SampledFrom([]float64{0, 0.01, 0.5}).Draw(r, "share")
+			l.MaxShare = new(rapid.SampledFrom([]float64{0, 0.01, 0.5}).Draw(r, "share"))
 		case 2:
-			l.Rate = rapid.SampledFrom([]float64{0, 0.1, 1, 20}).Draw(r, "rate")
+			l.Rate = new(rapid.SampledFrom([]float64{0, 0.1, 1, 20}).Draw(r, "rate"))
 		case 3:
-			l.Burst = rapid.SampledFrom([]int{0, 1, 3}).Draw(r, "burst")
+			l.Burst = new(rapid.SampledFrom([]int{0, 1, 3}).Draw(r, "burst"))
 		case 4:
-			l.MaxWaiting = rapid.IntRange(0, 4).Draw(r, "most waiting")
+			l.MaxWaiting = new(rapid.IntRange(0, 4).Draw(r, "most waiting"))
 		case 5:
-			l.Weight = rapid.SampledFrom([]float64{1, 0.5, 4}).Draw(r, "weight")
+			l.Weight = new(rapid.SampledFrom([]float64{1, 0.5, 4}).Draw(r, "weight"))
 		}
 	}
-	if l.Rate == 0 {
-		l.Burst = 0
+	if l.Rate != nil && *l.Rate == 0 {
+		l.Burst = nil
+	}
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(limitNames[:6]), 0, 2, rapid.ID).Draw(r, "unset") {
+		if !slices.Contains(l.Set(), name) {
+			unset = append(unset, name)
+		}
 	}
 	c.lose(r)
-	c.must(r, "change limits", c.q.ChangeLimits(c.t.Context(), of, func(now *Limits) { *now = l }))
-	c.model.change(of, l)
+	if rapid.IntRange(0, 3).Draw(r, "if unset") == 0 {
+		c.must(r, "set if unset", c.q.Limits().SetIfUnset(c.t.Context(), of, l))
+		c.model.change(of, func(now *OwnLimits) {
+			before := *now
+			now.merge(l, nil)
+			now.merge(before, nil)
+		})
+		return
+	}
+	c.must(r, "change limits", c.q.Limits().Set(c.t.Context(), of, l))
+	if len(unset) > 0 {
+		c.must(r, "forget limits", c.q.Limits().Clear(c.t.Context(), of, unset...))
+	}
+	c.model.change(of, func(now *OwnLimits) { now.merge(l, unset) })
+}
+
+// merge sets those of the limits that are not nil, and has no value for others by their names.
+func (o *OwnLimits) merge(l OwnLimits, unset []string) {
+	merge("weight", &o.Weight, l.Weight, unset)
+	merge("max_in_flight", &o.MaxInFlight, l.MaxInFlight, unset)
+	merge("max_share", &o.MaxShare, l.MaxShare, unset)
+	merge("rate", &o.Rate, l.Rate, unset)
+	merge("burst", &o.Burst, l.Burst, unset)
+	merge("max_waiting", &o.MaxWaiting, l.MaxWaiting, unset)
+	merge("paused", &o.Paused, l.Paused, unset)
+}
+
+func merge[T any](name string, to **T, from *T, unset []string) {
+	if from != nil {
+		*to = from
+	} else if slices.Contains(unset, name) {
+		*to = nil
+	}
 }
 
 func (c *limitsMachine) clear(r *rapid.T) {
 	of := someLimited.Draw(r, "tenant")
 	c.lose(r)
-	c.must(r, "clear limits", c.q.ClearLimits(c.t.Context(), of))
+	c.must(r, "clear limits", c.q.Limits().Clear(c.t.Context(), of))
 	c.model.clear(of)
 }
 
@@ -273,14 +311,14 @@ func (c *limitsMachine) pause(r *rapid.T) {
 	of := someLimitedTenant.Draw(r, "tenant")
 	d := rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second}).Draw(r, "pause")
 	c.lose(r)
-	c.must(r, "pause", c.q.PauseTenant(c.t.Context(), of, d))
+	c.must(r, "pause", c.q.Limits().Pause(c.t.Context(), of, d))
 	c.model.pause(of, d)
 }
 
 func (c *limitsMachine) resume(r *rapid.T) {
 	of := someLimitedTenant.Draw(r, "tenant")
 	c.lose(r)
-	c.must(r, "resume", c.q.ResumeTenant(c.t.Context(), of))
+	c.must(r, "resume", c.q.Limits().Resume(c.t.Context(), of))
 	c.model.resume(of)
 }
 
@@ -323,8 +361,8 @@ func (c *limitsMachine) invariant(r *rapid.T) {
 		if f.Waiting > 0 {
 			got[of] = f.Waiting
 		}
-		l, _ := c.model.effective(of)
-		c.check(r, fmt.Sprintf("limits of %q", of), f.Limits, withWeight(l))
+		l := c.model.effective(of)
+		c.check(r, fmt.Sprintf("limits of %q", of), f.Limits, l)
 	}
 	c.check(r, "waiting by tenant", got, wait)
 	c.check(r, "numbers", c.numbers(r), c.flights())
@@ -347,10 +385,10 @@ func (c *limitsMachine) numbers(r *rapid.T) map[string]int {
 // forgotten everything: nothing leaks.
 func (c *limitsMachine) restAll(r *rapid.T) {
 	for _, of := range limitedNames {
-		c.must(r, "clear", c.watch.ClearLimits(c.t.Context(), of))
+		c.must(r, "clear", c.watch.Limits().Clear(c.t.Context(), of))
 		c.model.clear(of)
 		if of != "" {
-			c.must(r, "resume", c.watch.ResumeTenant(c.t.Context(), of))
+			c.must(r, "resume", c.watch.Limits().Resume(c.t.Context(), of))
 			c.model.resume(of)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 func limit(t *testing.T, q *Queue, of string, l Limits) {
 	t.Helper()
-	want(t, "ChangeLimits", nil, nil, q.ChangeLimits(t.Context(), of, func(now *Limits) { *now = l }))
+	want(t, "Limits.Set", nil, nil, q.Limits().Set(t.Context(), of, ownOf(l)))
 }
 
 func writeAll(t *testing.T, q *Queue, n int, d Draft) {
@@ -45,9 +45,9 @@ func TestMaxInFlight(t *testing.T) {
 	want(t, "after a raise", count(read(t, q, 50)), map[string]int{"a": 1}, nil)
 	ack(t, q, first...)
 	want(t, "after acknowledgements", count(read(t, q, 50)), map[string]int{"a": 2, "p": 1, "q": 2}, nil)
-	want(t, "clear", nil, nil, q.ClearLimits(t.Context(), "p"))
+	want(t, "clear", nil, nil, q.Limits().Clear(t.Context(), "p"))
 	want(t, "with the default", count(read(t, q, 50)), map[string]int{"p": 1}, nil)
-	want(t, "clear", nil, nil, q.ClearLimits(t.Context(), ""))
+	want(t, "clear", nil, nil, q.Limits().Clear(t.Context(), ""))
 	want(t, "without it", count(read(t, q, 50)), map[string]int{"p": 2, "q": 1}, nil)
 }
 
@@ -77,19 +77,19 @@ func TestPauses(t *testing.T) {
 		writeAll(t, q, 2, Draft{Tenant: tenant})
 	}
 	ctx := t.Context()
-	want(t, "pause", nil, nil, q.PauseTenant(ctx, "a", 0))
-	want(t, "pause", nil, nil, q.PauseTenant(ctx, "p", time.Hour))
+	want(t, "pause", nil, nil, q.Limits().Pause(ctx, "a", 0))
+	want(t, "pause", nil, nil, q.Limits().Pause(ctx, "p", time.Hour))
 	writeAll(t, q, 1, Draft{Tenant: "a"})
 	got := read(t, q, 50)
 	want(t, "deliveries", len(got), 2, nil)
-	want(t, "resume", nil, nil, q.ResumeTenant(ctx, "p"))
+	want(t, "resume", nil, nil, q.Limits().Resume(ctx, "p"))
 	want(t, "deliveries", len(read(t, q, 50)), 2, nil)
-	want(t, "resume", nil, nil, q.ResumeTenant(ctx, "a"))
+	want(t, "resume", nil, nil, q.Limits().Resume(ctx, "a"))
 	m := read(t, q, 1)[0]
 	back := settlement{m.receipt(), "t", settleArg(time.Hour, "slow down")}
 	_, err := q.shared.work(ctx, []workRequest{{q: q, settle: []settlement{back}}}, false)
 	want(t, "throttle", len(read(t, q, 50)), 0, err)
-	want(t, "resume", nil, nil, q.ResumeTenant(ctx, "a"))
+	want(t, "resume", nil, nil, q.Limits().Resume(ctx, "a"))
 	again := read(t, q, 50)
 	want(t, "the same one comes first, and that was no attempt", []any{len(again), again[0].ID, again[0].Attempt}, []any{3, m.ID, 1}, nil)
 	writeAll(t, q, 2, Draft{Tenant: "p", Delay: time.Hour})
@@ -122,13 +122,13 @@ func TestMaxWaiting(t *testing.T) {
 	}
 }
 
-// TestResumeFromAPausedDefault gives the tenant limits of its own.
+// TestResumeFromAPausedDefault gives the tenant a limit of its own.
 func TestResumeFromAPausedDefault(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	write(t, q, "a:1 b:2")
-	want(t, "pause all", nil, nil, q.ChangeLimits(t.Context(), "", func(l *Limits) { l.Paused = true }))
+	want(t, "pause all", nil, nil, q.Limits().Set(t.Context(), "", OwnLimits{Paused: new(true)}))
 	want(t, "messages of a paused queue", bodies(read(t, q, 10)), "", nil)
-	want(t, "resume a", nil, nil, q.ResumeTenant(t.Context(), "a"))
+	want(t, "resume a", nil, nil, q.Limits().Resume(t.Context(), "a"))
 	want(t, "messages", bodies(read(t, q, 10)), "1", nil)
 }

@@ -47,7 +47,7 @@ var limitHistories = []history{
 		write(h.t, h.watch, "a:first")
 		ack(h.t, h.watch, h.read(1, time.Hour)...)
 		return h.wakes(func() error {
-			if err := h.watch.PauseTenant(h.t.Context(), "a", 100*time.Millisecond); err != nil {
+			if err := h.watch.Limits().Pause(h.t.Context(), "a", 100*time.Millisecond); err != nil {
 				return err
 			}
 			write(h.t, h.watch, "a:x")
@@ -56,8 +56,8 @@ var limitHistories = []history{
 	}},
 	{"a sleeping reader and a tenant that is resumed", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x")
-		return h.wakesFrom(func() error { return h.watch.PauseTenant(h.t.Context(), "a", 0) },
-			func() error { return h.watch.ResumeTenant(h.t.Context(), "a") })
+		return h.wakesFrom(func() error { return h.watch.Limits().Pause(h.t.Context(), "a", 0) },
+			func() error { return h.watch.Limits().Resume(h.t.Context(), "a") })
 	}},
 	{"a sleeping reader and limits that change", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
@@ -87,12 +87,9 @@ var limitHistories = []history{
 			for got := h.read(1, time.Hour); len(got) > 0; got = h.read(1, time.Hour) {
 				ack(h.t, h.watch, got...)
 			}
-			_, _, before, err := h.watch.limits(ctx, all)
-			if err == nil {
-				_, _, err = h.watch.setLimits(ctx, all, before, "") // the caller is killed here
-			}
+			_, err := h.watch.changeTenant(ctx, defaultField, "limit", "- - - - - - -", "0") // the caller is killed here
 			return err
-		}, func() error { return h.watch.review(ctx, all) })
+		}, func() error { return h.watch.Limits().review(ctx) })
 	}},
 	{"a sleeping reader and a pause of a tenant with a slot that gets free meanwhile", Config{}, func(h *hand) error {
 		a := "a"
@@ -102,7 +99,7 @@ var limitHistories = []history{
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
 		m := h.read(1, time.Hour)[0]
 		return h.wakes(func() error {
-			if err := h.watch.PauseTenant(h.t.Context(), a, 100*time.Millisecond); err != nil {
+			if err := h.watch.Limits().Pause(h.t.Context(), a, 100*time.Millisecond); err != nil {
 				return err
 			}
 			ack(h.t, h.watch, m)
@@ -138,7 +135,7 @@ var limitHistories = []history{
 			if left := h.read(1, time.Hour); len(left) > 0 {
 				return wrong("a message of a throttled tenant was delivered")
 			}
-			if err := h.watch.ResumeTenant(h.t.Context(), "a"); err != nil {
+			if err := h.watch.Limits().Resume(h.t.Context(), "a"); err != nil {
 				return err
 			}
 		}
@@ -148,18 +145,18 @@ var limitHistories = []history{
 		write(h.t, h.watch, "a:1 b:2")
 		a := "a"
 		h.lose()
-		if err := h.q.ChangeLimits(h.t.Context(), a, func(l *Limits) { l.MaxInFlight++ }); err != nil {
+		if err := h.q.Limits().Set(h.t.Context(), a, OwnLimits{MaxInFlight: new(1)}); err != nil {
 			return err
 		}
-		l, own, err := h.watch.Limits(h.t.Context(), a)
-		if err != nil || !own || l.MaxInFlight != 1 {
-			return wrong("limits = %+v, %v, %w, want one more delivery at once than none", l, own, err)
+		l, err := h.watch.Limits().Get(h.t.Context(), a)
+		if err != nil || l.Own.MaxInFlight == nil || l.MaxInFlight != 1 {
+			return wrong("limits = %+v, %w, want one delivery at once", l, err)
 		}
 		for _, call := range []func() error{
-			func() error { return h.q.PauseTenant(h.t.Context(), a, 0) },
-			func() error { return h.q.ResumeTenant(h.t.Context(), a) },
-			func() error { return h.q.ClearLimits(h.t.Context(), a) },
-			func() error { _, _, err := h.q.Limits(h.t.Context(), a); return err },
+			func() error { return h.q.Limits().Pause(h.t.Context(), a, 0) },
+			func() error { return h.q.Limits().Resume(h.t.Context(), a) },
+			func() error { return h.q.Limits().Clear(h.t.Context(), a) },
+			func() error { _, err := h.q.Limits().Get(h.t.Context(), a); return err },
 		} {
 			h.lose()
 			if err := call(); err != nil {
@@ -177,7 +174,7 @@ var limitHistories = []history{
 
 // limit gives a tenant limits.
 func (h *hand) limit(of string, l Limits) error {
-	return h.watch.ChangeLimits(h.t.Context(), of, func(now *Limits) { *now = l })
+	return h.watch.Limits().Set(h.t.Context(), of, ownOf(l))
 }
 
 // throttle gives a message back as a handler does that returns Throttle.

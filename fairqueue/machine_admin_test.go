@@ -60,7 +60,7 @@ func (c *machine) redrive(r *rapid.T) {
 		want = 1
 	}
 	c.lose(r)
-	n, err := c.q.Redrive(c.t.Context(), k.id)
+	n, err := c.q.Dead().Redrive(c.t.Context(), k.id)
 	c.check(r, "redriven", n, want, err)
 }
 
@@ -73,14 +73,14 @@ func (c *machine) purgeDead(r *rapid.T) {
 		want = 1
 	}
 	c.lose(r)
-	n, err := c.q.Purge(c.t.Context(), k.id)
+	n, err := c.q.Dead().Purge(c.t.Context(), k.id)
 	c.check(r, "purged", n, want, err)
 }
 
 func (c *machine) keepDead(r *rapid.T) {
 	c.model.most = rapid.IntRange(0, 3).Draw(r, "dead to keep")
 	c.lose(r)
-	if err := c.q.KeepDead(c.t.Context(), c.model.most, 0); err != nil {
+	if err := c.q.Dead().Keep(c.t.Context(), c.model.most, 0); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -435,7 +435,7 @@ func (c *machine) invariant(r *rapid.T) {
 	n, err := c.watch.Len(ctx)
 	c.check(r, "Len", n, count[waiting], err)
 	var dead, wantDead []string
-	for m, err := range c.watch.Dead(ctx) {
+	for m, err := range c.watch.Dead().All(ctx) {
 		if err != nil {
 			r.Fatalf("dead: %v", err)
 		}
@@ -461,7 +461,7 @@ func (c *machine) finish(r *rapid.T) {
 		}
 	}
 	for _, k := range c.model.dead {
-		n, err := c.watch.Purge(c.t.Context(), k.id)
+		n, err := c.watch.Dead().Purge(c.t.Context(), k.id)
 		c.check(r, "purged in the end", n, 1, err)
 		c.model.remove(k)
 	}

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
 )
 
 // Message is a message as [Queue.Read] and [Queue.Consume] deliver it, and as
-// [Queue.Browse] and [Queue.Dead] show it.
+// [Queue.Browse] and [DeadLetters.All] show it.
 type Message struct {
 	ID       string // stays the same through all deliveries
 	Receipt  string // of this delivery; empty if the message has none now
@@ -27,11 +28,12 @@ type Message struct {
 	Deadline    time.Time     // when it expires; zero for never
 	PickupDelay time.Duration // from the write, or the end of its delay or pause, to this delivery
 
+	Reason string // why it is dead, or was given back last: then the first 200 bytes; empty if it never was
+
 	// Only Browse and Dead set these.
 	Since       time.Time // when it was delivered, or when it died
 	Until       time.Time // the end of its visibility or delay
 	Consumed    bool      // it is in flight with a handler of Consume
-	Reason      string    // why it is dead
 	DecodeError string    // why no reader can read it; empty if one can
 }
 
@@ -121,9 +123,9 @@ func (m Message) receipt() receipt {
 	return receipt(raw)
 }
 
-// itemForm is a delivered message as scripts give it: its handle, how often it was delivered and since when it waits, if it
-// does not wait since its write, and what is stored of it.
-var itemForm = regexp.MustCompile(`(?s)^(` + handleText + `)(?:(\d+);(\d+);)?(` + headerText + `.*)$`)
+// itemForm is a delivered message as scripts give it: its handle; how often it was delivered, since when it waits, and why it
+// was given back last, if it does not wait since its write; and what is stored of it.
+var itemForm = regexp.MustCompile(`(?s)^(` + handleText + `)(?:(\d+);(\d+);([^\x01]*)\x01)?(` + headerText + `.*)$`)
 
 // delivered returns the message of an item of a script.
 func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
@@ -134,12 +136,13 @@ func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
 		}
 		return receipt(item[:handleSize] + "="), msg, fmt.Errorf("the body of message %s has no header", item[:16])
 	}
-	r = receipt(parts[1] + parts[8])
-	m := member{id: parts[1][:16], flow: cmp.Or(parts[7], parts[8]), priority: 4 - int(parts[6][0]-'0')}
+	r = receipt(parts[1] + parts[9])
+	m := member{id: parts[1][:16], flow: cmp.Or(parts[8], parts[9]), priority: 4 - int(parts[7][0]-'0')}
 	_, m.stream = readFlow(m.flow)
-	m.tenant, _ = readFlow(parts[8])
-	m.attempts, _ = strconv.Atoi(parts[2]) // "" is 0
-	err = m.fill(&msg, parts[4])
+	m.tenant, _ = readFlow(parts[9])
+	m.attempts, _ = strconv.Atoi(parts[2])         // "" is 0
+	msg.Reason = strings.ToValidUTF8(parts[4], "") // a rune may be cut
+	err = m.fill(&msg, parts[5])
 	since := msg.Written
 	if parts[3] != "" {
 		since = milliTime(parts[3])

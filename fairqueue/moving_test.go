@@ -126,12 +126,12 @@ func (m *mover) move() {
 		}
 	case 7:
 		if id := m.some(Dead); id != "" {
-			check(m.q.Redrive(ctx, id))
+			check(m.q.Dead().Redrive(ctx, id))
 			m.set(id, Waiting)
 		}
 	default:
 		if id := m.some(Dead); id != "" {
-			check(m.q.Purge(ctx, id))
+			check(m.q.Dead().Purge(ctx, id))
 			m.set(id, Gone)
 		}
 	}
@@ -226,7 +226,7 @@ func TestScheduleIsPausedMeanwhile(t *testing.T) {
 	client := &stepwise{Client: shared.Client(t), between: func(cmd []string) {
 		if cmd[len(cmd)-1] == "dx" && paused == 0 {
 			paused++
-			if err := q.PauseSchedule(t.Context(), "x"); err != nil {
+			if err := q.Schedules().Pause(t.Context(), "x"); err != nil {
 				t.Error(err)
 			}
 		}

@@ -55,13 +55,13 @@ func TestOddTenants(t *testing.T) {
 				return stats(t, q).Dead == len(ids)
 			})
 			var dead []string
-			for m, err := range q.Dead(t.Context()) {
+			for m, err := range q.Dead().All(t.Context()) {
 				if reason := cmp.Or(strings.TrimPrefix(settleArg(0, m.Tenant), "0 "), "no reason given"); err != nil || m.Tenant != ids[m.ID] || m.Reason != reason || m.Attempt != 3 {
 					t.Errorf("dead = %+v, %v", m, err)
 				}
 				dead = append(dead, m.ID)
 			}
-			n, err := q.Redrive(t.Context(), dead...)
+			n, err := q.Dead().Redrive(t.Context(), dead...)
 			want(t, "redriven", n, len(ids), err)
 			for _, m := range read(t, q, 1000) {
 				if m.Tenant != ids[m.ID] {

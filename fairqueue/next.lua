@@ -65,7 +65,7 @@ local function take_next(max, kind, consumes, visibility, random, give)
         n.virtual, n.since, given = math.max(n.virtual, tonumber(tag)), now, given + 1
         deliver(id .. random, (deadline or made) and string.upper(kind) or kind, flow, owner, visibility)
         give(id .. random, made or '', body)
-        tag = whole(n.virtual + turn(flow))
+        tag = tag_of(n.virtual + turn(flow))
       end
       if head(flow) then
         redis.call('ZADD', active, tag, flow)

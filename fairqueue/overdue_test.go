@@ -19,7 +19,7 @@ func TestOverdueSchedules(t *testing.T) {
 	late := func(name string, ago, jitter time.Duration, change func(*scheduleEntry), retry time.Duration) {
 		t.Helper()
 		s := Schedule{Name: name, Spec: spec, Jitter: jitter, Draft: Draft{Tenant: "acme", Headers: map[string]string{"jitter_ms": "7"}}}
-		if err := q.SetSchedule(t.Context(), s); err != nil {
+		if err := q.Schedules().Set(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		now, entries, err := q.schedules(t.Context(), name)

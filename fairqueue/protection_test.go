@@ -128,11 +128,11 @@ var histories = []history{
 			}
 		}
 		h.lose()
-		if n, err := h.q.Redrive(h.t.Context(), ids[0]); n != 1 || err != nil {
+		if n, err := h.q.Dead().Redrive(h.t.Context(), ids[0]); n != 1 || err != nil {
 			return wrong("redrive = %d, %w", n, err)
 		}
 		h.lose()
-		if n, err := h.q.Purge(h.t.Context(), ids[1]); n != 1 || err != nil {
+		if n, err := h.q.Dead().Purge(h.t.Context(), ids[1]); n != 1 || err != nil {
 			return wrong("purge = %d, %w", n, err)
 		}
 		return h.sizes(1, 0, 0, 0)
@@ -144,7 +144,7 @@ var histories = []history{
 			func() error { return h.q.Resize(h.t.Context(), 8, 2) },
 			func() error { return h.q.Pause(h.t.Context()) },
 			func() error { return h.q.Resume(h.t.Context()) },
-			func() error { return h.q.KeepDead(h.t.Context(), 1, 0) },
+			func() error { return h.q.Dead().Keep(h.t.Context(), 1, 0) },
 			func() error { _, err := h.q.Stats(h.t.Context()); return err },
 			func() error { _, err := h.q.Extend(h.t.Context(), time.Hour, m.Receipt); return err },
 			func() error { _, err := h.q.Len(h.t.Context()); return err },

@@ -37,6 +37,12 @@ const (
 	maxVisibility  = 12 * time.Hour
 )
 
+// Bounds of dead messages, unless [DeadLetters.Keep] sets others.
+const (
+	DefaultDeadMost = 10_000
+	DefaultDeadAge  = 90 * 24 * time.Hour
+)
+
 // A call takes the server one or two milliseconds, however large the queue is. So what it may
 // do is bounded by cost. The unit is an acknowledgement, about 10 us.
 const (
@@ -86,8 +92,9 @@ type Config struct {
 	DedupeWindow time.Duration
 
 	// IdleExpiry is after how long without a write or a read an empty queue is removed:
-	// one in which nothing waits, is in flight, delayed or dead. Upkeep does it: see
-	// [Jobs]. The queue stores what its writers set. In whole milliseconds. Defaults to
+	// one in which nothing waits, is in flight, delayed or dead, no dedupe id counts, no
+	// source has a position, and which is not paused and has no limits, schedules and
+	// bounds of dead messages that were set. Upkeep does it: see [Jobs]. The queue stores what its writers set. In whole milliseconds. Defaults to
 	// 0, never.
 	IdleExpiry time.Duration
 

@@ -2,7 +2,7 @@
 --
 -- Changes a schedule, if it is still as its caller saw it. What it becomes is the caller's affair.
 --
--- Needs    record
+-- Needs    record, answers
 -- KEYS[1]  K
 -- ARGV[1]  name
 -- ARGV[2]  due: when its next tick is looked for, in milliseconds, or '+inf'
@@ -11,10 +11,12 @@
 -- ARGV[5]  definition: what to store; '' to keep what is stored
 -- Reply    0 if the state is another one: then nothing changed; -1 without a queue
 -- Cost     O(log N)
--- Repeat   harmless: the state is another one by then, and the caller looks
+-- Repeat   harmless: the lane knows the answer
 local schedules, ticks, name = prefix .. 'schedules', prefix .. 'ticks', ARGV[1]
 if not exists then
   return -1
+elseif answered then
+  return answered
 elseif (redis.call('HGET', schedules, 's' .. name) or '') ~= ARGV[3] then
   return 0
 end
@@ -25,16 +27,17 @@ end
 if ARGV[4] == '' then
   redis.call('HDEL', schedules, 's' .. name, 'd' .. name)
   redis.call('ZREM', ticks, name)
-  return 1
+else
+  redis.call('HSET', schedules, 's' .. name, ARGV[4])
+  redis.call('ZADD', ticks, ARGV[2], name)
+  if ARGV[5] ~= '' then
+    redis.call('HSET', schedules, 'd' .. name, ARGV[5])
+  end
+  if ARGV[2] ~= '+inf' then -- not every Lua reads that number
+    due_at(ARGV[2] + 0)
+    wake(ARGV[2] - now <= 1000 and 1 or 0) -- a reader that sleeps for a second would be late
+  end
 end
-redis.call('HSET', schedules, 's' .. name, ARGV[4])
-redis.call('ZADD', ticks, ARGV[2], name)
-if ARGV[5] ~= '' then
-  redis.call('HSET', schedules, 'd' .. name, ARGV[5])
-end
-if ARGV[2] ~= '+inf' then -- not every Lua reads that number
-  due_at(ARGV[2] + 0)
-  wake(ARGV[2] - now <= 1000 and 1 or 0) -- a reader that sleeps for a second would be late
-end
+answer('1')
 save()
-return 1
+return '1'

@@ -6,10 +6,10 @@
 -- Needs    record, flows, limits, owners, dedupes, deliveries
 -- Touches  hot, young, flight, delayed, deadlines, dead, deaths
 -- Gives    header(body) -> deadline or nil; priority; flow; the owner, '=TENANT'; dedupe id
---          attempts_of(id) -> how many deliveries a message had
+--          past_of(id) -> how many deliveries a message had, and why it was given back last, or ''
 --          returned: how many messages wait again by this call
 --          count(field, by): adds to a counter of K
---          enqueue(flow, id, priority, made, since): makes a message wait that had so many deliveries
+--          enqueue(flow, id, priority, made, since, why): makes a message wait that had so many deliveries
 --          give_back(receipt, value, failed, wait, limit, reason, took) -> 0 if the message was cancelled, 2 if it is dead
 --          now, else 1: makes it wait again, or die
 --          age_young(most) -> whether there may be more: moves deliveries that are older than five seconds to flight
@@ -30,8 +30,9 @@ local function header(body)
   return tonumber(deadline), priority, stream ~= '' and stream or owner, owner, name
 end
 
-local function attempts_of(id)
-  return tonumber(string.match(sets['a' .. id] or redis.call('HGET', hot, 'a' .. id) or '', '^%d+') or 0)
+local function past_of(id)
+  local made, why = string.match(sets['a' .. id] or redis.call('HGET', hot, 'a' .. id) or '', '^(%d+);%d+;([^\1]*)')
+  return tonumber(made or 0), why or ''
 end
 
 local function remove(id, body)
@@ -43,26 +44,25 @@ local function remove(id, body)
   end
 end
 
-local function enqueue(flow, id, priority, made, since)
-  sets['a' .. id] = made .. ';' .. whole(since) .. ';'
+local function enqueue(flow, id, priority, made, since, why)
+  sets['a' .. id] = made .. ';' .. whole(since) .. ';' .. why .. '\1'
   if add(flow, priority .. id .. ';') then
     put({flow})
   end
   returned = returned + 1
 end
 
--- Drops the oldest dead messages beyond the bounds, 20 a call and one for each death.
+-- Drops the oldest dead messages beyond the bounds, 20 a call and one for each death. 0 is no bound; 90 days have
+-- 7,776,000,000 ms.
 local drops = 20
 local function drop_dead()
-  local most, age = unpack(redis.call('HMGET', K, 'dead_most', 'dead_age'))
-  if not most and not age then
-    return
-  end
-  local above = redis.call('ZCARD', dead) - 1 - (most or math.huge)
+  local found = redis.call('HMGET', K, 'dead_most', 'dead_age')
+  local most, age = tonumber(found[1] or 10000), tonumber(found[2] or 7776000000)
+  local above = most > 0 and redis.call('ZCARD', dead) - 1 - most or 0
   local oldest = redis.call('ZRANGE', dead, 0, math.max(1, drops) - 1, 'WITHSCORES')
   for i = 1, #oldest, 2 do
     local id = oldest[i]
-    if id == '' or above < (i + 1) / 2 and not (age and tonumber(oldest[i + 1]) <= now - age) then
+    if id == '' or above < (i + 1) / 2 and (age == 0 or tonumber(oldest[i + 1]) > now - age) then
       return
     end
     redis.call('ZREM', dead, id)
@@ -89,16 +89,21 @@ local function give_back(receipt, value, failed, wait, limit, reason, took)
     n.cancelled = math.max(0, n.cancelled - 1)
     return 0
   end
-  local made, deadline, priority, flow = attempts_of(id) + (failed and 1 or 0), header(body)
+  local made, why = past_of(id)
+  local deadline, priority, flow = header(body)
+  made = made + (failed and 1 or 0)
+  if reason ~= '' then
+    why = string.gsub(string.sub(reason, 1, 200), '\1', ' ')
+  end
   if made >= limit then
     die(id, made, reason)
     return 2
   elseif wait > 0 then
-    sets['a' .. id] = made .. ';0;'
+    sets['a' .. id] = made .. ';0;' .. why .. '\1'
     redis.call('ZADD', delayed, now + wait, flow .. '\1' .. priority .. id)
     due_at(now + wait)
   else
-    enqueue(flow, id, priority, made, now)
+    enqueue(flow, id, priority, made, now, why)
   end
   if deadline then
     redis.call('ZADD', deadlines, deadline, id)
@@ -141,7 +146,8 @@ local function run_due(limit, budget)
     local flow, priority, id = string.match(due[i], '^([^\1]*)\1(.)(%d+)$')
     redis.call('ZREM', delayed, due[i])
     if redis.call('HEXISTS', hot, id) == 1 then -- else it was lost
-      enqueue(flow, id, priority, attempts_of(id), tonumber(due[i + 1]))
+      local made, why = past_of(id)
+      enqueue(flow, id, priority, made, tonumber(due[i + 1]), why)
     end
   end
   local reclaimed, expired, late = 0, 0, redis.call('ZRANGEBYSCORE', flight, '-inf', now, 'LIMIT', '0', budget)

@@ -267,7 +267,7 @@ func (c *crowd) round(n int) {
 	got = c.read(n, time.Hour)
 	c.measure("nack, dead", func() { c.dead(got) })
 	c.measure("browse what is dead", func() {
-		for _, err := range q.Dead(ctx) {
+		for _, err := range q.Dead().All(ctx) {
 			good("Dead", err)
 			break
 		}
@@ -277,7 +277,7 @@ func (c *crowd) round(n int) {
 		ids = append(ids, m.ID)
 	}
 	c.measure("redrive", func() {
-		redriven, err := q.Redrive(ctx, ids...)
+		redriven, err := q.Dead().Redrive(ctx, ids...)
 		want(t, "redriven", redriven, n, err)
 	})
 	got = c.read(n, time.Hour)
@@ -290,7 +290,7 @@ func (c *crowd) round(n int) {
 		ids = append(ids, m.ID)
 	}
 	c.measure("purge", func() {
-		purged, err := q.Purge(ctx, ids...)
+		purged, err := q.Dead().Purge(ctx, ids...)
 		want(t, "purged", purged, n, err)
 	})
 	c.measure("len", func() {
@@ -299,7 +299,7 @@ func (c *crowd) round(n int) {
 	})
 	c.measure("stats", func() { stats(t, q) })
 	if q.cfg.Streams == 0 {
-		c.measure("limit", func() { good("ChangeLimits", setWeight(q, ctx, "tenant5", 1)) })
+		c.measure("limit", func() { good("Limits.Set", setWeight(q, ctx, "tenant5", 1)) })
 	}
 	c.measure("set", func() {
 		good("Pause", q.Pause(ctx))

@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/rueidis"
 
@@ -28,7 +30,7 @@ const (
 const maxSchedules = 1000
 
 // Schedule writes a message into its queue at each tick. It lies in the queue, and no process
-// owns it: see [Queue.SetSchedule].
+// owns it: see [Schedules.Set].
 type Schedule struct {
 	// Name is the schedule's name in its queue: 1 to 512 bytes without control characters.
 	Name string
@@ -49,6 +51,12 @@ type Schedule struct {
 	// Defaults to [schedule.Once].
 	Missed schedule.Missed
 }
+
+// Schedules are the schedules of a queue.
+type Schedules struct{ q *Queue }
+
+// Schedules returns the schedules of the queue.
+func (q *Queue) Schedules() Schedules { return Schedules{q} }
 
 // ScheduleState is a schedule and where it is.
 type ScheduleState struct {
@@ -98,7 +106,7 @@ func (s Schedule) message(tick time.Time) Draft {
 	return d
 }
 
-// SetSchedule creates a schedule, or replaces the one of that name. The first tick is the first
+// Set creates a schedule, or replaces the one of that name. The first tick is the first
 // of the Spec from now on, by the server's clock. A schedule that is replaced keeps its next tick
 // if it keeps its Spec, and stays paused if it was. A queue has at most 1,000 schedules.
 //
@@ -109,7 +117,7 @@ func (s Schedule) message(tick time.Time) Draft {
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrTooLarge], [millrace.ErrFull],
 // [millrace.ErrBroken], [millrace.ErrVersion].
-func (q *Queue) SetSchedule(ctx context.Context, s Schedule) error {
+func (of Schedules) Set(ctx context.Context, s Schedule) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -117,9 +125,9 @@ func (q *Queue) SetSchedule(ctx context.Context, s Schedule) error {
 	if err != nil {
 		return err
 	}
-	return q.changeSchedule(ctx, s.Name, true, func(now time.Time, e *scheduleEntry) (string, error) {
+	return of.q.changeSchedule(ctx, s.Name, true, func(now time.Time, e *scheduleEntry) (string, error) {
 		if e.state == "" {
-			list, err := q.scheduleNames(ctx)
+			list, err := of.q.scheduleNames(ctx)
 			if err != nil && !errors.Is(err, millrace.ErrNotFound) { // changeSchedule creates the queue
 				return "", err
 			}
@@ -138,23 +146,23 @@ func (q *Queue) SetSchedule(ctx context.Context, s Schedule) error {
 	})
 }
 
-// PauseSchedule stops a schedule until [Queue.ResumeSchedule]. Errors: [millrace.ErrNotFound], and
-// those of [Queue.SetSchedule].
-func (q *Queue) PauseSchedule(ctx context.Context, name string) error {
-	return q.changeSchedule(ctx, name, false, func(_ time.Time, e *scheduleEntry) (string, error) {
+// Pause stops a schedule until [Schedules.Resume]. Errors: [millrace.ErrNotFound], and
+// those of [Schedules.Set].
+func (of Schedules) Pause(ctx context.Context, name string) error {
+	return of.q.changeSchedule(ctx, name, false, func(_ time.Time, e *scheduleEntry) (string, error) {
 		e.paused = true
 		return "", e.mustExist()
 	})
 }
 
-// ResumeSchedule continues a schedule with the first tick from now on. Ticks during the pause are
-// not missed. Errors: as of [Queue.PauseSchedule].
-func (q *Queue) ResumeSchedule(ctx context.Context, name string) error {
-	return q.changeSchedule(ctx, name, false, func(now time.Time, e *scheduleEntry) (string, error) {
+// Resume continues a schedule with the first tick from now on. Ticks during the pause are
+// not missed. Errors: as of [Schedules.Pause].
+func (of Schedules) Resume(ctx context.Context, name string) error {
+	return of.q.changeSchedule(ctx, name, false, func(now time.Time, e *scheduleEntry) (string, error) {
 		if err := e.mustExist(); err != nil || !e.paused {
 			return "", err
 		}
-		s, err := e.definition.schedule(name)
+		s, err := e.schedule()
 		if err != nil {
 			return "", err
 		}
@@ -163,35 +171,35 @@ func (q *Queue) ResumeSchedule(ctx context.Context, name string) error {
 	})
 }
 
-// RemoveSchedule removes a schedule. The messages that it wrote stay. Errors: as of
-// [Queue.PauseSchedule].
-func (q *Queue) RemoveSchedule(ctx context.Context, name string) error {
-	return q.changeSchedule(ctx, name, false, func(_ time.Time, e *scheduleEntry) (string, error) {
+// Remove removes a schedule. The messages that it wrote stay. Errors: as of
+// [Schedules.Pause].
+func (of Schedules) Remove(ctx context.Context, name string) error {
+	return of.q.changeSchedule(ctx, name, false, func(_ time.Time, e *scheduleEntry) (string, error) {
 		e.removed = true
 		return "", e.mustExist()
 	})
 }
 
-// RunSchedule writes a message of a schedule now, beside its ticks, and returns the message's id.
-// Its [HeaderTick] is the server's time. Errors: as of [Queue.PauseSchedule] and [Queue.Write].
-func (q *Queue) RunSchedule(ctx context.Context, name string) (string, error) {
-	now, entries, err := q.schedules(ctx, name)
+// Run writes a message of a schedule now, beside its ticks, and returns the message's id.
+// Its [HeaderTick] is the server's time. Errors: as of [Schedules.Pause] and [Queue.Write].
+func (of Schedules) Run(ctx context.Context, name string) (string, error) {
+	now, entries, err := of.q.schedules(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	if len(entries) == 0 {
 		return "", errNoSchedule(name)
 	}
-	s, err := entries[0].definition.schedule(name)
+	s, err := entries[0].schedule()
 	if err != nil {
 		return "", err
 	}
-	return q.Write(ctx, s.message(now))
+	return of.q.Write(ctx, s.message(now))
 }
 
-// Schedule returns a schedule. Errors: as of [Queue.PauseSchedule].
-func (q *Queue) Schedule(ctx context.Context, name string) (ScheduleState, error) {
-	_, entries, err := q.schedules(ctx, name)
+// Get returns a schedule. Errors: as of [Schedules.Pause].
+func (of Schedules) Get(ctx context.Context, name string) (ScheduleState, error) {
+	_, entries, err := of.q.schedules(ctx, name)
 	if err != nil {
 		return ScheduleState{}, err
 	}
@@ -201,15 +209,15 @@ func (q *Queue) Schedule(ctx context.Context, name string) (ScheduleState, error
 	return entries[0].show()
 }
 
-// Schedules returns the schedules of the queue in the order of their names. A queue that does not
-// exist has none. A schedule that this process cannot read, because it does not know the time
-// zone, yields its name and an error, and the others follow.
-func (q *Queue) Schedules(ctx context.Context) iter.Seq2[ScheduleState, error] {
+// All yields the schedules of the queue in the order of their names. A queue that does not
+// exist has none. A schedule that this process cannot read, for example because it does not know the
+// time zone, yields its name and an error, and the others follow.
+func (of Schedules) All(ctx context.Context) iter.Seq2[ScheduleState, error] {
 	return func(yield func(ScheduleState, error) bool) {
-		list, err := q.scheduleNames(ctx)
+		list, err := of.q.scheduleNames(ctx)
 		for page := range slices.Chunk(list, schedulesPage) {
 			var entries []scheduleEntry
-			if _, entries, err = q.schedules(ctx, page...); err != nil {
+			if _, entries, err = of.q.schedules(ctx, page...); err != nil {
 				break
 			}
 			for _, e := range entries {
@@ -237,7 +245,8 @@ type definition struct {
 	Spec     string            `json:"spec"`
 	Missed   string            `json:"missed,omitempty"`
 	Jitter   int64             `json:"jitter_ms,omitempty"`
-	Tenant   string            `json:"tenant"`
+	Tenant   string            `json:"tenant"` // empty if it is no UTF-8
+	Bytes    []byte            `json:"tenant_base64,omitempty"`
 	Headers  map[string]string `json:"headers,omitempty"`
 	Body     []byte            `json:"body,omitempty"`
 	Priority int               `json:"priority,omitempty"`
@@ -246,15 +255,19 @@ type definition struct {
 
 func newDefinition(s Schedule) definition {
 	d := s.Draft
-	return definition{
+	stored := definition{
 		Spec: s.Spec.String(), Missed: s.Missed.String(), Jitter: s.Jitter.Milliseconds(),
 		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: d.TTL.Milliseconds(),
 	}
+	if !utf8.ValidString(d.Tenant) {
+		stored.Tenant, stored.Bytes = "", []byte(d.Tenant)
+	}
+	return stored
 }
 
 func (d definition) schedule(name string) (Schedule, error) {
 	s := Schedule{Name: name, Jitter: time.Duration(d.Jitter) * time.Millisecond, Draft: Draft{
-		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
+		Tenant: cmp.Or(d.Tenant, string(d.Bytes)), Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
 	}}
 	var err error
 	if s.Missed, err = schedule.ParseMissed(d.Missed); err != nil {
@@ -267,7 +280,7 @@ func (d definition) schedule(name string) (Schedule, error) {
 // progress is where a schedule is. Its text is what scripts compare: two texts are the same
 // only if nothing happened between them.
 type progress struct {
-	nonce         string // of the last SetSchedule
+	nonce         string // of the last Set
 	next          time.Time
 	paused        bool
 	last          time.Time
@@ -324,7 +337,16 @@ type scheduleEntry struct {
 	name       string
 	state      string // the text of the progress; empty if there is no such schedule
 	definition definition
+	unreadable error // why the definition cannot be read
 	removed    bool
+}
+
+// schedule returns the schedule, with an error only its name.
+func (e *scheduleEntry) schedule() (Schedule, error) {
+	if e.unreadable != nil {
+		return Schedule{Name: e.name}, e.unreadable
+	}
+	return e.definition.schedule(e.name)
 }
 
 func (e *scheduleEntry) mustExist() error {
@@ -336,7 +358,7 @@ func (e *scheduleEntry) mustExist() error {
 
 // show returns the entry for users.
 func (e scheduleEntry) show() (ScheduleState, error) {
-	s, err := e.definition.schedule(e.name)
+	s, err := e.schedule()
 	return ScheduleState{
 		Schedule: s, Paused: e.paused, Next: e.next, Last: e.last, LastID: e.lastID, Ticks: e.ticks, MissedTicks: e.missed,
 		Trouble: e.trouble,
@@ -457,7 +479,7 @@ func (q *Queue) schedules(ctx context.Context, list ...string) (now time.Time, e
 		}
 		e := scheduleEntry{name: name, state: texts[0], progress: readProgress(texts[0])}
 		if err := json.Unmarshal([]byte(texts[1]), &e.definition); err != nil {
-			return now, nil, millrace.ErrBroken.Errorf("the definition of schedule %q cannot be read", name).Wrap(err)
+			e.unreadable = millrace.ErrBroken.Errorf("the definition of schedule %q cannot be read", name).Wrap(err)
 		}
 		entries = append(entries, e)
 	}

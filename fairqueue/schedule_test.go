@@ -26,14 +26,14 @@ func hourly(t *testing.T, name string) Schedule {
 
 func setSchedule(t *testing.T, q *Queue, s Schedule) {
 	t.Helper()
-	if err := q.SetSchedule(t.Context(), s); err != nil {
+	if err := q.Schedules().Set(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func scheduleOf(t *testing.T, q *Queue, name string) ScheduleState {
 	t.Helper()
-	s, err := q.Schedule(t.Context(), name)
+	s, err := q.Schedules().Get(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +56,10 @@ func TestSchedule(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	s := hourly(t, "report")
-	if _, err := q.Schedule(t.Context(), "report"); !errors.Is(err, millrace.ErrNotFound) {
+	if _, err := q.Schedules().Get(t.Context(), "report"); !errors.Is(err, millrace.ErrNotFound) {
 		t.Fatalf("a queue that does not exist: %v", err)
 	}
-	for _, err := range q.Schedules(t.Context()) {
+	for _, err := range q.Schedules().All(t.Context()) {
 		t.Fatalf("a queue that does not exist: %v", err)
 	}
 	setSchedule(t, q, s) // creates the queue
@@ -98,20 +98,20 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("the new Spec ticks at %s, now is %s", next, now)
 	}
 
-	id, err := q.RunSchedule(t.Context(), "report")
+	id, err := q.Schedules().Run(t.Context(), "report")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, q, 10); len(got) == 0 || got[0].ID != id || string(got[0].Body) != "other" {
 		t.Errorf("a run gives %+v, not %s", got, id)
 	}
-	want(t, "removed", nil, nil, q.RemoveSchedule(t.Context(), "report"))
+	want(t, "removed", nil, nil, q.Schedules().Remove(t.Context(), "report"))
 	for name, call := range map[string]func() error{
-		"remove": func() error { return q.RemoveSchedule(t.Context(), "report") },
-		"pause":  func() error { return q.PauseSchedule(t.Context(), "report") },
-		"resume": func() error { return q.ResumeSchedule(t.Context(), "report") },
-		"run":    func() error { _, err := q.RunSchedule(t.Context(), "report"); return err },
-		"show":   func() error { _, err := q.Schedule(t.Context(), "report"); return err },
+		"remove": func() error { return q.Schedules().Remove(t.Context(), "report") },
+		"pause":  func() error { return q.Schedules().Pause(t.Context(), "report") },
+		"resume": func() error { return q.Schedules().Resume(t.Context(), "report") },
+		"run":    func() error { _, err := q.Schedules().Run(t.Context(), "report"); return err },
+		"show":   func() error { _, err := q.Schedules().Get(t.Context(), "report"); return err },
 	} {
 		if err := call(); !errors.Is(err, millrace.ErrNotFound) {
 			t.Errorf("%s what is removed: %v", name, err)
@@ -125,14 +125,14 @@ func TestPauseSchedule(t *testing.T) {
 	s := hourly(t, "x")
 	s.Missed = schedule.All
 	setSchedule(t, q, s)
-	want(t, "pause", nil, nil, q.PauseSchedule(t.Context(), "x"))
+	want(t, "pause", nil, nil, q.Schedules().Pause(t.Context(), "x"))
 	next := scheduleOf(t, q, "x").Next
 	rewind(t, q, "x", next.Add(-5*time.Hour))
 	setSchedule(t, q, s) // stays paused
 	if got := read(t, q, 10); len(got) > 0 || !scheduleOf(t, q, "x").Paused {
 		t.Fatalf("a paused schedule ticks: %+v", got)
 	}
-	want(t, "resume", nil, nil, q.ResumeSchedule(t.Context(), "x"))
+	want(t, "resume", nil, nil, q.Schedules().Resume(t.Context(), "x"))
 	if got := read(t, q, 10); len(got) > 0 {
 		t.Errorf("a pause counts as missed: %+v", got)
 	}
@@ -140,7 +140,7 @@ func TestPauseSchedule(t *testing.T) {
 	if state.Paused || !state.Next.After(stats(t, q).At) {
 		t.Errorf("after the pause: %+v", state)
 	}
-	want(t, "resume again", nil, nil, q.ResumeSchedule(t.Context(), "x"))
+	want(t, "resume again", nil, nil, q.Schedules().Resume(t.Context(), "x"))
 	want(t, "resume again keeps", scheduleOf(t, q, "x").Next, state.Next, nil)
 }
 
@@ -187,13 +187,13 @@ func TestBadSchedules(t *testing.T) {
 	} {
 		s := hourly(t, "x")
 		change(&s)
-		if err := q.SetSchedule(t.Context(), s); !errors.Is(err, millrace.ErrBadArgument) {
+		if err := q.Schedules().Set(t.Context(), s); !errors.Is(err, millrace.ErrBadArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s := hourly(t, "x")
 	s.Draft.Body = make([]byte, maxMessage)
-	wantError(t, q.SetSchedule(t.Context(), s), millrace.ErrTooLarge)
+	wantError(t, q.Schedules().Set(t.Context(), s), millrace.ErrTooLarge)
 	if _, err := q.Stats(t.Context()); !errors.Is(err, millrace.ErrNotFound) {
 		t.Errorf("a bad schedule created the queue: %v", err)
 	}
@@ -209,7 +209,7 @@ func TestManySchedules(t *testing.T) {
 		setSchedule(t, q, s)
 	}
 	i := 0
-	for s, err := range q.Schedules(t.Context()) {
+	for s, err := range q.Schedules().All(t.Context()) {
 		want(t, "name", s.Name, fmt.Sprintf("s%02d", i), err)
 		i++
 	}
@@ -219,7 +219,7 @@ func TestManySchedules(t *testing.T) {
 		fill.Add("ZADD", baseKey(q.name)+":ticks", "+inf", fmt.Sprint("more", i))
 	}
 	fill.Send(t, redistest.Shared(t))
-	wantError(t, q.SetSchedule(t.Context(), hourly(t, "one more")), millrace.ErrBadArgument)
+	wantError(t, q.Schedules().Set(t.Context(), hourly(t, "one more")), millrace.ErrBadArgument)
 	setSchedule(t, q, hourly(t, "s00")) // one that exists
 }
 
@@ -302,7 +302,7 @@ var tickHistories = map[string]func(t *testing.T, q *Queue, entry scheduleEntry,
 	},
 	"the schedule is removed and set again meanwhile": func(t *testing.T, q *Queue, entry scheduleEntry, now time.Time) error {
 		s := hourly(t, "x")
-		if err := q.RemoveSchedule(t.Context(), "x"); err != nil {
+		if err := q.Schedules().Remove(t.Context(), "x"); err != nil {
 			return err
 		}
 		setSchedule(t, q, s)
@@ -400,7 +400,7 @@ func TestUnknownZone(t *testing.T) {
 		t.Errorf("the other schedule: %+v", got)
 	}
 	errs := 0
-	for s, err := range q.Schedules(t.Context()) {
+	for s, err := range q.Schedules().All(t.Context()) {
 		if err != nil {
 			errs++
 			want(t, "name", s.Name, "x", nil)
@@ -435,7 +435,60 @@ func TestScheduleCallsCanBeCancelled(t *testing.T) {
 	q := open(t, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := q.SetSchedule(ctx, hourly(t, "x")); !errors.Is(err, context.Canceled) {
+	if err := q.Schedules().Set(ctx, hourly(t, "x")); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v", err)
 	}
+}
+
+// TestARepeatChangesNoScheduleTwice: a change of a schedule whose reply was lost is not made again, and says that it was made.
+func TestARepeatChangesNoScheduleTwice(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	q := openOn(t, proxy.Client(t), redistest.Name(t), Config{})
+	setSchedule(t, q, hourly(t, "x"))
+	proxy.DropReply(evalsha)
+	want(t, "remove", nil, nil, q.Schedules().Remove(t.Context(), "x"))
+	if proxy.Dropped() != 1 {
+		t.Fatalf("%d replies were lost, want 1", proxy.Dropped())
+	}
+}
+
+// TestTenantOfAScheduleIsAnyBytes as that of a message is.
+func TestTenantOfAScheduleIsAnyBytes(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	s := hourly(t, "x")
+	s.Draft.Tenant = "caf\xe9"
+	setSchedule(t, q, s)
+	want(t, "tenant", scheduleOf(t, q, "x").Draft.Tenant, "caf\xe9", nil)
+}
+
+// TestAnUnreadableScheduleStopsNoOther: neither other schedules nor readers.
+func TestAnUnreadableScheduleStopsNoOther(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for _, name := range []string{"a", "b"} {
+		setSchedule(t, q, hourly(t, name))
+		rewind(t, q, name, scheduleOf(t, q, name).Next.Add(-time.Hour))
+	}
+	want(t, "damage", nil, nil, do(t, q.run.Client, "HSET", baseKey(q.name)+":schedules", "da", "{").Error())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := ""
+	err := q.Consume(ctx, ConsumeConfig{}, func(_ context.Context, m Message) error {
+		got = string(m.Body)
+		cancel()
+		return nil
+	})
+	wantError(t, err, context.Canceled)
+	want(t, "message", got, "b", nil)
+	var names, failed []string
+	for s, err := range q.Schedules().All(t.Context()) {
+		names = append(names, s.Name)
+		if err != nil {
+			failed = append(failed, s.Name)
+		}
+	}
+	want(t, "schedules, and those that cannot be read", [][]string{names, failed}, [][]string{{"a", "b"}, {"a"}}, nil)
 }

@@ -35,14 +35,14 @@ type SearchConfig struct {
 	// Text is in the body. Upper and lower case differ. Defaults to any body.
 	Text string
 
-	// Reason is the reason of a death, whole. Defaults to any. Only dead messages have one.
+	// Reason is the reason of a death, whole. Only for dead messages. Defaults to any.
 	Reason string
 
 	// Max is how many matches end the search, up to 1,000. Defaults to 100.
 	Max int
 
 	// Look is how many messages are examined at most, up to 100,000. Defaults to 10,000, of
-	// [Queue.RedriveMatching] and [Queue.PurgeMatching] to all that are dead.
+	// [DeadLetters.RedriveMatching] and [DeadLetters.PurgeMatching] to all that are dead.
 	Look int
 
 	// After is where the search starts: Next of the one before, in the same state. Defaults
@@ -67,7 +67,7 @@ func (c *SearchConfig) browse() (BrowseConfig, error) {
 	case c.ID != "" && !idForm.MatchString(c.ID):
 		return b, bad.Errorf("not the id of a message: %.60q", c.ID)
 	case c.Reason != "" && c.State != Dead:
-		return b, bad.Errorf("only dead messages have a reason, and these are %s", c.State)
+		return b, bad.Errorf("only dead messages are searched by their reason, and these are %s", c.State)
 	case c.Max < 0 || c.Max > maxRead:
 		return b, bad.Errorf("a search ends after 1 to %d matches, not %d", maxRead, c.Max)
 	case c.Look < 0 || c.Look > maxLook:

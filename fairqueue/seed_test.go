@@ -55,7 +55,7 @@ func TestRepeatUnderASeed(t *testing.T) {
 			if _, err := q.Nack(t.Context(), NackConfig{Dead: true}, m.Receipt); err != nil {
 				t.Fatal(err)
 			}
-			return func(ctx context.Context, q *Queue) (any, error) { return q.Redrive(ctx, m.ID) }
+			return func(ctx context.Context, q *Queue) (any, error) { return q.Dead().Redrive(ctx, m.ID) }
 		}, func(answer any) bool { return answer == 1 }, [4]int{1, 0, 0, 0}},
 
 		{"cancel", func(t *testing.T, q *Queue) func(context.Context, *Queue) (any, error) {

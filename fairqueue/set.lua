@@ -2,12 +2,12 @@
 --
 -- Changes settings of a queue and positions of sources, and wakes readers.
 --
--- Needs    record, flows, limits, begin
+-- Needs    record, flows, limits, answers, begin
 -- KEYS[1]  K
 -- ARGV     pairs of a field of K, paused, streams, dead_most, dead_age or at:SOURCE, and its value; '' to forget it
 -- Reply    nil without a queue, 2 for streams where there are limits
 -- Cost     O(1)
--- Repeat   harmless: it sets the same again
+-- Repeat   harmless: the lane knows the answer
 if ARGV[1] == 'streams' and ARGV[2] ~= '' and epoch and
   (redis.call('HLEN', prefix .. 'limits') > 1 or redis.call('ZCARD', prefix .. 'asleep') > 1) then
   return 2
@@ -35,5 +35,6 @@ for i = 1, #ARGV, 2 do
   end
 end
 wake(64)
+answer('1')
 save()
-return 1
+return '1'

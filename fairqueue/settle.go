@@ -175,19 +175,6 @@ func (q *Queue) Cancel(ctx context.Context, ids ...string) (states []State, err 
 	return states, err
 }
 
-// Redrive makes dead messages wait again, as if they had never been delivered and without
-// their deadline. It returns how many of them were dead.
-func (q *Queue) Redrive(ctx context.Context, ids ...string) (n int, err error) {
-	letters, err := q.change(ctx, "redrive", ids)
-	return strings.Count(letters, "x"), err
-}
-
-// Purge removes dead messages for good. It returns how many of them were dead.
-func (q *Queue) Purge(ctx context.Context, ids ...string) (n int, err error) {
-	letters, err := q.change(ctx, "purge", ids)
-	return strings.Count(letters, "x"), err
-}
-
 // change calls the script change for a page of ids after the other. It returns their letters, with
 // an error those of the pages before it.
 func (q *Queue) change(ctx context.Context, verb string, ids []string) (letters string, err error) {

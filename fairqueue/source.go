@@ -8,6 +8,13 @@ import (
 	"github.com/millrace/millrace"
 )
 
+// Sources are the sources of a queue: see [Draft].Source. Each has a position, that of its last
+// message.
+type Sources struct{ q *Queue }
+
+// Sources returns the sources of the queue.
+func (q *Queue) Sources() Sources { return Sources{q} }
+
 // Position returns the position of the last message of a source that is or was in the queue, 0
 // if there is none. See [Draft].Source.
 //
@@ -15,12 +22,12 @@ import (
 // than what the source wrote says exactly what is missing.
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
-func (q *Queue) Position(ctx context.Context, source string) (int64, error) {
+func (s Sources) Position(ctx context.Context, source string) (int64, error) {
 	if err := checkSource(source); err != nil {
 		return 0, err
 	}
 	// Callers write by the answer, so the master gives it.
-	reply, err := look{q: q, name: "position", master: true}.pipe(ctx, [][]string{{"HMGET", "", "version", "at:" + source}})
+	reply, err := look{q: s.q, name: "position", master: true}.pipe(ctx, [][]string{{"HMGET", "", "version", "at:" + source}})
 	if err != nil {
 		return 0, err
 	}
@@ -36,12 +43,12 @@ func (q *Queue) Position(ctx context.Context, source string) (int64, error) {
 	return strconv.ParseInt(found[1], 10, 64)
 }
 
-// Sources returns the positions of all sources of the queue, none if there is no queue.
+// All returns the positions of all sources of the queue, none if there is no queue.
 //
 // Errors: [millrace.ErrBroken], [millrace.ErrVersion].
-func (q *Queue) Sources(ctx context.Context) (map[string]int64, error) {
+func (s Sources) All(ctx context.Context) (map[string]int64, error) {
 	all := map[string]int64{}
-	reply, _, err := look{q: q, name: "sources"}.start(ctx, [][]string{{"HGETALL", ""}})
+	reply, _, err := look{q: s.q, name: "sources"}.start(ctx, [][]string{{"HGETALL", ""}})
 	if err != nil {
 		return all, ignore(err, millrace.ErrNotFound)
 	}
@@ -61,7 +68,7 @@ func (q *Queue) Sources(ctx context.Context) (map[string]int64, error) {
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrFull], [millrace.ErrBroken],
 // [millrace.ErrVersion].
-func (q *Queue) SetPosition(ctx context.Context, source string, position int64) error {
+func (s Sources) SetPosition(ctx context.Context, source string, position int64) error {
 	if position < 0 || position > maxPosition {
 		return millrace.ErrBadArgument.Errorf("a position is from 0 to 10^15, not %d", position)
 	}
@@ -72,17 +79,17 @@ func (q *Queue) SetPosition(ctx context.Context, source string, position int64) 
 	if position > 0 {
 		value = strconv.FormatInt(position, 10)
 	}
-	err := q.set(ctx, "at:"+source, value)
+	err := s.q.set(ctx, "at:"+source, value)
 	for err == errNotFound && position > 0 { //nolint:errorlint // set returns it as it is
-		if err = q.create(ctx); err == nil {
-			err = q.set(ctx, "at:"+source, value)
+		if err = s.q.create(ctx); err == nil {
+			err = s.q.set(ctx, "at:"+source, value)
 		}
 	}
 	if err == errNotFound { //nolint:errorlint // as above
 		return nil // there is nothing to forget
 	}
 	if err == nil {
-		q.entry.Touch()
+		s.q.entry.Touch()
 	}
 	return err
 }

@@ -25,11 +25,11 @@ func TestPositions(t *testing.T) {
 	q := open(t, Config{})
 	at := func(source string, position int64) {
 		t.Helper()
-		got, err := q.Position(t.Context(), source)
+		got, err := q.Sources().Position(t.Context(), source)
 		want(t, "position of "+source, got, position, err)
 	}
 	at("s", 0)
-	none, err := q.Sources(t.Context())
+	none, err := q.Sources().All(t.Context())
 	want(t, "sources of no queue", none, map[string]int64{}, err)
 
 	written, err := q.WriteBatch(t.Context(), from("s", 1), from("s", 2), Draft{Tenant: "b"}, from("other", 1), from("s", 2))
@@ -40,7 +40,7 @@ func TestPositions(t *testing.T) {
 	at("s", 2)
 	at("other", 1)
 
-	sources, err := q.Sources(t.Context())
+	sources, err := q.Sources().All(t.Context())
 	want(t, "sources", sources, map[string]int64{"s": 2, "other": 1}, err)
 
 	// What is refused stops no other, and says so.
@@ -68,7 +68,7 @@ func TestPositions(t *testing.T) {
 	}
 	wantSizes(t, q, 5, 0, 1, 0)
 
-	if err := q.SetPosition(t.Context(), "s", 10); err != nil {
+	if err := q.Sources().SetPosition(t.Context(), "s", 10); err != nil {
 		t.Fatal(err)
 	}
 	_, err = q.Write(t.Context(), from("s", 10))
@@ -79,7 +79,7 @@ func TestPositions(t *testing.T) {
 
 	// A new queue may begin in the middle.
 	q = open(t, Config{Streams: 8})
-	want(t, "set", nil, nil, q.SetPosition(t.Context(), "s", 10))
+	want(t, "set", nil, nil, q.Sources().SetPosition(t.Context(), "s", 10))
 	_, err = q.WriteBatch(t.Context(), from("s", 10), from("s", 11))
 	want(t, "write", nil, nil, err)
 	want(t, "streams", stats(t, q).Streams, 8, nil)
@@ -100,9 +100,9 @@ func TestSourcesAreChecked(t *testing.T) {
 		_, err := q.Write(t.Context(), d)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
-	_, err := q.Position(t.Context(), "")
+	_, err := q.Sources().Position(t.Context(), "")
 	wantError(t, err, millrace.ErrBadArgument)
-	wantError(t, q.SetPosition(t.Context(), "s", -1), millrace.ErrBadArgument)
+	wantError(t, q.Sources().SetPosition(t.Context(), "s", -1), millrace.ErrBadArgument)
 }
 
 // TestSourcesAreBounded: the record stays small, and a source that ended makes room.
@@ -117,7 +117,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	wantError(t, err, ErrSources)
 	want(t, "refused", slices.Index(written, Written{}), 1000, nil)
 	for _, source := range []string{"s1", "s1", "none"} { // once for each source
-		want(t, "forget", nil, nil, q.SetPosition(t.Context(), source, 0))
+		want(t, "forget", nil, nil, q.Sources().SetPosition(t.Context(), source, 0))
 	}
 	_, err = q.WriteBatch(t.Context(), drafts[1000], from("s1000", 2))
 	want(t, "write", nil, nil, err)
@@ -142,9 +142,9 @@ func TestSourcesKeepAQueue(t *testing.T) {
 		}
 	}
 	tend()
-	at, err := q.Position(t.Context(), "s")
+	at, err := q.Sources().Position(t.Context(), "s")
 	want(t, "position", at, int64(1), err)
-	want(t, "forget", nil, nil, q.SetPosition(t.Context(), "s", 0))
+	want(t, "forget", nil, nil, q.Sources().SetPosition(t.Context(), "s", 0))
 	tend()
 	_, err = q.Stats(t.Context())
 	wantError(t, err, millrace.ErrNotFound)
@@ -221,7 +221,7 @@ func TestPositionsFromManyProcesses(t *testing.T) {
 		q := openOn(t, proxy.Client(t), name, Config{})
 		wg.Go(func() {
 			for {
-				at, err := q.Position(t.Context(), "s")
+				at, err := q.Sources().Position(t.Context(), "s")
 				if err != nil {
 					t.Error(err)
 					return
@@ -250,7 +250,7 @@ func wantOnce(t *testing.T, q *Queue, model map[string]int64) {
 	t.Helper()
 	total := int64(0)
 	for source, last := range model {
-		at, err := q.Position(t.Context(), source)
+		at, err := q.Sources().Position(t.Context(), source)
 		want(t, "position", at, last, err)
 		total += last
 	}
@@ -265,4 +265,25 @@ func wantOnce(t *testing.T, q *Queue, model map[string]int64) {
 	for i, m := range list {
 		want(t, "body", string(m.Body), fmt.Sprint(i+1), nil)
 	}
+}
+
+// TestARepeatSetsNoPositionBack: a change of a position whose reply was lost is not made again, though the source went on
+// meanwhile.
+func TestARepeatSetsNoPositionBack(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	want(t, "set", nil, nil, q.Sources().SetPosition(t.Context(), "s", 5))
+	request := q.run.Request(t.Context())
+	defer request.Done()
+	send := func() {
+		t.Helper()
+		_, err := q.run.RunRequest(t.Context(), request, "set", baseKey(q.name), "at:s", "7")
+		want(t, "set", nil, nil, err)
+	}
+	send()
+	_, err := q.Write(t.Context(), from("s", 8))
+	want(t, "write", nil, nil, err)
+	send()
+	at, err := q.Sources().Position(t.Context(), "s")
+	want(t, "position after the repeat", at, int64(8), err)
 }

@@ -24,6 +24,9 @@ type Stats struct {
 	Delayed  int // messages that wait for their time
 	Dead     int
 
+	DeadMost int           // of the dead ones so many are kept, the newest; 0 for all
+	DeadAge  time.Duration // for how long they are kept; 0 for ever
+
 	Abandoned    int           // of those in flight: their visibility has ended, and no reader and no upkeep has noticed
 	AbandonedAge time.Duration // for how long, at most
 
@@ -206,7 +209,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		}
 	}
 	for page := range slices.Chunk(flows, flowsPage) {
-		if err := s.describe(ctx, l, page, general, held); err != nil {
+		if err := s.describe(ctx, l, page, readOwnLimits(general), held); err != nil {
 			return s, err
 		}
 	}
@@ -223,6 +226,13 @@ func (s *Stats) settings(fields map[string]string) {
 	streams := readStreams(fields["streams"])
 	s.Streams, s.PerTenant = streams.count, streams.perTenant
 	s.Paused = fields["paused"] == "1"
+	s.DeadMost, s.DeadAge = DefaultDeadMost, DefaultDeadAge
+	if fields["dead_most"] != "" {
+		s.DeadMost = int(number("dead_most"))
+	}
+	if fields["dead_age"] != "" {
+		s.DeadAge = time.Duration(number("dead_age")) * time.Millisecond
+	}
 	s.Counters = Counters{
 		Nacked: number("nacked"), Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
@@ -230,14 +240,13 @@ func (s *Stats) settings(fields map[string]string) {
 	}
 }
 
-// countOverdue counts the schedules that are late by more than a minute and their jitter. One that
-// cannot be read says so itself. A tick that was refused is tried again some seconds later, and
+// countOverdue counts the schedules that are late by more than a minute and their jitter. A tick that was refused is tried again some seconds later, and
 // keeps its instant.
 func (s *Stats) countOverdue(ctx context.Context, q *Queue, ticks []rueidis.ZScore) error {
 	for page := range slices.Chunk(dueUntil(float64(s.At.Add(2*refusedPause).UnixMilli()), ticks), schedulesPage) {
 		_, entries, err := q.schedules(ctx, page...)
 		if err != nil {
-			return ignore(err, millrace.ErrBroken)
+			return err
 		}
 		for _, e := range entries {
 			if !e.paused && s.At.Sub(e.next) > missedAfter+time.Duration(e.definition.Jitter)*time.Millisecond {
@@ -270,7 +279,7 @@ func (s *Stats) deliveries(ctx context.Context, l look, young []string) (owners 
 }
 
 // describe adds flows, without those that were emptied meanwhile.
-func (s *Stats) describe(ctx context.Context, l look, flows []string, general string, held map[string]bool) error {
+func (s *Stats) describe(ctx context.Context, l look, flows []string, general OwnLimits, held map[string]bool) error {
 	fields := slices.Clone(flows)
 	for _, flow := range flows {
 		fields = append(fields, ownerPrefix+flow)
@@ -291,9 +300,8 @@ func (s *Stats) describe(ctx context.Context, l look, flows []string, general st
 		f.Held = held[flow]
 		f.handlers(hot[len(flows)+i])
 		if f.Stream < 0 {
-			limits[i] = cmp.Or(limits[i], general)
+			f.Limits = readOwnLimits(limits[i]).over(general)
 		}
-		f.Limits = readLimits(limits[i])
 		f.Paused = f.Limits.Paused
 		if hot[i] != "" {
 			entries, _, err := readEntries(hot[i])
@@ -317,7 +325,8 @@ func (s *Stats) describe(ctx context.Context, l look, flows []string, general st
 			f.OldestAge = max(0, s.At.Sub(writtenAt(heads[i])))
 		}
 		score := reply.Text()
-		f.notBefore(score)
+		f.NotBefore, _ = wakeTime(score)
+		f.Paused = f.Paused || f.NotBefore.Equal(farFuture)
 		if f.Waiting+f.InFlight > 0 || score != "" {
 			s.OldestAge = max(s.OldestAge, f.OldestAge)
 			s.Flows = append(s.Flows, f)

@@ -8,40 +8,57 @@
 -- ARGV[2]  verb: 'limit' stores limits, 'suspend' has the tenant wait, 'resume' ends that, 'purge' removes its messages that
 --          are delayed, and then those that wait, a page of them; and 'review', after a change of the default, activates a
 --          page of all owners that sleep by a rate: the next read has those sleep again that must
--- ARGV     limit: the limits that apply, as the caller believes, '' for none; those to store, '' so that the default applies.
+-- ARGV     limit: seven words, of the limits in their order: '.' for one that stays, '-' so that the default applies, or
+--          its value; '1' to set only those for which the default applies so far.
 --          suspend: for how many milliseconds at least, or '+inf'.
 --          review: the score at which to go on, '-inf' at first; how many with that score are left out.
---          purge: how many delayed messages are left out, from the latest on; '' for those that wait
--- Reply    nil without a queue, 'streams' if flows are streams. Of limit 1, or 0 and the limits that apply if the caller
---          was wrong; of suspend and resume 1; of review its next arguments, a space at the end; of purge its next one, and
---          how many messages were removed: of those that wait, a page with fewer than 33 is the last one
+--          purge: 'SCORE MEMBER' of the delayed message with which to go on, from the latest on, '+inf ' at first; ''
+--          for those that wait
+-- Reply    nil without a queue, 'streams' if flows are streams. Of limit 1, or 0 if all that was to be set was set before;
+--          of suspend and resume 1; of review its next arguments, a space at the end; of purge how many messages were
+--          removed and its next argument: of those that wait, a page with fewer than 33 is the last one
 -- Cost     O(log N) for each of 50 owners or 33 messages, O(1) for each of 300 that are looked at
 -- Repeat   harmless: the lane knows the answer
 local owner, asleep, verbs = ARGV[1], prefix .. 'asleep', {}
 
-function verbs.limit(before, after)
-  local key, is_default = prefix .. 'limits', owner == 'default'
-  local found = redis.call('HMGET', key, owner, 'default')
-  local effective = found[1] or found[2] or ''
-  if effective ~= before then
-    return nil, '0 ' .. effective
+function verbs.limit(change, if_unset)
+  local key, is_default, words, at, bad = prefix .. 'limits', owner == 'default', {}, 0, false
+  local before = redis.call('HGET', key, owner) or '- - - - - - -'
+  for word in string.gmatch(before, '%S+') do
+    words[#words + 1] = word
   end
-  local new, form = '', '^([%d.]+) (%d+) ([%d.]+) ([%d.]+) %d+ (%d+) ([01])$'
-  if after ~= '' then
-    local weight, most, share, rate, waiting, stopped = string.match(after, form)
-    if not most then
-      return nil, redis.error_reply('ERR not limits: ' .. after)
+  for word in string.gmatch(change, '%S+') do
+    at = at + 1
+    if word ~= '.' and (if_unset ~= '1' or words[at] == '-') then
+      local value, least = tonumber(word), at == 1 and 0.01 or at == 4 and 1e-6 or 0
+      bad = bad or word ~= '-' and not (value and (value >= least or value == 0 and at > 1) and value <= 1e9)
+      words[at] = word
     end
-    new = 'w' .. (is_default and 'd' or '') .. (stopped == '1' and 'p' or '') .. ((most ~= '0' or share ~= '0') and 'f' or '') ..
-      (rate ~= '0' and 'r' or '') .. (waiting ~= '0' and 'm' or '') ..
-      (is_default and (tonumber(weight) ~= 1 or waiting ~= '0' or stopped == '1') and 'g' or '')
+  end
+  local after, new = table.concat(words, ' '), ''
+  local weight, most, share, rate, waiting, stopped =
+    string.match(after, '^([-%d.]+) ([-%d]+) ([-%d.]+) ([-%d.]+) [-%d]+ ([-%d]+) ([-01])$')
+  if bad or not most or at ~= 7 then
+    return nil, redis.error_reply('ERR not limits: ' .. change)
+  elseif after == before and if_unset == '1' then
+    return nil, '0'
+  end
+  local function some(word)
+    return (tonumber(word) or 0) ~= 0
+  end
+  if string.find(after, '[%d]') then
+    new = 'w' .. (is_default and 'd' or '') .. (stopped == '1' and 'p' or '') .. ((some(most) or some(share)) and 'f' or '') ..
+      (some(rate) and 'r' or '') .. (some(waiting) and 'm' or '') ..
+      (is_default and ((tonumber(weight) or 1) ~= 1 or some(waiting) or stopped == '1') and 'g' or '')
+  else
+    after = ''
   end
   if is_default then
     kinds = string.gsub(kinds or '', '[dg]', '')
   end
   enable(new, is_default and 1 or 0)
   if is_default then
-    local rule = parse(after)
+    local rule = parse(after, none)
     gone.d, sets.d = true, after ~= '' and struct.pack('<dddd', rule.most, rule.share, rule.gap or 0, rule.room or 0) or nil
   end
   redis.call('HSET', key, '', string.rep('0', 65)) -- a long value makes a table of the hash, where fields are found at once
@@ -110,21 +127,24 @@ function verbs.purge(place)
       leave(owner)
     end
   else
-    local kept, looked = 0, redis.call('ZREVRANGE', delayed, place, whole(place + 299))
-    for _, member in ipairs(looked) do
+    local score, last = string.match(place, '^(%S+) (.*)$')
+    local rank = redis.call('ZREVRANK', delayed, last) or redis.call('ZCOUNT', delayed, '(' .. score, '+inf') -- gone: those of its score again
+    local looked = redis.call('ZREVRANGE', delayed, whole(rank), whole(rank + 299), 'WITHSCORES')
+    for i = 1, #looked, 2 do
+      local member = looked[i]
       if removed == 33 then
         break
       elseif string.sub(member, 1, #from) == from then
         redis.call('ZREM', delayed, member)
         remove_one(string.match(member, '^%d(%d+)', #from + 1))
       else
-        kept = kept + 1
+        place = looked[i + 1] .. ' ' .. member
       end
     end
-    place = (removed == 33 or #looked == 300) and whole(place + kept) or ''
+    place = (removed == 33 or #looked == 600) and place or ''
   end
   count('cancelled', removed)
-  return place .. ' ' .. removed
+  return removed .. ' ' .. place
 end
 
 if (streams or '') ~= '' then

@@ -14,7 +14,9 @@ local ticking = redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1'
 local limit, upkeep = tonumber(ARGV[1]) or 0, ARGV[1] == ''
 local after, full = string.match(upkeep and idle or '', '^(%d+)(!?)$')
 if after and after ~= '0' and math.max(n.used, n.last / 1000) < now - after then
-  local left = n.flying + n.blocked + redis.call('HLEN', prefix .. 'limits') + (redis.call('HGET', K, 'sources') or 0)
+  local set = redis.call('HMGET', K, 'paused', 'dead_most', 'dead_age') -- by an operator
+  local left = n.flying + n.blocked + redis.call('HLEN', prefix .. 'limits') + (redis.call('HGET', K, 'sources') or 0) +
+    redis.call('ZCOUNT', dedupes, whole(now), '(inf') + ((set[1] or set[2] or set[3]) and 1 or 0)
   for name in string.gmatch('active delayed dead asleep ticks', '%a+') do
     left = left + redis.call('ZCARD', prefix .. name)
   end

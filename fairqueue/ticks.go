@@ -109,7 +109,7 @@ func (q *Queue) keepSchedule(ctx context.Context, now time.Time, e scheduleEntry
 		_, err := q.reschedule(ctx, &e, strconv.FormatInt(now.Add(pause).UnixMilli(), 10), "")
 		return err
 	}
-	s, err := e.definition.schedule(e.name)
+	s, err := e.schedule()
 	if err != nil {
 		if q.shared.warn(e.name) {
 			q.cfg.Logger.WarnContext(ctx, "this process cannot keep a schedule, and leaves it to others", "queue", q.name,

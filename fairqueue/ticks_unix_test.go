@@ -105,7 +105,7 @@ func TestTwoHundredKeepers(t *testing.T) {
 		})
 	}
 	redistest.Eventually(t, "ticks", func() bool { return scheduleOf(t, q, "x").Ticks >= ticks })
-	want(t, "pause", nil, nil, q.PauseSchedule(t.Context(), "x"))
+	want(t, "pause", nil, nil, q.Schedules().Pause(t.Context(), "x"))
 	stop()
 	keepers.Wait()
 	state := scheduleOf(t, q, "x")

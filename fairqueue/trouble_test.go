@@ -173,9 +173,9 @@ func TestFullServer(t *testing.T) {
 	}
 	places, err := q.Cancel(ctx, aside, got["3"].ID, got["4"].ID, got["7"].ID)
 	want(t, "cancel", places, []State{Delayed, Waiting, Delayed, InFlight}, err)
-	n, err := q.Redrive(ctx, got["5"].ID)
+	n, err := q.Dead().Redrive(ctx, got["5"].ID)
 	want(t, "redrive", n, 1, err)
-	n, err = q.Purge(ctx, got["6"].ID)
+	n, err = q.Dead().Purge(ctx, got["6"].ID)
 	want(t, "purge", n, 1, err)
 	wantSizes(t, q, 1, 3, 0, 0) // 5; 8, soon and 7, which was cancelled
 	for _, call := range []func(context.Context) error{q.Pause, q.Resume} {

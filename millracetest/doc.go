@@ -49,7 +49,7 @@
 //
 // A run of a day handles the messages of all ticks of that day, in no time:
 //
-//	err := queue.SetSchedule(ctx, fairqueue.Schedule{Name: "report", Spec: nightly, Draft: draft})
+//	err := queue.Schedules().Set(ctx, fairqueue.Schedule{Name: "report", Spec: nightly, Draft: draft})
 //	got := millracetest.RunUntilEmpty(t, queue, makeReport, millracetest.RunConfig{Within: 24 * time.Hour, Clock: s})
 //
 // # A test of an Ick

@@ -15,7 +15,7 @@ func TestRunOfThrottledTenants(t *testing.T) {
 	s := startOn(t, millracetest.Mini)
 	q := newQueue(t, s, fairqueue.Config{})
 	write(t, q, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "b"})
-	if err := q.PauseTenant(t.Context(), "b", 0); err != nil {
+	if err := q.Limits().Pause(t.Context(), "b", 0); err != nil {
 		t.Fatal(err)
 	}
 	first := true

@@ -84,7 +84,7 @@ func RunUntilEmpty(t testing.TB, q *fairqueue.Queue, handler fairqueue.Handler, 
 	}
 	s := r.stats()
 	r.result.Waiting, r.result.Delayed, r.result.InFlight = s.Waiting, s.Delayed, s.InFlight
-	for msg, err := range q.Dead(t.Context()) {
+	for msg, err := range q.Dead().All(t.Context()) {
 		if err != nil {
 			t.Fatalf("the dead messages of queue %q: %v", q.Name(), err)
 		}
@@ -137,7 +137,7 @@ func (r *run) ready() int {
 // tick returns when the next schedule ticks, zero for never.
 func (r *run) tick() (next time.Time) {
 	r.t.Helper()
-	for s, err := range r.q.Schedules(r.t.Context()) {
+	for s, err := range r.q.Schedules().All(r.t.Context()) {
 		if err != nil {
 			r.t.Fatalf("the schedules of queue %q: %v", r.q.Name(), err)
 		}

@@ -176,7 +176,7 @@ func TestRunOfASchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := q.SetSchedule(t.Context(), fairqueue.Schedule{Name: "report", Spec: hourly, Draft: fairqueue.Draft{Tenant: "acme"}}); err != nil {
+	if err := q.Schedules().Set(t.Context(), fairqueue.Schedule{Name: "report", Spec: hourly, Draft: fairqueue.Draft{Tenant: "acme"}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Clock: s}); len(got.Handled) != 0 {
@@ -194,7 +194,7 @@ func TestRunOfASchedule(t *testing.T) {
 	if got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Clock: s}); len(got.Handled) != 1 {
 		t.Errorf("a run after a tick = %+v, want one handled", got)
 	}
-	if err := q.PauseSchedule(t.Context(), "report"); err != nil {
+	if err := q.Schedules().Pause(t.Context(), "report"); err != nil {
 		t.Fatal(err)
 	}
 	if got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Within: 5 * time.Hour, Clock: s}); len(got.Handled) != 0 {

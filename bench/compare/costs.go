@@ -28,8 +28,8 @@ func costs() []measure {
 	plain := standing{processes: processCount, backlog: processBacklog, messages: 20_000}
 	blocked, flight, rate := plain, plain, plain
 	blocked.prepare, blocked.check = blockTenant, isBlocked
-	flight.prepare = limitAll(fairqueue.Limits{MaxInFlight: processCount})
-	rate.prepare = limitAll(fairqueue.Limits{Rate: 100_000})
+	flight.prepare = limitAll(fairqueue.OwnLimits{MaxInFlight: new(processCount)})
+	rate.prepare = limitAll(fairqueue.OwnLimits{Rate: new(100_000.0)})
 	long := standing{processes: processCount, backlog: 2, messages: 4 * processCount * longHandlers}
 	streams, slow := handlersEach(1), handlersEach(longHandlers)
 	streams.Streams, slow.HandlerMs = costStreams, longMs
@@ -77,10 +77,10 @@ func isBlocked(ctx context.Context, s *site) error {
 }
 
 // limitAll sets a limit for all tenants, which is never reached. asynq has none.
-func limitAll(limits fairqueue.Limits) func(context.Context, *site, int) error {
+func limitAll(limits fairqueue.OwnLimits) func(context.Context, *site, int) error {
 	return func(ctx context.Context, s *site, _ int) error {
 		return onQueue(ctx, s, func(q *fairqueue.Queue) error {
-			return q.ChangeLimits(ctx, "", func(l *fairqueue.Limits) { l.MaxInFlight, l.Rate = limits.MaxInFlight, limits.Rate })
+			return q.Limits().Set(ctx, "", limits)
 		})
 	}
 }

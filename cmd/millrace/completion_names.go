@@ -176,7 +176,7 @@ func namesIn(ctx context.Context, q *fairqueue.Queue, kind string) (names []stri
 			names = append(names, f.Tenant)
 		}
 	case "schedule":
-		for s, err := range q.Schedules(ctx) {
+		for s, err := range q.Schedules().All(ctx) {
 			if err != nil {
 				return names
 			}

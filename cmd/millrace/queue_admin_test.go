@@ -250,7 +250,8 @@ func TestQueueKeepDead(t *testing.T) {
 	for _, body := range []string{"1", "2"} {
 		s.put(name, "a", body)
 	}
-	s.want(`{"most":1,"age_ms":0}`+"\n", "queue", "dead", "keep", name, "--most", "1", "--json")
+	s.want(`{"most":10000,"age_ms":7776000000}`+"\n", "queue", "dead", "keep", name, "--json")
+	s.want(`{"most":1,"age_ms":0}`+"\n", "queue", "dead", "keep", name, "--most", "1", "--age", "0", "--json")
 	for range 2 {
 		s.run("queue", "nack", name, s.takeOne(name).Receipt, "--dead")
 	}

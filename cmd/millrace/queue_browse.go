@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -99,9 +100,9 @@ func (c *queueBrowse) Run(ctx context.Context, a *app) error {
 			})
 		}
 		return doc, func(w io.Writer) {
-			fmt.Fprintln(w, "ID\tTENANT\tATTEMPTS\tWRITTEN\tBODY")
+			fmt.Fprintln(w, "ID\tTENANT\tATTEMPTS\tWRITTEN\tREASON\tBODY")
 			for _, m := range doc.Messages {
-				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", m.ID, m.Tenant, m.Attempts, m.WrittenAt.Local().Format(time.DateTime), excerpt(m.Body))
+				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", m.ID, m.Tenant, m.Attempts, m.WrittenAt.Local().Format(time.DateTime), cmp.Or(m.Reason, "-"), excerpt(m.Body))
 			}
 			doc.print(w)
 		}, err

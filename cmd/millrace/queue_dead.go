@@ -101,7 +101,7 @@ Examples:
 
 func (c *deadGroups) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		groups, found, err := q.DeadGroups(ctx, c.config())
+		groups, found, err := q.Dead().Groups(ctx, c.config())
 		doc := groupsDoc{ofGroups(groups), searchedOf(found)}
 		return doc, doc.table, err
 	})
@@ -139,17 +139,17 @@ func (doc groupsDoc) table(w io.Writer) {
 
 type deadKeep struct {
 	queueName
-	Most int           `placeholder:"N" help:"How many. Defaults to any number."`
-	Age  time.Duration `placeholder:"DURATION" help:"For how long. Defaults to for ever."`
+	Most int           `default:"10000" placeholder:"N" help:"How many; 0 for any number. Defaults to 10000."`
+	Age  time.Duration `default:"2160h" placeholder:"DURATION" help:"For how long; 0 for ever. Defaults to 2160h, 90 days."`
 }
 
 func (*deadKeep) Help() string {
-	return `The oldest ones are dropped when another message dies, and counted as dropped. Without flags all are kept, as in a new queue.
+	return `The oldest ones are dropped when another message dies, and counted as dropped. Without flags 10,000 are kept for 90 days, as in a new queue.
 
 Examples:
 
     millrace queue dead keep orders --most 1000 --age 720h
-    millrace queue dead keep orders`
+    millrace queue dead keep orders --most 0 --age 0`
 }
 
 func (c *deadKeep) Run(ctx context.Context, a *app) error {
@@ -168,6 +168,6 @@ func (c *deadKeep) Run(ctx context.Context, a *app) error {
 		if c.Age > 0 {
 			age = "for " + readable.Duration(c.Age)
 		}
-		return doc, says("%s of dead messages kept, %s", number, age), q.KeepDead(ctx, c.Most, c.Age)
+		return doc, says("%s of dead messages kept, %s", number, age), q.Dead().Keep(ctx, c.Most, c.Age)
 	})
 }

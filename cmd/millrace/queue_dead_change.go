@@ -42,8 +42,8 @@ func (c *deadChoice) filter() (fairqueue.SearchConfig, error) {
 
 // deadChange is what a command does to dead messages.
 type deadChange struct {
-	ids      func(*fairqueue.Queue, context.Context, ...string) (int, error)
-	matching func(*fairqueue.Queue, context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error)
+	ids      func(fairqueue.DeadLetters, context.Context, ...string) (int, error)
+	matching func(fairqueue.DeadLetters, context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error)
 	doc      func(n int) any
 	done     string
 	allow    func(matching string) error // whether to do it to what matches; nil if it may
@@ -64,7 +64,7 @@ func (c *deadChoice) run(ctx context.Context, a *app, change deadChange) error {
 		}
 		var n int
 		if len(c.IDs) > 0 {
-			n, err = change.ids(q, ctx, c.IDs...)
+			n, err = change.ids(q.Dead(), ctx, c.IDs...)
 		} else {
 			n, err = c.changeMatching(ctx, a, q, cfg, change)
 		}
@@ -84,7 +84,7 @@ func (c *deadChoice) changeMatching(ctx context.Context, a *app, q *fairqueue.Qu
 	}
 	log, logged := a.logger(), time.Now()
 	err = eachDeadPage(cfg, func(cfg fairqueue.SearchConfig) (fairqueue.Found, error) {
-		some, found, err := change.matching(q, ctx, cfg)
+		some, found, err := change.matching(q.Dead(), ctx, cfg)
 		if n += some; time.Since(logged) >= time.Second {
 			logged = time.Now()
 			log.InfoContext(ctx, change.done, "messages", n)
@@ -121,7 +121,7 @@ func matchingGroups(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.Searc
 	doc := groupsDoc{Groups: []deadGroup{}}
 	at := map[document.Text]int{}
 	err := eachDeadPage(cfg, func(cfg fairqueue.SearchConfig) (fairqueue.Found, error) {
-		groups, found, err := q.DeadGroups(ctx, cfg)
+		groups, found, err := q.Dead().Groups(ctx, cfg)
 		for _, g := range ofGroups(groups) {
 			i, known := at[g.Reason]
 			if !known {
@@ -163,7 +163,7 @@ Examples:
 
 func (c *deadRedrive) Run(ctx context.Context, a *app) error {
 	return c.run(ctx, a, deadChange{
-		ids: (*fairqueue.Queue).Redrive, matching: (*fairqueue.Queue).RedriveMatching,
+		ids: fairqueue.DeadLetters.Redrive, matching: fairqueue.DeadLetters.RedriveMatching,
 		doc: func(n int) any { return document.Redriven{Redriven: n} }, done: "will be tried again",
 	})
 }
@@ -185,7 +185,7 @@ Examples:
 
 func (c *deadPurge) Run(ctx context.Context, a *app) error {
 	change := deadChange{
-		ids: (*fairqueue.Queue).Purge, matching: (*fairqueue.Queue).PurgeMatching,
+		ids: fairqueue.DeadLetters.Purge, matching: fairqueue.DeadLetters.PurgeMatching,
 		doc: func(n int) any { return document.Purged{Purged: n} }, done: "purged",
 	}
 	if !c.Yes {

@@ -31,7 +31,7 @@ func (c *queuePosition) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		source := string(c.Source)
 		if source == "" && c.To == nil {
-			positions, err := q.Sources(ctx)
+			positions, err := q.Sources().All(ctx)
 			all := document.OfSources(positions)
 			return all, func(w io.Writer) {
 				for _, s := range all.Sources {
@@ -42,10 +42,10 @@ func (c *queuePosition) Run(ctx context.Context, a *app) error {
 		doc := document.Position{Source: c.Source}
 		if c.To != nil {
 			doc.Position = *c.To
-			return doc, says("%s goes on behind %d", c.Source, doc.Position), q.SetPosition(ctx, source, doc.Position)
+			return doc, says("%s goes on behind %d", c.Source, doc.Position), q.Sources().SetPosition(ctx, source, doc.Position)
 		}
 		var err error
-		doc.Position, err = q.Position(ctx, source)
+		doc.Position, err = q.Sources().Position(ctx, source)
 		return doc, says("%d", doc.Position), err
 	})
 }

@@ -48,11 +48,11 @@ func (c *queueTenants) Run(ctx context.Context, a *app) error {
 			return nil, nil, millrace.ErrBadArgument.Errorf("the flows of this queue are streams, so it does not count its tenants").
 				WithHint("Show its streams with: millrace queue stats")
 		}
-		all, _, err := q.Limits(ctx, "")
+		all, err := q.Limits().Get(ctx, "")
 		if err != nil {
 			return nil, nil, err
 		}
-		doc := document.OfTenants(s, all)
+		doc := document.OfTenants(s, all.Limits)
 		sortTenants(doc.Tenants, c.Sort)
 		if c.Most > 0 {
 			doc.Tenants = doc.Tenants[:min(len(doc.Tenants), c.Most)]
@@ -101,11 +101,11 @@ type limitsDoc struct {
 // storedLimits lists what is stored, by name. Limits of all others come first.
 func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
 	doc := limitsDoc{Limits: []document.TenantLimits{}}
-	for l, err := range q.AllLimits(ctx) {
+	for l, err := range q.Limits().All(ctx) {
 		if err != nil {
 			return nil, nil, err
 		}
-		doc.Limits = append(doc.Limits, document.OfTenantLimits(l.Tenant, true, l.Limits))
+		doc.Limits = append(doc.Limits, document.OfTenantLimits(l))
 	}
 	slices.SortStableFunc(doc.Limits, func(a, b document.TenantLimits) int {
 		return cmp.Compare(a.Tenant.Tenant, b.Tenant.Tenant)
@@ -117,7 +117,7 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 	return doc, func(w io.Writer) {
 		fmt.Fprintln(w, "TENANT\tLIMITS")
 		for _, l := range doc.Limits {
-			fmt.Fprintf(w, "%s\t%s\n", l.Tenant, l.Limits)
+			fmt.Fprintf(w, "%s\t%s\n", l.Tenant, l.Line())
 		}
 		if more := doc.Count - len(doc.Limits); more > 0 {
 			fmt.Fprintf(w, "%d more\t\n", more)
@@ -168,13 +168,9 @@ func (t tenantName) show(ctx context.Context, q *fairqueue.Queue, err error) (an
 	if err != nil {
 		return nil, nil, err
 	}
-	l, own, err := q.Limits(ctx, string(t.Tenant))
-	doc := document.OfTenantLimits(string(t.Tenant), own, l)
-	text := doc.Limits.String()
-	if !own && t.Tenant != "" {
-		text += ", as all that have no limits of their own"
-	}
-	return doc, says("%s: %s", doc.Tenant, text), err
+	l, err := q.Limits().Get(ctx, string(t.Tenant))
+	doc := document.OfTenantLimits(l)
+	return doc, says("%s: %s", doc.Tenant, doc.Line()), err
 }
 
 type tenantShow struct {
@@ -183,7 +179,7 @@ type tenantShow struct {
 }
 
 func (*tenantShow) Help() string {
-	return `Without a tenant it shows the limits of all that have none of their own.
+	return `Those that are not its own have "(default)" behind. Without a tenant it shows the limits of all that have none of their own.
 
 Examples:
 
@@ -204,10 +200,11 @@ type tenantSet struct {
 	Rate        *document.Rate `placeholder:"N/s" help:"Deliveries: 5/s, 100/m or 10/h; 0 for no limit."`
 	Burst       *int           `placeholder:"N" help:"Deliveries at once after a rest; 0 for a tenth of a second's worth."`
 	MaxWaiting  *int           `placeholder:"N" help:"Messages that wait; writes of more are refused; 0 for no limit."`
+	IfUnset     bool           `help:"Change only those that are not set, as a program does when it starts."`
 }
 
 func (*tenantSet) Help() string {
-	return `Only the given limits change. The first change for a tenant gives it limits of its own, which begin as those of all others; later changes of those do not concern it. It creates the queue if there is none.
+	return `Only the given limits change, and are the tenant's own then. For the rest it follows those of all others, also when these change. It creates the queue if there is none.
 
 Examples:
 
@@ -228,21 +225,27 @@ func (c *tenantSet) Run(ctx context.Context, a *app) error {
 		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.ChangeLimits(ctx, string(c.Tenant), change.Apply))
+		set := fairqueue.LimitSettings.Set
+		if c.IfUnset {
+			set = fairqueue.LimitSettings.SetIfUnset
+		}
+		return c.show(ctx, q, set(q.Limits(), ctx, string(c.Tenant), change.Own()))
 	})
 }
 
 type tenantClear struct {
 	tenantName
-	Default bool `help:"The limits of all tenants that have none of their own."`
+	Default bool     `help:"The limits of all tenants that have none of their own."`
+	Limit   []string `placeholder:"NAME" enum:"weight,max_in_flight,max_share,rate,burst,max_waiting,paused" help:"Only these: weight, max_in_flight, max_share, rate, burst, max_waiting, paused. Defaults to all."`
 }
 
 func (*tenantClear) Help() string {
-	return `The limits of all others count for it again. A pause ends, too.
+	return `The limits of all others count for it again. It does not end a pause.
 
 Examples:
 
     millrace queue tenant clear orders acme
+    millrace queue tenant clear orders acme --limit rate,burst
     millrace queue tenant clear orders --default`
 }
 
@@ -251,7 +254,7 @@ func (c *tenantClear) Run(ctx context.Context, a *app) error {
 		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.ClearLimits(ctx, string(c.Tenant)))
+		return c.show(ctx, q, q.Limits().Clear(ctx, string(c.Tenant), c.Limit...))
 	})
 }
 
@@ -280,7 +283,7 @@ func (c *tenantPause) Run(ctx context.Context, a *app) error {
 		if c.For.Duration > 0 {
 			said = says("%s is paused for %s", doc.Tenant, readable.Duration(c.For.Duration))
 		}
-		return doc, said, q.PauseTenant(ctx, tenant, c.For.Duration)
+		return doc, said, q.Limits().Pause(ctx, tenant, c.For.Duration)
 	})
 }
 
@@ -299,7 +302,7 @@ func (c *tenantResume) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		doc := document.PausedTenant{Tenant: c.doc()}
-		return doc, says("%s goes on", doc.Tenant), q.ResumeTenant(ctx, tenant)
+		return doc, says("%s goes on", doc.Tenant), q.Limits().Resume(ctx, tenant)
 	})
 }
 

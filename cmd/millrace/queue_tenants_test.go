@@ -19,7 +19,7 @@ func TestQueueTenants(t *testing.T) {
 	s.put(name, "b", "2")
 	s.put(name, "a", "3")
 	s.put(name, "eu", "4")
-	s.want("a: weight 2, 5 in flight, 50% of handlers, 100/m in bursts of 3, 7 waiting\n", "queue", "tenant", "set", name, "a",
+	s.want("a: weight 2, 5 in flight (default), 50% of handlers, 100/m in bursts of 3, 7 waiting\n", "queue", "tenant", "set", name, "a",
 		"--weight", "2", "--max-share", "0.5", "--rate", "100/m", "--burst", "3", "--max-waiting", "7")
 	s.want("eu is paused\n", "queue", "tenant", "pause", name, "eu")
 	s.want("b is paused for 10m0s\n", "queue", "tenant", "pause", name, "b", "--for", "10m")
@@ -53,13 +53,17 @@ func TestQueueTenants(t *testing.T) {
 	if got := s.run("queue", "tenants", name, "--limits", "--most", "1").stdout; !strings.Contains(got, "all others") || !strings.Contains(got, " more") {
 		t.Errorf("one of the limits is\n%s", got)
 	}
-	s.want("c: 5 in flight, as all that have no limits of their own\n", "queue", "tenant", "show", name, "c")
+	s.want("c: 5 in flight (default)\n", "queue", "tenant", "show", name, "c")
+	s.want("b: paused, 5 in flight (default)\n", "queue", "tenant", "show", name, "b")
+	s.want("all others: 5 in flight, 9 waiting\n", "queue", "tenant", "set", name, "--default", "--max-in-flight", "1", "--max-waiting", "9", "--if-unset")
+	s.want("c: any number in flight, 9 waiting (default)\n", "queue", "tenant", "set", name, "c", "--max-in-flight", "0")
+	s.want("all others: 5 in flight\n", "queue", "tenant", "clear", name, "--default", "--limit", "max_waiting,weight")
 	s.want("b goes on\n", "queue", "tenant", "resume", name, "b")
 	s.refused(1, "declined", "queue", "tenant", "purge", name, "b")
 	if got := s.feed("y\n", "queue", "tenant", "purge", name, "b"); got.stdout != "2 messages removed\n" || !strings.Contains(got.stderr, "delayed, 2? [y/N]") {
 		t.Errorf("purge = %+v", got)
 	}
-	s.want("a: 5 in flight, as all that have no limits of their own\n", "queue", "tenant", "clear", name, "a")
+	s.want("a: 5 in flight (default)\n", "queue", "tenant", "clear", name, "a")
 	s.refused(2, "bad_argument", "queue", "tenant", "set", name, "a", "--weight", "101")
 	s.refused(2, "bad_argument", "queue", "resize", name, "4")
 

@@ -100,7 +100,8 @@ millrace queue resume `+name+`
 	s.want("resumed\n", "queue", "resume", name)
 	s.want("32 streams, 2 a tenant; before: a flow for each tenant\n", "queue", "resize", name, "32", "--per-tenant", "2")
 	s.want("1000 of dead messages kept, for 30d0h\n", "queue", "dead", "keep", name, "--most", "1000", "--age", "720h")
-	s.want("any number of dead messages kept, for ever\n", "queue", "dead", "keep", name)
+	s.want("10000 of dead messages kept, for 90d0h\n", "queue", "dead", "keep", name)
+	s.want("any number of dead messages kept, for ever\n", "queue", "dead", "keep", name, "--most", "0", "--age", "0")
 
 	printed = s.run("queue", "read", name).stdout
 	heading, row, _ := strings.Cut(printed, "\n")

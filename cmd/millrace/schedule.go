@@ -54,7 +54,7 @@ func (n scheduleName) show(ctx context.Context, q *fairqueue.Queue, err error) (
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := q.Schedule(ctx, string(n.Name))
+	s, err := q.Schedules().Get(ctx, string(n.Name))
 	doc := document.OfSchedule(string(n.Queue), s)
 	return doc, says("%s", scheduleLine(doc)), err
 }
@@ -105,7 +105,7 @@ Examples:
 func (c *scheduleLs) Run(ctx context.Context, a *app) error {
 	if c.Queue != "" {
 		return queueName{c.Queue}.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-			list, err := document.OfSchedules(q.Name(), q.Schedules(ctx))
+			list, err := document.OfSchedules(q.Name(), q.Schedules().All(ctx))
 			return document.Schedules{Schedules: list}, func(w io.Writer) { tableOfSchedules(w, list) }, err
 		})
 	}
@@ -143,7 +143,7 @@ func allSchedules(ctx context.Context, client rueidis.Client) (list []document.S
 		if err != nil {
 			return nil, part, err
 		}
-		of, err := document.OfSchedules(name, q.Schedules(ctx))
+		of, err := document.OfSchedules(name, q.Schedules().All(ctx))
 		switch {
 		case ctx.Err() != nil:
 			return nil, document.Incomplete{}, context.Cause(ctx)
@@ -197,7 +197,7 @@ func (*scheduleShow) Help() string {
 
 func (c *scheduleShow) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		s, err := q.Schedule(ctx, string(c.Name))
+		s, err := q.Schedules().Get(ctx, string(c.Name))
 		doc := document.OfSchedule(string(c.Queue), s)
 		return doc, func(w io.Writer) { tableOfSchedule(w, doc) }, err
 	})
@@ -242,7 +242,7 @@ Examples:
 
 func (c *scheduleRun) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		id, err := q.RunSchedule(ctx, string(c.Name))
+		id, err := q.Schedules().Run(ctx, string(c.Name))
 		return document.RanSchedule{ID: id}, says("%s written", id), err
 	})
 }
@@ -261,7 +261,7 @@ Examples:
 
 func (c *schedulePause) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.PauseSchedule(ctx, string(c.Name)))
+		return c.show(ctx, q, q.Schedules().Pause(ctx, string(c.Name)))
 	})
 }
 
@@ -279,7 +279,7 @@ Examples:
 
 func (c *scheduleResume) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.ResumeSchedule(ctx, string(c.Name)))
+		return c.show(ctx, q, q.Schedules().Resume(ctx, string(c.Name)))
 	})
 }
 
@@ -298,7 +298,7 @@ Examples:
 
 func (c *scheduleRm) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		s, err := q.Schedule(ctx, string(c.Name))
+		s, err := q.Schedules().Get(ctx, string(c.Name))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -306,6 +306,6 @@ func (c *scheduleRm) Run(ctx context.Context, a *app) error {
 		if err := a.ask(ctx, c.Yes, question); err != nil {
 			return nil, nil, err
 		}
-		return document.Removed{Removed: true}, says("removed"), q.RemoveSchedule(ctx, string(c.Name))
+		return document.Removed{Removed: true}, says("removed"), q.Schedules().Remove(ctx, string(c.Name))
 	})
 }

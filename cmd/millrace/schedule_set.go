@@ -57,7 +57,7 @@ func (c *scheduleSet) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.SetSchedule(ctx, s))
+		return c.show(ctx, q, q.Schedules().Set(ctx, s))
 	})
 }
 
@@ -135,7 +135,7 @@ func (c *scheduleNext) Run(ctx context.Context, a *app) error {
 		return a.print(doc, func(w io.Writer) { tableOfTicks(w, doc) })
 	}
 	return scheduleName{c.Queue, c.Name}.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		s, err := q.Schedule(ctx, string(c.Name))
+		s, err := q.Schedules().Get(ctx, string(c.Name))
 		if err != nil {
 			return nil, nil, err
 		}

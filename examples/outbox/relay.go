@@ -184,7 +184,7 @@ func (r *relay) pass(ctx context.Context, conn *pgx.Conn, source int) (worked bo
 func (r *relay) ask(ctx context.Context, tx pgx.Tx, source int, numbered, sent int64) (int64, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	position, err := r.queue.Position(ctx, r.source(source))
+	position, err := r.queue.Sources().Position(ctx, r.source(source))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -249,7 +249,7 @@ func (r *relay) reset(ctx context.Context, tx pgx.Tx, source int, resend bool) e
 		return err
 	}
 	if resend {
-		position, err := r.queue.Position(ctx, r.source(source))
+		position, err := r.queue.Sources().Position(ctx, r.source(source))
 		if err != nil {
 			return err
 		}
@@ -261,7 +261,7 @@ func (r *relay) reset(ctx context.Context, tx pgx.Tx, source int, resend bool) e
 	if _, err := tx.Exec(ctx, `UPDATE outbox_sources SET sent = $2 WHERE source = $1`, source, sent); err != nil {
 		return err
 	}
-	return r.queue.SetPosition(ctx, r.source(source), sent)
+	return r.queue.Sources().SetPosition(ctx, r.source(source), sent)
 }
 
 // source is the name of a source in the queue.

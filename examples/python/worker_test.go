@@ -236,7 +236,7 @@ func TestWorker(t *testing.T) {
 	second.goOn()
 	s.empty(t)
 	var dead []string
-	for m, err := range s.queue.Dead(t.Context()) {
+	for m, err := range s.queue.Dead().All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

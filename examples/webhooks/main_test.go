@@ -298,7 +298,7 @@ func flood(t *testing.T, cfg fairqueue.Config) (l *ledger, dead map[string]strin
 	stopSecond()
 	programs.Wait()
 	dead = map[string]string{}
-	for letter, err := range s.queue.Dead(t.Context()) {
+	for letter, err := range s.queue.Dead().All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@
 //     [millrace.ErrUncertain], and is not sent to another part. Writes that follow avoid it.
 //   - A part that refuses a message has not written it. The tenant's next part gets it, unless a
 //     dedupe id or a source ties it to the part.
-//   - Limits that are set with [Queue.SetLimits] hold for a tenant's parts together.
+//   - Limits that are set with [LimitSettings] hold for a tenant's parts together.
 //   - One silent part slows no call that does not need it. A part on a full server is drained.
 //   - In a part, tenants take turns, exactly. Over the parts, each tenant has the sum of its turns,
 //     which depends on who shares its parts.
@@ -66,7 +66,7 @@
 //
 // Each part moves entries of a [fairqueue.Legacy] stream into itself, whichever parts their tenants have.
 //
-// A limit of a tenant is divided among its parts: see [Queue.SetLimits]. A tenant whose messages
+// A limit of a tenant is divided among its parts: see [LimitSettings.Set]. A tenant whose messages
 // all lie in one part, because the other one is down, has only the share of that part.
 //
 // A part that is added or drained changes the parts of some tenants. Change [Config.Parts] in all

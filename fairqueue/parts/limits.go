@@ -9,31 +9,50 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// SetLimits sets the limits of a tenant over its parts together: each of them gets its share of
-// MaxInFlight, Rate, Burst and MaxWaiting, and the shares add up to the limit. No share is below
-// one, so these limits are at least the number of the tenant's parts. Weight and Paused are the
-// same in each part. MaxShare is a part of all handlers; in each of its parts a tenant may have at
-// least one handler. Without Burst the tenant may start at least one delivery at once in each part.
+// LimitSettings are the limits of the tenants of a queue, over the parts of each tenant together.
+type LimitSettings struct{ q *Queue }
+
+// Limits returns the limits of the queue's tenants.
+func (q *Queue) Limits() LimitSettings { return LimitSettings{q} }
+
+// Set sets limits of a tenant over its parts together: each of them gets its share of MaxInFlight,
+// Rate, Burst and MaxWaiting, and the shares add up to the limit. No share is below one, so these
+// limits are at least the number of the tenant's parts. Weight and Paused are the same in each part.
+// MaxShare is a part of all handlers; in each of its parts a tenant may have at least one handler.
+// Without Burst the tenant may start at least one delivery at once in each part. Limits that are nil
+// stay.
 //
 // Those of the tenant "" are the default for each tenant. There each part gets the same share,
 // rounded down.
 //
-// SetLimits replaces all limits of the tenant, and creates parts that do not exist yet. After
-// [millrace.ErrPartial] some parts have the old ones: repeat it. If two processes set limits at
-// the same time, parts may have those of either. Set them again after a change of [Config.Parts]
-// or PerTenant.
+// Set creates parts that do not exist yet. After [millrace.ErrPartial] some parts have the old
+// limits: repeat it. If two processes set limits at the same time, parts may have those of either.
+// Set them again after a change of [Config.Parts] or PerTenant.
 //
-// Errors: those of [fairqueue.Queue.ChangeLimits], [millrace.ErrBadArgument] also for a limit
-// below the number of parts, before a part is asked.
-func (q *Queue) SetLimits(ctx context.Context, tenant string, l fairqueue.Limits) error {
+// Errors: those of [fairqueue.LimitSettings.Set], [millrace.ErrBadArgument] also for a limit below
+// the number of parts, before a part is asked.
+func (s LimitSettings) Set(ctx context.Context, tenant string, l fairqueue.OwnLimits) error {
+	return s.set(ctx, tenant, l, fairqueue.LimitSettings.Set)
+}
+
+// SetIfUnset is Set for those limits that are not set: see [fairqueue.LimitSettings.SetIfUnset].
+func (s LimitSettings) SetIfUnset(ctx context.Context, tenant string, l fairqueue.OwnLimits) error {
+	return s.set(ctx, tenant, l, fairqueue.LimitSettings.SetIfUnset)
+}
+
+func (s LimitSettings) set(
+	ctx context.Context, tenant string, l fairqueue.OwnLimits,
+	do func(fairqueue.LimitSettings, context.Context, string, fairqueue.OwnLimits) error,
+) error {
+	q := s.q
 	owned := q.partsOf(tenant)
 	n := len(owned)
 	if tenant == "" {
 		n = len(q.ranked("")) // as many as each tenant has
 	}
-	for name, limit := range map[string]int{"MaxInFlight": l.MaxInFlight, "Burst": l.Burst, "MaxWaiting": l.MaxWaiting} {
-		if limit != 0 && limit < n {
-			return millrace.ErrBadArgument.Errorf("%s is %d, less than one for each of %d parts", name, limit, n).
+	for name, limit := range map[string]*int{"MaxInFlight": l.MaxInFlight, "Burst": l.Burst, "MaxWaiting": l.MaxWaiting} {
+		if limit != nil && *limit != 0 && *limit < n {
+			return millrace.ErrBadArgument.Errorf("%s is %d, less than one for each of %d parts", name, *limit, n).
 				WithHint("Set at least one for each part, or a lower PerTenant for the queue.")
 		}
 	}
@@ -44,39 +63,45 @@ func (q *Queue) SetLimits(ctx context.Context, tenant string, l fairqueue.Limits
 		if tenant != "" {
 			at = slices.Index(owned, p)
 		}
-		return p.queue.ChangeLimits(within, tenant, func(own *fairqueue.Limits) { *own = q.share(l, at, n) })
+		return do(p.queue.Limits(), within, tenant, q.share(l, at, n))
 	})
 }
 
 // share is what the part at an index of n has of limits.
-func (q *Queue) share(l fairqueue.Limits, at, n int) fairqueue.Limits {
-	of := func(limit int) int { return (limit + n - 1 - at) / n } // the first ones have the remainder
-	l.MaxInFlight, l.Burst, l.MaxWaiting = of(l.MaxInFlight), of(l.Burst), of(l.MaxWaiting)
-	l.Rate /= float64(n)
-	if l.MaxShare <= 1 { // else the part refuses it
+func (q *Queue) share(l fairqueue.OwnLimits, at, n int) fairqueue.OwnLimits {
+	for _, limit := range []**int{&l.MaxInFlight, &l.Burst, &l.MaxWaiting} {
+		if *limit != nil {
+			*limit = new((**limit + n - 1 - at) / n) // the first ones have the remainder
+		}
+	}
+	if l.Rate != nil {
+		l.Rate = new(*l.Rate / float64(n))
+	}
+	if l.MaxShare != nil && *l.MaxShare <= 1 { // else the part refuses it
 		// A part counts only its own share of the handlers.
-		l.MaxShare = min(1, l.MaxShare*float64(len(q.parts))/float64(n))
+		l.MaxShare = new(min(1, *l.MaxShare*float64(len(q.parts))/float64(n)))
 	}
 	return l
 }
 
-// ClearLimits removes the limits of a tenant from all parts, so that the default applies again.
-// See [fairqueue.Queue.ClearLimits]. Errors: as of [Queue.Pause].
-func (q *Queue) ClearLimits(ctx context.Context, tenant string) error {
-	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.ClearLimits(ctx, tenant) })
+// Clear forgets limits of a tenant in all parts, so that the default applies again. See
+// [fairqueue.LimitSettings.Clear]. Errors: as of [Queue.Pause].
+func (s LimitSettings) Clear(ctx context.Context, tenant string, names ...string) error {
+	return s.q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.Limits().Clear(ctx, tenant, names...) })
 }
 
-// PauseTenant has the messages of a tenant wait for d in all parts, or with 0 until
-// [Queue.ResumeTenant]. See [fairqueue.Queue.PauseTenant].
+// Pause has the messages of a tenant wait for d in all parts, or with 0 until
+// [LimitSettings.Resume]. See [fairqueue.LimitSettings.Pause].
 //
 // Errors: as of [Queue.Pause]; [millrace.ErrNotFound] for parts of the tenant without a first
-// message, where nothing can be paused. SetLimits with Paused creates them.
-func (q *Queue) PauseTenant(ctx context.Context, tenant string, d time.Duration) error {
+// message, where nothing can be paused. Set with Paused creates them.
+func (s LimitSettings) Pause(ctx context.Context, tenant string, d time.Duration) error {
+	q := s.q
 	owned := q.partsOf(tenant)
 	return q.each(ctx, q.parts, func(p *part) error {
 		within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
 		defer cancel()
-		err := p.queue.PauseTenant(within, tenant, d)
+		err := p.queue.Limits().Pause(within, tenant, d)
 		if !slices.Contains(owned, p) {
 			err = ignoreMissing(err)
 		}
@@ -84,9 +109,9 @@ func (q *Queue) PauseTenant(ctx context.Context, tenant string, d time.Duration)
 	})
 }
 
-// ResumeTenant ends a pause and a throttle of a tenant in all parts. Errors: as of [Queue.Pause].
-func (q *Queue) ResumeTenant(ctx context.Context, tenant string) error {
-	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.ResumeTenant(ctx, tenant) })
+// Resume ends a pause and a throttle of a tenant in all parts. Errors: as of [Queue.Pause].
+func (s LimitSettings) Resume(ctx context.Context, tenant string) error {
+	return s.q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.Limits().Resume(ctx, tenant) })
 }
 
 // PurgeTenant removes the messages of a tenant that wait or are delayed, from all parts, and

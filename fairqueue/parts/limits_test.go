@@ -23,11 +23,11 @@ func TestShares(t *testing.T) {
 		limit := rapid.IntRange(n, 1000).Draw(t, "limit")
 		inFlight, burst, waiting := 0, 0, 0
 		for at := range n {
-			l := q.share(fairqueue.Limits{MaxInFlight: limit, Burst: limit, MaxWaiting: limit}, at, n)
-			if l.MaxInFlight < 1 {
-				t.Fatalf("part %d of %d gets %d of %d", at, n, l.MaxInFlight, limit)
+			l := q.share(fairqueue.OwnLimits{MaxInFlight: &limit, Burst: &limit, MaxWaiting: &limit}, at, n)
+			if *l.MaxInFlight < 1 {
+				t.Fatalf("part %d of %d gets %d of %d", at, n, *l.MaxInFlight, limit)
 			}
-			inFlight, burst, waiting = inFlight+l.MaxInFlight, burst+l.Burst, waiting+l.MaxWaiting
+			inFlight, burst, waiting = inFlight+*l.MaxInFlight, burst+*l.Burst, waiting+*l.MaxWaiting
 		}
 		if inFlight != limit || burst != limit || waiting != limit {
 			t.Fatalf("the shares of %d add up to %d, %d, %d", limit, inFlight, burst, waiting)
@@ -47,7 +47,7 @@ func TestLimits(t *testing.T) {
 			if name == "default" {
 				most, inFlight = 4, 2 // rounded down
 			}
-			if err := q.SetLimits(t.Context(), of, fairqueue.Limits{MaxWaiting: 5, MaxInFlight: 3}); err != nil {
+			if err := q.Limits().Set(t.Context(), of, fairqueue.OwnLimits{MaxWaiting: new(5), MaxInFlight: new(3)}); err != nil {
 				t.Fatal(err)
 			}
 			drafts := many(8, "a")
@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 			if read != inFlight {
 				t.Errorf("%d in flight, not %d", read, inFlight)
 			}
-			if err := q.ClearLimits(t.Context(), of); err != nil {
+			if err := q.Limits().Clear(t.Context(), of); err != nil {
 				t.Fatal(err)
 			}
 			write(t, q, drafts...)
@@ -91,14 +91,16 @@ func TestLimits(t *testing.T) {
 func TestLimitsBelowTheParts(t *testing.T) {
 	t.Parallel()
 	q := onShared(t, 4)
-	for _, l := range []fairqueue.Limits{{MaxInFlight: 1}, {MaxWaiting: 1}, {Rate: 10, Burst: 1}, {MaxInFlight: -1}, {MaxShare: 2}, {Burst: 5}} {
-		err := q.SetLimits(t.Context(), "a", l)
+	for _, l := range []fairqueue.OwnLimits{
+		{MaxInFlight: new(1)}, {MaxWaiting: new(1)}, {Rate: new(10.0), Burst: new(1)}, {MaxInFlight: new(-1)}, {MaxShare: new(2.0)},
+	} {
+		err := q.Limits().Set(t.Context(), "a", l)
 		if !errors.Is(err, millrace.ErrBadArgument) || errors.Is(err, millrace.ErrPartial) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
 	for i, part := range q.Parts() {
-		if _, _, err := part.Limits(t.Context(), ""); !errors.Is(err, millrace.ErrNotFound) {
+		if _, err := part.Limits().Get(t.Context(), ""); !errors.Is(err, millrace.ErrNotFound) {
 			t.Errorf("part %d was created: %v", i, err)
 		}
 	}
@@ -109,10 +111,10 @@ func TestTenantIsPaused(t *testing.T) {
 	t.Parallel()
 	q := onShared(t, 4)
 	a := "a"
-	if err := q.PauseTenant(t.Context(), a, 0); !errors.Is(err, millrace.ErrNotFound) {
+	if err := q.Limits().Pause(t.Context(), a, 0); !errors.Is(err, millrace.ErrNotFound) {
 		t.Fatalf("a pause before the first message: %v", err)
 	}
-	if err := q.SetLimits(t.Context(), a, fairqueue.Limits{Paused: true}); err != nil {
+	if err := q.Limits().Set(t.Context(), a, fairqueue.OwnLimits{Paused: new(true)}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, q, many(20, "a")...)
@@ -126,15 +128,15 @@ func TestTenantIsPaused(t *testing.T) {
 	}
 	waits()
 	for _, change := range []func() error{
-		func() error { return q.PauseTenant(t.Context(), a, 0) },
-		func() error { return q.SetLimits(t.Context(), a, fairqueue.Limits{}) }, // which leaves the pause
+		func() error { return q.Limits().Pause(t.Context(), a, 0) },
+		func() error { return q.Limits().Clear(t.Context(), a) }, // which leaves the pause
 	} {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	waits()
-	if err := q.ResumeTenant(t.Context(), a); err != nil {
+	if err := q.Limits().Resume(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := q.Read(t.Context(), fairqueue.ReadConfig{Block: time.Minute}); err != nil || len(m) != 1 {

@@ -124,17 +124,17 @@ func TestLife(t *testing.T) {
 	}
 	var dead []string
 	for i, part := range q.Parts() {
-		for m, err := range part.Dead(t.Context()) {
+		for m, err := range part.Dead().All(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			dead = append(dead, fmt.Sprint(i, ".", m.ID))
 		}
 	}
-	if n, err := q.Redrive(t.Context(), dead[0]); n != 1 || err != nil {
+	if n, err := q.Dead().Redrive(t.Context(), dead[0]); n != 1 || err != nil {
 		t.Fatalf("redrive: %d, %v", n, err)
 	}
-	if n, err := q.Purge(t.Context(), dead...); n != 1 || err != nil {
+	if n, err := q.Dead().Purge(t.Context(), dead...); n != 1 || err != nil {
 		t.Fatalf("purge: %d, %v", n, err)
 	}
 	if err := q.Pause(t.Context()); err != nil {
@@ -261,7 +261,7 @@ func TestDedupe(t *testing.T) {
 	}
 	positions := int64(0)
 	for _, part := range q.Parts() {
-		at, err := part.Position(t.Context(), "log")
+		at, err := part.Sources().Position(t.Context(), "log")
 		if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 			t.Fatal(err)
 		}

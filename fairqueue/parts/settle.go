@@ -35,14 +35,25 @@ func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]fairqueue.State, e
 	})
 }
 
-// Redrive makes dead messages wait again and returns how many. See [fairqueue.Queue.Redrive].
-func (q *Queue) Redrive(ctx context.Context, ids ...string) (int, error) {
-	return q.count(ctx, "an id", ids, (*fairqueue.Queue).Redrive)
+// DeadLetters are the dead messages of all parts. Those of one part are listed by the part: see
+// [Queue.Parts].
+type DeadLetters struct{ q *Queue }
+
+// Dead returns the dead messages of the queue.
+func (q *Queue) Dead() DeadLetters { return DeadLetters{q} }
+
+// Redrive makes dead messages wait again and returns how many. See [fairqueue.DeadLetters.Redrive].
+func (d DeadLetters) Redrive(ctx context.Context, ids ...string) (int, error) {
+	return d.q.count(ctx, "an id", ids, func(part *fairqueue.Queue, ctx context.Context, some ...string) (int, error) {
+		return part.Dead().Redrive(ctx, some...)
+	})
 }
 
-// Purge removes dead messages and returns how many. See [fairqueue.Queue.Purge].
-func (q *Queue) Purge(ctx context.Context, ids ...string) (int, error) {
-	return q.count(ctx, "an id", ids, (*fairqueue.Queue).Purge)
+// Purge removes dead messages and returns how many. See [fairqueue.DeadLetters.Purge].
+func (d DeadLetters) Purge(ctx context.Context, ids ...string) (int, error) {
+	return d.q.count(ctx, "an id", ids, func(part *fairqueue.Queue, ctx context.Context, some ...string) (int, error) {
+		return part.Dead().Purge(ctx, some...)
+	})
 }
 
 // count calls the parts of ids or receipts, all at the same time, and adds their answers.

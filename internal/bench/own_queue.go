@@ -29,12 +29,12 @@ func ownQueueFigures() []Figure {
 		{What: "fairqueue whole life, write one by one and consume, 50 handlers", Unit: "messages/s", Sides: []Side{
 			{Name: "fairqueue", Measure: queueLife},
 		}},
-		limitFigure("a weight", func(l *fairqueue.Limits) { l.Weight = 2 }),
-		limitFigure("a limit of deliveries", func(l *fairqueue.Limits) { l.MaxInFlight = 1000 }),
-		limitFigure("a rate", func(l *fairqueue.Limits) { l.Rate = 1e6 }),
-		limitFigure("a limit of waiting messages", func(l *fairqueue.Limits) { l.MaxWaiting = 1000 }),
-		limitFigure("all kinds of limits", func(l *fairqueue.Limits) {
-			l.Weight, l.MaxInFlight, l.Rate, l.MaxWaiting = 2, 1000, 1e6, 1000
+		limitFigure("a weight", fairqueue.OwnLimits{Weight: new(2.0)}),
+		limitFigure("a limit of deliveries", fairqueue.OwnLimits{MaxInFlight: new(1000)}),
+		limitFigure("a rate", fairqueue.OwnLimits{Rate: new(1e6)}),
+		limitFigure("a limit of waiting messages", fairqueue.OwnLimits{MaxWaiting: new(1000)}),
+		limitFigure("all kinds of limits", fairqueue.OwnLimits{
+			Weight: new(2.0), MaxInFlight: new(1000), Rate: new(1e6), MaxWaiting: new(1000),
 		}),
 		{What: MemoryOfWaiting + "100 bytes that waits", Unit: "bytes", Sides: []Side{
 			{Name: "fairqueue", Measure: Memory(LifeMessages, 1, writeMessages(100))},
@@ -79,12 +79,12 @@ func queueLife(ctx context.Context, b *B) float64 {
 }
 
 // limitFigure measures what limits cost that hold nothing back.
-func limitFigure(name string, change func(*fairqueue.Limits)) Figure {
+func limitFigure(name string, limits fairqueue.OwnLimits) Figure {
 	return Figure{What: "fairqueue write, read, ack one by one, each of 100 tenants with " + name, Unit: "messages/s", Sides: []Side{
 		{Name: "limits", Measure: func(ctx context.Context, b *B) float64 {
 			q := b.queue(b.Client, fairqueue.Config{})
 			for i := range tenants {
-				must.Do(q.ChangeLimits(ctx, tenant(i), change))
+				must.Do(q.Limits().Set(ctx, tenant(i), limits))
 			}
 			return cycles(ctx, b, 1, func(int) *fairqueue.Queue { return q })
 		}},

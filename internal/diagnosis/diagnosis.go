@@ -24,11 +24,12 @@ const (
 	TenantFull   Cause = "tenant_full"
 	TenantPaused Cause = "tenant_paused"
 	Old          Cause = "old"
+	DeadDropped  Cause = "dead_dropped"
 )
 
 // Causes are all of them.
 func Causes() []Cause {
-	return []Cause{NeverRead, ReadersGone, NoReader, Paused, Flood, Slow, TenantFull, TenantPaused, Old}
+	return []Cause{NeverRead, ReadersGone, NoReader, Paused, Flood, Slow, TenantFull, TenantPaused, Old, DeadDropped}
 }
 
 // Severity says how urgent a finding is.
@@ -102,6 +103,7 @@ func OfQueue(s fairqueue.Stats) []Finding {
 		all = append(all, q.old())
 	}
 	all = append(all, q.tenants()...) // which explain nobody's waiting but their own
+	all = append(all, q.dropped()...)
 	sortByUrgency(all)
 	return all
 }
@@ -312,6 +314,22 @@ func (q *queue) first(all []Finding, rest string) []Finding {
 	more.Tenant, more.Command = "", "queue tenants "+argument(q.Name)
 	more.Text = fmt.Sprintf(rest, readable.Number(len(all)-maxTenants))
 	return append(all[:maxTenants], more)
+}
+
+// dropped looks for dead messages that are gone. A bound that an operator has set is meant so.
+func (q *queue) dropped() []Finding {
+	n := int(q.Counters.Dropped)
+	if n == 0 || q.Dead == 0 {
+		return nil
+	}
+	f := Finding{
+		Cause: DeadDropped, Severity: Warning, Text: "has dropped " + readable.Count(n, "dead message") + ", the oldest first",
+		Advice: fmt.Sprintf("Mend what they died of (millrace queue dead groups %[1]s) and redrive or purge them, or keep more: millrace queue dead keep %[1]s --most N --age TIME", argument(q.Name)),
+	}
+	if q.DeadMost != fairqueue.DefaultDeadMost || q.DeadAge != fairqueue.DefaultDeadAge {
+		f.Severity = Note
+	}
+	return []Finding{f}
 }
 
 func (q *queue) old() Finding {

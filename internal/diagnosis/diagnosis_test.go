@@ -128,6 +128,21 @@ func TestOfQueue(t *testing.T) {
 		"a forgotten pause": {in(9, one, flow("a", 12, 26*time.Hour, paused)), []string{
 			"warning tenant_paused of {a} for 1d2h: has tenant a paused: 12 messages wait, the oldest for 1d2h (queue tenant resume orders a)",
 		}},
+		"dead messages that were dropped": {func() fairqueue.Stats {
+			s := in(9, one)
+			s.Dead, s.Counters.Dropped, s.DeadMost, s.DeadAge = 3, 2, fairqueue.DefaultDeadMost, fairqueue.DefaultDeadAge
+			return s
+		}(), []string{"warning dead_dropped for 0s: has dropped 2 dead messages, the oldest first"}},
+		"dead messages that were dropped beyond a bound of the operator": {func() fairqueue.Stats {
+			s := in(9, one)
+			s.Dead, s.Counters.Dropped, s.DeadMost = 3, 1, 3
+			return s
+		}(), []string{"note dead_dropped for 0s: has dropped 1 dead message, the oldest first"}},
+		"dead messages that were dropped before all others were redriven": {func() fairqueue.Stats {
+			s := in(9, one)
+			s.Counters.Dropped, s.DeadMost = 3, 3
+			return s
+		}(), nil},
 		"a full tenant": {in(9, one, flow("a", 12, time.Second, func(f *fairqueue.FlowStats) { f.Limits.MaxWaiting = 12 })), []string{
 			"warning tenant_full of {a} for 1s: refuses messages of tenant a: 12 messages wait, as many as may (queue tenant show orders a)",
 		}},

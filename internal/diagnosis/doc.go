@@ -22,6 +22,7 @@
 //	a tenant is paused, and its messages wait                 tenant_paused
 //	a tenant has as many messages as may wait                 tenant_full
 //	a message is old, and nobody above makes it wait          old
+//	dead messages are there, and others were dropped          dead_dropped
 //
 // A message that a pause or a rate holds back waits for no reader and for nobody else. While
 // nobody reads, a flood is worth a note only. Of many tenants that are full or paused, as under

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,39 +87,44 @@ func OfLimits(l fairqueue.Limits) Limits {
 	return Limits{weight, l.MaxInFlight, l.MaxShare, Rate(l.Rate), l.Burst, l.MaxWaiting, l.Paused}
 }
 
+// phrases are the limits in words, in the order in which they are shown, "" for one that limits nothing.
+func (l Limits) phrases() (list []phrase) {
+	add := func(name string, limits bool, lifted, format string, value any) {
+		p := phrase{name: name, lifted: lifted}
+		if limits {
+			p.text = fmt.Sprintf(format, value)
+		}
+		list = append(list, p)
+	}
+	add("paused", l.Paused, "not paused", "%s", "paused")
+	add("weight", l.Weight != 1, "weight 1", "weight %g", l.Weight)
+	add("max_in_flight", l.MaxInFlight > 0, "any number in flight", "%d in flight", l.MaxInFlight)
+	add("max_share", l.MaxShare > 0, "all handlers", "%g%% of handlers", 100*l.MaxShare)
+	add("rate", l.Rate > 0, "any rate", "%s", l.Rate)
+	add("burst", l.Rate > 0 && l.Burst > 0, "", "in bursts of %d", l.Burst)
+	add("max_waiting", l.MaxWaiting > 0, "any number waiting", "%d waiting", l.MaxWaiting)
+	return list
+}
+
+// phrase is a limit in words.
+type phrase struct{ name, text, lifted string }
+
 // String says in a line what is limited.
 func (l Limits) String() string {
 	var words []string
-	if l.Paused {
-		words = append(words, "paused")
+	for _, p := range l.phrases() {
+		if p.text != "" {
+			words = append(words, p.text)
+		}
 	}
-	if l.Weight != 1 {
-		words = append(words, fmt.Sprintf("weight %g", l.Weight))
-	}
-	if l.MaxInFlight > 0 {
-		words = append(words, fmt.Sprintf("%d in flight", l.MaxInFlight))
-	}
-	if l.MaxShare > 0 {
-		words = append(words, fmt.Sprintf("%g%% of handlers", 100*l.MaxShare))
-	}
-	if l.Rate > 0 {
-		words = append(words, l.rate())
-	}
-	if l.MaxWaiting > 0 {
-		words = append(words, fmt.Sprintf("%d waiting", l.MaxWaiting))
-	}
+	return lineOf(words)
+}
+
+func lineOf(words []string) string {
 	if len(words) == 0 {
 		return "none"
 	}
-	return strings.Join(words, ", ")
-}
-
-// rate says the rate and its burst.
-func (l Limits) rate() string {
-	if l.Burst > 0 {
-		return fmt.Sprintf("%s in bursts of %d", l.Rate, l.Burst)
-	}
-	return l.Rate.String()
+	return strings.ReplaceAll(strings.Join(words, ", "), ", in bursts", " in bursts")
 }
 
 // LimitsChange is a change of limits. What is absent stays.
@@ -132,22 +138,11 @@ type LimitsChange struct {
 	Paused      *bool    `json:"paused,omitempty" doc:"Its messages wait."`
 }
 
-// Apply makes the change.
-func (c LimitsChange) Apply(l *fairqueue.Limits) {
-	set(&l.Weight, c.Weight)
-	set(&l.MaxInFlight, c.MaxInFlight)
-	set(&l.MaxShare, c.MaxShare)
-	set(&l.Burst, c.Burst)
-	set(&l.MaxWaiting, c.MaxWaiting)
-	set(&l.Paused, c.Paused)
-	if c.Rate != nil {
-		l.Rate = float64(*c.Rate)
-	}
-}
-
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
+// Own returns the limits to set.
+func (c LimitsChange) Own() fairqueue.OwnLimits {
+	return fairqueue.OwnLimits{
+		Weight: c.Weight, MaxInFlight: c.MaxInFlight, MaxShare: c.MaxShare, Rate: (*float64)(c.Rate), Burst: c.Burst, MaxWaiting: c.MaxWaiting,
+		Paused: c.Paused,
 	}
 }
 
@@ -168,8 +163,30 @@ func (t Tenant) String() string {
 type TenantLimits struct {
 	Tenant
 
-	Own    bool   `json:"own" doc:"They are its own. If not, they are those of all that have none."`
-	Limits Limits `json:"limits"`
+	Own         []string   `json:"own" nullable:"false" doc:"The names of those that are its own. The others are those of all that have none." example:"[\"rate\"]"`
+	Limits      Limits     `json:"limits"`
+	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When a pause or a throttle ends, in UTC. Absent without one, and for one without an end."`
+}
+
+// Line says in a line what is limited, and which limits are not its own.
+func (t TenantLimits) Line() string {
+	if t.Tenant.Tenant == "" {
+		return t.Limits.String()
+	}
+	var words []string
+	for _, p := range t.Limits.phrases() {
+		text, own := p.text, slices.Contains(t.Own, p.name)
+		if own && text == "" {
+			text = p.lifted
+		}
+		if text != "" && !own && p.name != "paused" {
+			text += " (default)"
+		}
+		if text != "" {
+			words = append(words, text)
+		}
+	}
+	return lineOf(words)
 }
 
 // StoredLimits are all limits that are stored in a queue.
@@ -177,10 +194,20 @@ type StoredLimits struct {
 	Limits []TenantLimits `json:"limits" doc:"Those of all others first; tenants that have none of their own are not there."`
 }
 
-// OfTenantLimits converts the limits that count for a tenant, or for all others if it is empty.
-func OfTenantLimits(tenant string, own bool, l fairqueue.Limits) TenantLimits {
-	return TenantLimits{Tenant: Tenant{Text(tenant)}, Own: own, Limits: OfLimits(l)}
+// OfTenantLimits converts the limits that count for a tenant, or for all others.
+func OfTenantLimits(l fairqueue.TenantLimits) TenantLimits {
+	doc := TenantLimits{Tenant: Tenant{Text(l.Tenant)}, Own: l.Own.Set(), Limits: OfLimits(l.Limits)}
+	if doc.Own == nil {
+		doc.Own = []string{}
+	}
+	if l.PausedUntil.Year() < farYear {
+		doc.PausedUntil = Time(l.PausedUntil)
+	}
+	return doc
 }
+
+// farYear is that of the end of a pause without an end.
+const farYear = 9999
 
 // TenantStats has the numbers of a tenant.
 type TenantStats struct {

@@ -119,7 +119,7 @@ func (r *redisProber) queue(ctx context.Context, name string) (read queueRead, e
 	if read.Stats, err = q.Stats(ctx); err != nil || read.Schedules == 0 {
 		return read, err
 	}
-	for s, err := range q.Schedules(ctx) {
+	for s, err := range q.Schedules().All(ctx) {
 		if err != nil && s.Name == "" {
 			return read, err
 		}

@@ -41,9 +41,9 @@ func TestStopAFlood(t *testing.T) {
 	b.do("typing limits", chromedp.SendKeys(css("#in_flight"), "5"), chromedp.SendKeys(css("#rate"), "100/m"))
 	click("[data-does=limits]")
 	says("The limits of noisy are changed.")
-	l, own, err := town.orders.Limits(t.Context(), noisy)
-	if want := (fairqueue.Limits{Weight: 1, MaxInFlight: 5, Rate: 100.0 / 60}); err != nil || !own || l != want {
-		t.Errorf("limits are %+v, %t, %v, want %+v", l, own, err, want)
+	l, err := town.orders.Limits().Get(t.Context(), noisy)
+	if want := (fairqueue.Limits{Weight: 1, MaxInFlight: 5, Rate: 100.0 / 60, Paused: true}); err != nil || l.Limits != want {
+		t.Errorf("limits are %+v, %v, want %+v", l, err, want)
 	}
 	ask("resume", "")
 	says("noisy is resumed.")

@@ -84,7 +84,7 @@ func build(t *testing.T, actions bool) *town {
 	}
 	spec, err := cron.Parse("30 2 * * *", "Europe/Berlin")
 	must(err)
-	must(town.orders.SetSchedule(ctx, fairqueue.Schedule{Name: "daily", Spec: spec, Draft: fairqueue.Draft{Tenant: "acme", Body: []byte(`{"report": "daily"}`)}}))
+	must(town.orders.Schedules().Set(ctx, fairqueue.Schedule{Name: "daily", Spec: spec, Draft: fairqueue.Draft{Tenant: "acme", Body: []byte(`{"report": "daily"}`)}}))
 	emails, err := fairqueue.New(town.client, "emails", fairqueue.Config{Streams: 16, PerTenant: 2})
 	must(err)
 	_, err = emails.WriteBatch(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("welcome")}, fairqueue.Draft{Tenant: "globex", Body: []byte{0xff, 0x00, 0x7f}})

@@ -100,7 +100,7 @@ func (a action) do(ctx context.Context, client rueidis.Client) error {
 	case whole:
 		return q.Pause(ctx)
 	case a.resume:
-		return q.ResumeTenant(ctx, a.tenant)
+		return q.Limits().Resume(ctx, a.tenant)
 	}
-	return q.PauseTenant(ctx, a.tenant, 0)
+	return q.Limits().Pause(ctx, a.tenant, 0)
 }

@@ -34,19 +34,26 @@ func (a *API) routeBrowse() {
 				// call it would count as done.
 				ctx = reqid.With(ctx, "")
 			}
-			doc.Redriven.Redriven, doc.Search, err = in.Body.change(ctx, q, q.Redrive, q.RedriveMatching)
+			doc.Redriven.Redriven, doc.Search, err = in.Body.change(ctx, q, q.Dead().Redrive, q.Dead().RedriveMatching)
 			return doc, err
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/dead/purge", "purgeDead", "Delete dead messages",
 		"Messages that are not dead are ignored. With match, a call examines a limited number of messages, and says where to continue.", http.StatusNotFound),
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[deadChoice]) (doc purged, err error) {
-			doc.Purged.Purged, doc.Search, err = in.Body.change(ctx, q, q.Purge, q.PurgeMatching)
+			doc.Purged.Purged, doc.Search, err = in.Body.change(ctx, q, q.Dead().Purge, q.Dead().PurgeMatching)
 			return doc, err
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/dead/keep", "keepDead", "Limit how many dead messages are kept, and for how long",
 		"When another message dies, the oldest are dropped and counted.", http.StatusNotFound),
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[keepRequest]) (document.KeptDead, error) {
-			return document.KeptDead{Max: in.Body.Max, Age: in.Body.Age.Milliseconds()}, q.KeepDead(ctx, in.Body.Max, in.Body.Age.Duration)
+			most, age := fairqueue.DefaultDeadMost, fairqueue.DefaultDeadAge
+			if in.Body.Max != nil {
+				most = *in.Body.Max
+			}
+			if in.Body.Age != nil {
+				age = in.Body.Age.Duration
+			}
+			return document.KeptDead{Max: most, Age: age.Milliseconds()}, q.Dead().Keep(ctx, most, age)
 		})
 }
 
@@ -82,7 +89,7 @@ type browsedMessage struct {
 	Until       *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
 	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight, or died."`
 	Consumed    bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
-	Reason      document.Text            `json:"reason,omitempty" doc:"Why it is dead. Absent if it is not." example:"\"no such article\""`
+	Reason      document.Text            `json:"reason,omitempty" doc:"Why it is dead, or was given back last. Absent if it never was." example:"\"no such article\""`
 	DecodeError string                   `json:"garbled,omitempty" doc:"Why no reader can decode it."`
 }
 
@@ -192,7 +199,7 @@ func (c deadChoice) of(ctx context.Context, q *fairqueue.Queue) (ids []string, e
 	if _, err := q.Stats(ctx); err != nil { // Dead yields nothing for a missing queue
 		return nil, err
 	}
-	for m, err := range q.Dead(ctx) {
+	for m, err := range q.Dead().All(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -202,6 +209,6 @@ func (c deadChoice) of(ctx context.Context, q *fairqueue.Queue) (ids []string, e
 }
 
 type keepRequest struct {
-	Max int               `json:"max,omitempty" minimum:"0" doc:"How many. Defaults to 0, all." example:"10000"`
-	Age document.Duration `json:"age,omitzero" doc:"How long. Defaults to 0s, for ever." example:"720h"`
+	Max *int               `json:"max,omitempty" minimum:"0" doc:"How many; 0 for all. Defaults to 10000." example:"10000"`
+	Age *document.Duration `json:"age,omitempty" doc:"How long; 0s for ever. Defaults to 2160h, 90 days." example:"720h"`
 }

@@ -221,6 +221,8 @@ func dead(s service, name string) {
 	s.ask("POST", q+"/dead/purge", object{"all": true}).want(200, `{"purged":1}`)
 	s.ask("GET", q+"/dead", nil).want(200, `{"dead":[],"next":""}`)
 	s.ask("POST", q+"/dead/keep", object{"max": 10, "age": "720h"}).want(200, `{"max":10,"age_ms":2592000000}`)
+	s.ask("POST", q+"/dead/keep", object{"max": 0}).want(200, `{"max":0,"age_ms":7776000000}`)
+	s.ask("POST", q+"/dead/keep", object{"age": "0s"}).want(200, `{"max":10000,"age_ms":0}`)
 	s.ask("POST", q+"/dead/keep", object{"max": -1}).refused(400, "bad_request")
 }
 
@@ -304,13 +306,16 @@ func tenants(s service, name string) {
 	s.ask("GET", q+"/tenants", nil).refused(404, "not_found")
 	s.ask("GET", q+"/limits", nil).refused(404, "not_found")
 	const none = `"max_share":0,"rate":0,"burst":0,"max_waiting":0,"paused":false`
-	s.ask("POST", q+"/tenants/limit", object{"max_in_flight": 10}).want(200, `{"own":true,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
-	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","own":true,"limits":{"weight":2.5,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/tenants/limit", object{"max_in_flight": 10}).want(200, `{"own":["max_in_flight"],"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","own":["weight"],"limits":{"weight":2.5,"max_in_flight":10,`+none+`}}`)
 	s.ask("POST", q+"/tenants/limit", object{"tenant": "acme", "rate": "120/m", "burst": 3}).
-		want(200, `{"tenant":"acme","own":true,"limits":{"weight":1,"max_in_flight":10,"max_share":0,"rate":2,"burst":3,"max_waiting":0,"paused":false}}`)
+		want(200, `{"tenant":"acme","own":["rate","burst"],"limits":{"weight":1,"max_in_flight":10,"max_share":0,"rate":2,"burst":3,"max_waiting":0,"paused":false}}`)
 	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "weight": 0}).refused(400, "bad_request")
 	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "rate": "5/y"}).refused(400, "bad_request")
-	s.ask("GET", q+"/limits?tenant=c", nil).want(200, `{"tenant":"c","own":false,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
+	s.ask("GET", q+"/limits?tenant=c", nil).want(200, `{"tenant":"c","own":[],"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/tenants/limit", object{"max_in_flight": 3, "weight": 1.5, "if_unset": true}).want(200, `{"own":["weight","max_in_flight"],"limits":{"weight":1.5,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/tenants/clear", object{"limits": []string{"weight"}}).want(200, `{"own":["max_in_flight"],"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/tenants/clear", object{"limits": []string{"height"}}).refused(400, "bad_request")
 	if all := read[document.StoredLimits](s.ask("GET", q+"/limits/all", nil).want(200, "")).Limits; len(all) != 3 || all[0].Tenant.Tenant != "" {
 		s.t.Errorf("limits %+v", all)
 	}
@@ -321,6 +326,10 @@ func tenants(s service, name string) {
 	s.ask("POST", q+"/tenants/pause", object{"tenant": "full", "for": "1h"}).want(200, `{"tenant":"full","paused":true,"for_ms":3600000}`)
 	s.ask("POST", q+"/tenants/pause", object{"tenant": "acme"}).want(200, `{"tenant":"acme","paused":true}`)
 	s.ask("POST", q+"/tenants/pause", object{}).refused(400, "bad_argument")
+	if l := read[document.TenantLimits](s.ask("GET", q+"/limits?tenant=full", nil).want(200, "")); !l.Limits.Paused || l.PausedUntil == nil {
+		s.t.Errorf("a paused tenant has the limits %+v", l)
+	}
+	s.ask("GET", q+"/limits?tenant=acme", nil).want(200, `{"tenant":"acme","own":["rate","burst"],"limits":{"weight":1,"max_in_flight":10,"max_share":0,"rate":2,"burst":3,"max_waiting":0,"paused":true}}`)
 	s.ask("POST", q+"/receive", nil).want(200, `{"messages":[]}`)
 	states := map[string]string{}
 	for _, t := range read[document.Tenants](s.ask("GET", q+"/tenants", nil).want(200, "")).Tenants {
@@ -334,7 +343,7 @@ func tenants(s service, name string) {
 		s.t.Errorf("messages %+v", got)
 	}
 	s.ask("POST", q+"/tenants/purge", object{"tenant": "full"}).want(200, `{"tenant":"full","purged":1}`)
-	s.ask("POST", q+"/tenants/clear", object{"tenant": "b"}).want(200, `{"tenant":"b","own":false,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/tenants/clear", object{"tenant": "b"}).want(200, `{"tenant":"b","own":[],"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
 	s.ask("POST", q+"/resize", object{"streams": 4}).refused(400, "bad_argument")
 }
 

@@ -37,20 +37,20 @@ func (a *API) routeQueues() {
 	onQueue(a, op(http.MethodGet, queuePath+"/position", "getPosition", "Show how far a source is",
 		"The number of its last message that is or was in the queue: the next write of the source continues behind it. If Redis lost its last writes, the number went back with the messages."),
 		func(ctx context.Context, q *fairqueue.Queue, in *positionRequest) (document.Position, error) {
-			at, err := q.Position(ctx, in.Source)
+			at, err := q.Sources().Position(ctx, in.Source)
 			return document.Position{Source: document.Text(in.Source), Position: at}, err
 		})
 	onQueue(a, op(http.MethodGet, queuePath+"/sources", "listSources", "Show how far all sources are",
 		"At most 1,000, by their names."),
 		func(ctx context.Context, q *fairqueue.Queue, _ *Named) (document.Sources, error) {
-			positions, err := q.Sources(ctx)
+			positions, err := q.Sources().All(ctx)
 			return document.OfSources(positions), err
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/position", "setPosition", "Set how far a source is",
 		"To begin in the middle, or to leave out what is lost. With 0 the queue forgets the source. It creates the queue if there is none.",
 		http.StatusInsufficientStorage),
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[document.Position]) (document.Position, error) {
-			return in.Body, q.SetPosition(ctx, string(in.Body.Source), in.Body.Position)
+			return in.Body, q.Sources().SetPosition(ctx, string(in.Body.Source), in.Body.Position)
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/pause", "pauseQueue", "Pause reading",
 		"For all readers. Messages in flight may be finished, and writing continues.", http.StatusNotFound),

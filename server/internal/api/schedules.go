@@ -26,18 +26,18 @@ func (a *API) routeSchedules() {
 	onQueue(a, op(http.MethodDelete, schedulePath, "removeSchedule", "Remove a schedule",
 		"Messages that it has written stay.", http.StatusNotFound),
 		func(ctx context.Context, q *fairqueue.Queue, in *ScheduleNamed) (document.Removed, error) {
-			return document.Removed{Removed: true}, q.RemoveSchedule(ctx, in.Schedule)
+			return document.Removed{Removed: true}, q.Schedules().Remove(ctx, in.Schedule)
 		})
 	onQueue(a, op(http.MethodPost, schedulePath+"/pause", "pauseSchedule", "Pause a schedule",
 		"Ticks during the pause write no message, also after it.", http.StatusNotFound),
-		changeSchedule((*fairqueue.Queue).PauseSchedule))
+		changeSchedule(fairqueue.Schedules.Pause))
 	onQueue(a, op(http.MethodPost, schedulePath+"/resume", "resumeSchedule", "Resume a schedule",
 		"The next tick is the first one from now on.", http.StatusNotFound),
-		changeSchedule((*fairqueue.Queue).ResumeSchedule))
+		changeSchedule(fairqueue.Schedules.Resume))
 	onQueue(a, op(http.MethodPost, schedulePath+"/run", "runSchedule", "Write the message of a schedule once, now",
 		"The ticks stay as they are. A paused schedule can be run, too.", http.StatusCreated, http.StatusNotFound, http.StatusInsufficientStorage),
 		func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*nothing]) (doc document.RanSchedule, err error) {
-			doc.ID, err = q.RunSchedule(ctx, in.Schedule)
+			doc.ID, err = q.Schedules().Run(ctx, in.Schedule)
 			return doc, err
 		})
 	onQueue(a, op(http.MethodGet, schedulePath+"/next", "nextTicks", "Show the next ticks of a schedule",
@@ -60,12 +60,12 @@ type scheduleWith[B any] struct {
 }
 
 func listSchedules(ctx context.Context, q *fairqueue.Queue, _ *Named) (document.Schedules, error) {
-	list, err := document.OfSchedules(q.Name(), q.Schedules(ctx))
+	list, err := document.OfSchedules(q.Name(), q.Schedules().All(ctx))
 	return document.Schedules{Schedules: list}, err
 }
 
 func getSchedule(ctx context.Context, q *fairqueue.Queue, in *ScheduleNamed) (document.Schedule, error) {
-	s, err := q.Schedule(ctx, in.Schedule)
+	s, err := q.Schedules().Get(ctx, in.Schedule)
 	return document.OfSchedule(q.Name(), s), err
 }
 
@@ -74,16 +74,16 @@ func setSchedule(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[docum
 	if err != nil {
 		return doc, err
 	}
-	if err := q.SetSchedule(ctx, s); err != nil {
+	if err := q.Schedules().Set(ctx, s); err != nil {
 		return doc, err
 	}
 	return getSchedule(ctx, q, &in.ScheduleNamed)
 }
 
 // changeSchedule returns an operation that answers with the schedule after a change.
-func changeSchedule(change func(*fairqueue.Queue, context.Context, string) error) func(context.Context, *fairqueue.Queue, *scheduleWith[*nothing]) (document.Schedule, error) {
+func changeSchedule(change func(fairqueue.Schedules, context.Context, string) error) func(context.Context, *fairqueue.Queue, *scheduleWith[*nothing]) (document.Schedule, error) {
 	return func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*nothing]) (doc document.Schedule, err error) {
-		if err := change(q, ctx, in.Schedule); err != nil {
+		if err := change(q.Schedules(), ctx, in.Schedule); err != nil {
 			return doc, err
 		}
 		return getSchedule(ctx, q, &in.ScheduleNamed)
@@ -101,7 +101,7 @@ type nextRequest struct {
 }
 
 func nextTicks(ctx context.Context, q *fairqueue.Queue, in *nextRequest) (doc document.Ticks, err error) {
-	s, err := q.Schedule(ctx, in.Schedule)
+	s, err := q.Schedules().Get(ctx, in.Schedule)
 	if err != nil {
 		return doc, err
 	}

@@ -85,7 +85,7 @@ func groupDead(ctx context.Context, q *fairqueue.Queue, in *SearchQuery) (doc de
 	if err != nil {
 		return doc, err
 	}
-	groups, found, err := q.DeadGroups(ctx, cfg)
+	groups, found, err := q.Dead().Groups(ctx, cfg)
 	doc = deadGroups{make([]deadGroup, len(groups)), searchedOf(found)}
 	for i, g := range groups {
 		doc.Groups[i] = deadGroup{document.Text(g.Reason), g.Count, g.Oldest.UTC(), g.Newest.UTC()}

@@ -18,12 +18,12 @@ func (a *API) routeTenants() {
 		"Its messages wait, for a time or until it is resumed. Those in flight may be finished, and writing continues. It creates the queue if there is none.", http.StatusInsufficientStorage),
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[pauseTenantRequest]) (doc document.PausedTenant, err error) {
 			doc = document.PausedTenant{Tenant: in.Body.Tenant, Paused: true, For: in.Body.For.Milliseconds()}
-			return doc, onTenant(in.Body.Tenant, func(tenant string) error { return q.PauseTenant(ctx, tenant, in.Body.For.Duration) })
+			return doc, onTenant(in.Body.Tenant, func(tenant string) error { return q.Limits().Pause(ctx, tenant, in.Body.For.Duration) })
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/tenants/resume", "resumeTenant", "Resume a tenant",
 		"Ends a pause, and one that a handler asked for with Throttle.", http.StatusNotFound),
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[document.Tenant]) (doc document.PausedTenant, err error) {
-			return document.PausedTenant{Tenant: in.Body}, onTenant(in.Body, func(tenant string) error { return q.ResumeTenant(ctx, tenant) })
+			return document.PausedTenant{Tenant: in.Body}, onTenant(in.Body, func(tenant string) error { return q.Limits().Resume(ctx, tenant) })
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/tenants/purge", "purgeTenant", "Remove the messages of a tenant",
 		"Those that wait or are delayed. What is in flight or dead stays.", http.StatusNotFound),
@@ -40,21 +40,25 @@ func (a *API) routeTenants() {
 			return limitsOf(ctx, q, in.Tenant)
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/tenants/limit", "changeLimits", "Change the limits of a tenant",
-		"Only the given limits change, for all readers, at once. The first change gives a tenant limits of its own, which begin as those of all others. Without a tenant, it changes the limits of all that have none of their own. It creates the queue if there is none.",
+		"Only the given limits change, for all readers, at once, and are the tenant's own then; for the rest it follows those of all others. Without a tenant, it changes the limits of all that have none of their own. With `if_unset` it changes only those that are not set: for programs, which do so when they start and overwrite nothing that an operator has set. It creates the queue if there is none.",
 		http.StatusInsufficientStorage),
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[changeLimitsRequest]) (doc document.TenantLimits, err error) {
-			if err := q.ChangeLimits(ctx, string(in.Body.Tenant.Tenant), in.Body.Apply); err != nil {
+			set := fairqueue.LimitSettings.Set
+			if in.Body.IfUnset {
+				set = fairqueue.LimitSettings.SetIfUnset
+			}
+			if err := set(q.Limits(), ctx, string(in.Body.Tenant.Tenant), in.Body.Own()); err != nil {
 				return doc, err
 			}
 			return limitsOf(ctx, q, string(in.Body.Tenant.Tenant))
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/tenants/clear", "clearLimits", "Remove the own limits of a tenant",
-		"The limits of all others count for it again. Without a tenant, it removes those.", http.StatusNotFound),
-		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[document.Tenant]) (doc document.TenantLimits, err error) {
-			if err := q.ClearLimits(ctx, string(in.Body.Tenant)); err != nil {
+		"Those that are named, or all. The limits of all others count for it again. Without a tenant, it removes those.", http.StatusNotFound),
+		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[clearLimitsRequest]) (doc document.TenantLimits, err error) {
+			if err := q.Limits().Clear(ctx, string(in.Body.Tenant.Tenant), in.Body.Limits...); err != nil {
 				return doc, err
 			}
-			return limitsOf(ctx, q, string(in.Body.Tenant))
+			return limitsOf(ctx, q, string(in.Body.Tenant.Tenant))
 		})
 	onQueue(a, op(http.MethodGet, queuePath+"/limits/all", "listLimits", "List all limits that are stored",
 		"Also those of tenants without messages."), listLimits)
@@ -76,6 +80,14 @@ type tenantQuery struct {
 type changeLimitsRequest struct {
 	document.Tenant
 	document.LimitsChange
+
+	IfUnset bool `json:"if_unset,omitempty" doc:"Change only those that are not set."`
+}
+
+type clearLimitsRequest struct {
+	document.Tenant
+
+	Limits []string `json:"limits,omitempty" nullable:"false" enum:"weight,max_in_flight,max_share,rate,burst,max_waiting,paused" doc:"Their names. Defaults to all." example:"[\"rate\"]"`
 }
 
 // onTenant calls do with a tenant that is named.
@@ -87,8 +99,8 @@ func onTenant(t document.Tenant, do func(tenant string) error) error {
 }
 
 func limitsOf(ctx context.Context, q *fairqueue.Queue, tenant string) (document.TenantLimits, error) {
-	l, own, err := q.Limits(ctx, tenant)
-	return document.OfTenantLimits(tenant, own, l), err
+	l, err := q.Limits().Get(ctx, tenant)
+	return document.OfTenantLimits(l), err
 }
 
 func listTenants(ctx context.Context, q *fairqueue.Queue, _ *Named) (doc document.Tenants, err error) {
@@ -100,17 +112,17 @@ func listTenants(ctx context.Context, q *fairqueue.Queue, _ *Named) (doc documen
 		return doc, millrace.ErrBadArgument.Errorf("the flows of this queue are streams, so it does not count its tenants").
 			WithHint("GET /v1/queues/{name}/stats shows its streams.")
 	}
-	all, _, err := q.Limits(ctx, "")
-	return document.OfTenants(s, all), err
+	all, err := q.Limits().Get(ctx, "")
+	return document.OfTenants(s, all.Limits), err
 }
 
 func listLimits(ctx context.Context, q *fairqueue.Queue, _ *Named) (doc document.StoredLimits, err error) {
 	doc.Limits = []document.TenantLimits{}
-	for l, err := range q.AllLimits(ctx) {
+	for l, err := range q.Limits().All(ctx) {
 		if err != nil {
 			return doc, err
 		}
-		doc.Limits = append(doc.Limits, document.OfTenantLimits(l.Tenant, true, l.Limits))
+		doc.Limits = append(doc.Limits, document.OfTenantLimits(l))
 	}
 	return doc, nil
 }

@@ -110,14 +110,14 @@ var actions = map[string]action{
 		Open: "Redrive", Title: "Redeliver the selected messages?", Verb: "Redrive", Chosen: true,
 		Text: "They wait again as if they had never been delivered, and without their deadlines. They may fail again for the same reason.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		n, err := q.Redrive(ctx, f.picked...)
+		n, err := q.Dead().Redrive(ctx, f.picked...)
 		return f.some(n, "message", "waiting again", "not dead any more"), err
 	})},
 	"queues/purge": {dialog{
 		Open: "Purge", Title: "Delete the selected messages?", Verb: "Delete", Danger: true, Typed: true, Chosen: true,
 		Text: "They are deleted with their bodies.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		n, err := q.Purge(ctx, f.picked...)
+		n, err := q.Dead().Purge(ctx, f.picked...)
 		return f.some(n, "message", "deleted", "not dead any more"), err
 	})},
 	"queues/redrive-matching": {dialog{

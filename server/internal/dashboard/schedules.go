@@ -144,7 +144,7 @@ func (d *Dashboard) schedule(a *asked) (scene, error) {
 	find, err := follow(d, a, survey.Queue, name, func(v *survey.View) []survey.Schedule {
 		return slices.DeleteFunc(slices.Clone(v.Schedules), func(s survey.Schedule) bool { return s.Queue != queue })
 	}, func(s survey.Schedule) string { return s.Name }, func(ctx context.Context) (survey.Schedule, error) {
-		s, err := q.Schedule(ctx, name)
+		s, err := q.Schedules().Get(ctx, name)
 		if s.Name != "" {
 			return survey.Schedule{Queue: queue, At: time.Now(), ScheduleState: s, Err: err}, nil
 		}
@@ -219,26 +219,26 @@ var scheduleActions = map[string]action{
 	"pause": {dialog{
 		Open: "Pause", Title: "Pause this schedule?", Verb: "Pause",
 		Text: "Ticks during the pause write no message, also after it.",
-	}, onSchedule("The schedule is paused.", (*fairqueue.Queue).PauseSchedule)},
+	}, onSchedule("The schedule is paused.", fairqueue.Schedules.Pause)},
 	"resume": {dialog{
 		Open: "Resume", Title: "Resume this schedule?", Verb: "Resume", Text: "The next tick is the first one from now on.",
-	}, onSchedule("The schedule is resumed.", (*fairqueue.Queue).ResumeSchedule)},
+	}, onSchedule("The schedule is resumed.", fairqueue.Schedules.Resume)},
 	"run": {dialog{
 		Open: "Run now", Title: "Write the message of this schedule now?", Verb: "Run now",
 		Text: "One message is written besides those of the ticks.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		id, err := q.RunSchedule(ctx, f.schedule)
+		id, err := q.Schedules().Run(ctx, f.schedule)
 		return "The message " + id + " is written.", err
 	})},
 	"remove": {dialog{
 		Open: "Remove", Title: "Remove this schedule?", Verb: "Remove", Danger: true, Leaves: true,
 		Text: "It writes no more messages. Messages that it has written stay.",
-	}, onSchedule("The schedule is removed.", (*fairqueue.Queue).RemoveSchedule)},
+	}, onSchedule("The schedule is removed.", fairqueue.Schedules.Remove)},
 }
 
-func onSchedule(done string, change func(*fairqueue.Queue, context.Context, string) error) func(context.Context, *Dashboard, string, form) (string, error) {
+func onSchedule(done string, change func(fairqueue.Schedules, context.Context, string) error) func(context.Context, *Dashboard, string, form) (string, error) {
 	return onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		return done, change(q, ctx, f.schedule)
+		return done, change(q.Schedules(), ctx, f.schedule)
 	})
 }
 
@@ -330,5 +330,5 @@ func (d *Dashboard) createSchedule(ctx context.Context, f url.Values) (string, e
 	if err != nil {
 		return "", err
 	}
-	return "The schedule ticks " + document.InWords(s.Spec) + ".", q.SetSchedule(ctx, s)
+	return "The schedule ticks " + document.InWords(s.Spec) + ".", q.Schedules().Set(ctx, s)
 }

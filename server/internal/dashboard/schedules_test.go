@@ -97,17 +97,17 @@ func TestLastMessageOfASchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := q.SetSchedule(t.Context(), fairqueue.Schedule{Name: "often", Spec: spec, Draft: fairqueue.Draft{Tenant: "acme"}}); err != nil {
+	if err := q.Schedules().Set(t.Context(), fairqueue.Schedule{Name: "often", Spec: spec, Draft: fairqueue.Draft{Tenant: "acme"}}); err != nil {
 		t.Fatal(err)
 	}
 	messages, err := q.Read(t.Context(), fairqueue.ReadConfig{Block: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := q.PauseSchedule(t.Context(), "often"); err != nil {
+	if err := q.Schedules().Pause(t.Context(), "often"); err != nil {
 		t.Fatal(err)
 	}
-	state, err := q.Schedule(t.Context(), "often")
+	state, err := q.Schedules().Get(t.Context(), "often")
 	if err != nil {
 		t.Fatal(err)
 	}

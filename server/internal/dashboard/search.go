@@ -60,7 +60,7 @@ func (d *Dashboard) search(a *asked) (scene, error) {
 			}
 		} else {
 			var groups []fairqueue.DeadGroup
-			groups, p.Found, err = q.DeadGroups(a.Context(), fairqueue.SearchConfig{After: asked.Get("after")})
+			groups, p.Found, err = q.Dead().Groups(a.Context(), fairqueue.SearchConfig{After: asked.Get("after")})
 			p.MoreGroups = max(0, len(groups)-maxGroups)
 			for _, g := range groups[:len(groups)-p.MoreGroups] {
 				reason := url.Values{"state": {string(fairqueue.Dead)}, "reason": {g.Reason}}
@@ -100,7 +100,7 @@ func (p searchPage) config(after string) fairqueue.SearchConfig {
 
 // matching returns what can be done to all dead messages that match, with their number.
 func (d *Dashboard) matching(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig, asked url.Values) ([]dialog, error) {
-	groups, found, err := q.DeadGroups(ctx, cfg)
+	groups, found, err := q.Dead().Groups(ctx, cfg)
 	n := 0
 	for _, g := range groups {
 		n += g.Count
@@ -121,11 +121,11 @@ func (d *Dashboard) matching(ctx context.Context, q *fairqueue.Queue, cfg fairqu
 }
 
 func redriveMatching(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-	return f.matching(ctx, "waiting again", q.RedriveMatching)
+	return f.matching(ctx, "waiting again", q.Dead().RedriveMatching)
 }
 
 func purgeMatching(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-	return f.matching(ctx, "deleted", q.PurgeMatching)
+	return f.matching(ctx, "deleted", q.Dead().PurgeMatching)
 }
 
 // matching applies do to what the search of the form finds.

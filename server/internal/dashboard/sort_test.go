@@ -42,7 +42,7 @@ func TestListsAreSorted(t *testing.T) {
 		t.Fatal(err)
 	}
 	daily := fairqueue.Schedule{Name: "daily", Spec: spec, Draft: fairqueue.Draft{Tenant: "a"}}
-	if err := h.queue("orders", fairqueue.Config{}).SetSchedule(t.Context(), daily); err != nil {
+	if err := h.queue("orders", fairqueue.Config{}).Schedules().Set(t.Context(), daily); err != nil {
 		t.Fatal(err)
 	}
 	h.look()

@@ -34,33 +34,47 @@ type tenantPage struct {
 	Controls []dialog
 }
 
-// limitsForm is the form of limits, as it was typed.
+// limitsForm is the form of limits, as it was typed. A field is empty if the default decides.
 type limitsForm struct {
 	Weight, InFlight, Share, Rate, Burst, Waiting string
 
-	Paused bool
-	Own    bool
+	Placeholders map[string]string // what applies where a field is empty, by its name
+	Paused       bool
+	Own          bool
 }
 
-func newLimitsForm(l fairqueue.Limits, own bool) limitsForm {
-	count := func(n int) string {
-		if n == 0 {
-			return ""
+func newLimitsForm(l fairqueue.TenantLimits) limitsForm {
+	f := limitsForm{Paused: l.Paused, Own: l.Own != (fairqueue.OwnLimits{}), Placeholders: map[string]string{}}
+	word := func(value float64, none string) string {
+		if value == 0 {
+			return none
 		}
-		return strconv.Itoa(n)
+		return strconv.FormatFloat(value, 'g', 6, 64)
 	}
-	f := limitsForm{
-		InFlight: count(l.MaxInFlight), Burst: count(l.Burst), Waiting: count(l.MaxWaiting), Paused: l.Paused,
-		Own: own,
+	rate := func(none string) string {
+		if l.Rate == 0 {
+			return none
+		}
+		return document.Rate(l.Rate).String()
 	}
-	if l.Weight != 0 && l.Weight != 1 {
-		f.Weight = strconv.FormatFloat(l.Weight, 'g', -1, 64)
-	}
-	if l.MaxShare > 0 {
-		f.Share = strconv.FormatFloat(100*l.MaxShare, 'g', 6, 64)
-	}
-	if l.Rate > 0 {
-		f.Rate = document.Rate(l.Rate).String()
+	for name, limit := range map[string]struct {
+		own           bool
+		field         *string
+		applies, text string // where it is not its own, and where it is
+	}{
+		"weight":    {l.Own.Weight != nil, &f.Weight, word(l.Weight, "1"), word(l.Weight, "1")},
+		"in_flight": {l.Own.MaxInFlight != nil, &f.InFlight, word(float64(l.MaxInFlight), "no limit"), strconv.Itoa(l.MaxInFlight)},
+		"share":     {l.Own.MaxShare != nil, &f.Share, word(100*l.MaxShare, "no limit"), word(100*l.MaxShare, "0")},
+		"rate":      {l.Own.Rate != nil, &f.Rate, rate("no limit"), rate("0")},
+		"burst":     {l.Own.Burst != nil, &f.Burst, word(float64(l.Burst), "a tenth of a second"), strconv.Itoa(l.Burst)},
+		"waiting":   {l.Own.MaxWaiting != nil, &f.Waiting, word(float64(l.MaxWaiting), "no limit"), strconv.Itoa(l.MaxWaiting)},
+	} {
+		f.Placeholders[name] = limit.applies
+		if limit.own {
+			*limit.field, f.Placeholders[name] = limit.text, "default"
+		} else if l.Tenant != "" {
+			f.Placeholders[name] += " (default)"
+		}
 	}
 	return f
 }
@@ -72,37 +86,40 @@ func typed(values url.Values, f limitsForm) limitsForm {
 	return f
 }
 
-// limits returns the limits of the form. Empty fields limit nothing.
-func (f limitsForm) limits() (l fairqueue.Limits, err error) {
+// limits returns the limits of the form, and the names of those that are empty, which the default decides.
+func (f limitsForm) limits() (l fairqueue.OwnLimits, empty []string, err error) {
 	for _, field := range []struct {
-		text, what string
-		to         func(float64)
-		whole      bool
+		name, text, what string
+		to               func(float64)
+		whole            bool
 	}{
-		{f.Weight, "the weight", func(n float64) { l.Weight = n }, false},
-		{f.InFlight, "the number in flight", func(n float64) { l.MaxInFlight = int(n) }, true},
-		{f.Share, "the share of the handlers", func(n float64) { l.MaxShare = n / 100 }, false},
-		{f.Burst, "the burst", func(n float64) { l.Burst = int(n) }, true},
-		{f.Waiting, "the number of waiting messages", func(n float64) { l.MaxWaiting = int(n) }, true},
+		{"weight", f.Weight, "the weight", func(n float64) { l.Weight = &n }, false},
+		{"max_in_flight", f.InFlight, "the number in flight", func(n float64) { l.MaxInFlight = new(int(n)) }, true},
+		{"max_share", f.Share, "the share of the handlers", func(n float64) { l.MaxShare = new(n / 100) }, false},
+		{"burst", f.Burst, "the burst", func(n float64) { l.Burst = new(int(n)) }, true},
+		{"max_waiting", f.Waiting, "the number of waiting messages", func(n float64) { l.MaxWaiting = new(int(n)) }, true},
 	} {
 		text := strings.TrimSpace(field.text)
 		if text == "" {
+			empty = append(empty, field.name)
 			continue
 		}
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || field.whole && n != float64(int(n)) {
-			return l, errForm.Errorf("%s is not a number: %q", field.what, plain(cut(text, 40))).WithHint("Leave the field empty for no limit.")
+			return l, nil, errForm.Errorf("%s is not a number: %q", field.what, plain(cut(text, 40))).WithHint("Leave the field empty for the default, or type 0 for no limit.")
 		}
 		field.to(n)
 	}
-	if text := strings.TrimSpace(f.Rate); text != "" {
-		var rate document.Rate
-		if err := rate.UnmarshalText([]byte(text)); err != nil {
-			return l, errForm.Errorf("%s", err).WithHint("Leave the field empty for no limit.")
-		}
-		l.Rate = float64(rate)
+	text := strings.TrimSpace(f.Rate)
+	if text == "" {
+		return l, append(empty, "rate"), nil
 	}
-	return l, nil
+	var rate document.Rate
+	if err := rate.UnmarshalText([]byte(text)); err != nil {
+		return l, nil, errForm.Errorf("%s", err).WithHint("Leave the field empty for the default, or type 0 for no limit.")
+	}
+	l.Rate = new(float64(rate))
+	return l, empty, nil
 }
 
 // tenantPath is the path of the page of a tenant, or of the default limits.
@@ -136,11 +153,11 @@ func (d *Dashboard) tenant(a *asked) (scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, own, err := q.Limits(a.Context(), tenant)
+	limits, err := q.Limits().Get(a.Context(), tenant)
 	if err != nil {
 		return nil, err
 	}
-	form := newLimitsForm(limits, own)
+	form := newLimitsForm(limits)
 	if values := a.URL.Query(); values.Has("again") {
 		form = typed(values, form)
 	}
@@ -148,7 +165,7 @@ func (d *Dashboard) tenant(a *asked) (scene, error) {
 		stats, how := find(v)
 		p := tenantPage{
 			heading: heading{Title: label(tenant)}, Tenant: tenant, Queue: queue, Path: d.tenantPath(queue, tenant), How: how,
-			Default: tenant == "", Source: source(tenant, own, limits), Limits: form,
+			Default: tenant == "", Source: source(limits), Limits: form,
 		}
 		for _, f := range stats.Flows {
 			if f.Stream < 0 && f.Tenant == tenant && !p.Default {
@@ -168,13 +185,13 @@ func (d *Dashboard) tenant(a *asked) (scene, error) {
 }
 
 // source says where limits come from.
-func source(tenant string, own bool, l fairqueue.Limits) string {
+func source(l fairqueue.TenantLimits) string {
 	switch {
-	case tenant == "":
-		return "They count for each tenant that has no limits of its own."
-	case own:
-		return "These limits are its own."
-	case document.OfLimits(l).String() == "none":
+	case l.Tenant == "":
+		return "They count for each tenant that has no limits of its own, limit by limit."
+	case l.Own != (fairqueue.OwnLimits{}):
+		return "It has limits of its own, " + strings.ReplaceAll(strings.Join(l.Own.Set(), ", "), "_", " ") + "; the others are the default of the queue."
+	case document.OfLimits(l.Limits).String() == "none":
 		return "It has no limits of its own, and the queue has no default that counts for it."
 	}
 	return "It has no limits of its own: these are the default of the queue."
@@ -218,12 +235,12 @@ var tenantActions = map[string]action{
 		if d > 0 {
 			text += " for " + readable.Duration(d)
 		}
-		return text + ".", q.PauseTenant(ctx, f.tenant, d)
+		return text + ".", q.Limits().Pause(ctx, f.tenant, d)
 	})},
 	"resume": {dialog{
 		Open: "Resume", Title: "Resume its messages?", Verb: "Resume", Text: "A pause or a throttle ends, and its messages take turns again.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		return label(f.tenant) + " is resumed.", q.ResumeTenant(ctx, f.tenant)
+		return label(f.tenant) + " is resumed.", q.Limits().Resume(ctx, f.tenant)
 	})},
 	"purge": {dialog{
 		Open: "Purge", Verb: "Delete", Danger: true, Typed: true,
@@ -233,17 +250,17 @@ var tenantActions = map[string]action{
 		return readable.Count(n, "message") + " of " + label(f.tenant) + " deleted.", err
 	})},
 	"clear": {dialog{}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		return "The limits of " + label(f.tenant) + " are removed.", q.ClearLimits(ctx, f.tenant)
+		return "The limits of " + label(f.tenant) + " are removed.", q.Limits().Clear(ctx, f.tenant)
 	})},
 	"limits": {dialog{}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		limits, err := typed(f.Values, limitsForm{}).limits()
-		if err != nil {
-			return "", err
+		limits, empty, err := typed(f.Values, limitsForm{}).limits()
+		if err == nil {
+			err = q.Limits().Set(ctx, f.tenant, limits)
 		}
-		return "The limits of " + label(f.tenant) + " are changed.", q.ChangeLimits(ctx, f.tenant, func(l *fairqueue.Limits) {
-			limits.Paused = l.Paused
-			*l = limits
-		})
+		if err == nil && len(empty) > 0 {
+			err = q.Limits().Clear(ctx, f.tenant, empty...)
+		}
+		return "The limits of " + label(f.tenant) + " are changed.", err
 	})},
 }
 

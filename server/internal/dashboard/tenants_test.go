@@ -49,21 +49,28 @@ func TestTenantPages(t *testing.T) {
 			t.Errorf("the field %s has %q, want what was typed", name, got)
 		}
 	}
-	for _, bad := range []url.Values{{"weight": {"1e9"}}, {"in_flight": {"1.5"}}, {"share": {"200"}}, {"burst": {"5"}}, {"rate": {"+Inf"}}} {
+	for _, bad := range []url.Values{{"weight": {"1e9"}}, {"in_flight": {"1.5"}}, {"share": {"200"}}, {"burst": {"5"}, "rate": {"0"}}, {"rate": {"+Inf"}}} {
 		h.follow(h.post(path+"/limits", bad)).one("data-flash", "bad")
 	}
 	limited := url.Values{"weight": {"3"}, "in_flight": {"4"}, "share": {"25"}, "rate": {"100/m"}, "burst": {"7"}, "waiting": {"2"}}
 	page = h.follow(h.post(path+"/limits", limited))
-	page.says("These limits are its own.")
+	page.says("It has limits of its own, weight, max in flight, max share, rate, burst, max waiting")
 	for name := range limited {
 		if got := page.value(name); got != limited.Get(name) {
 			t.Errorf("the field %s has %q, want %q", name, got, limited.Get(name))
 		}
 	}
-	l, own, err := q.Limits(t.Context(), noisy)
+	l, err := q.Limits().Get(t.Context(), noisy)
 	want := fairqueue.Limits{Weight: 3, MaxInFlight: 4, MaxShare: 0.25, Rate: 100.0 / 60, Burst: 7, MaxWaiting: 2}
-	if err != nil || !own || l != want {
-		t.Errorf("limits are %+v, %t, %v, want %+v", l, own, err, want)
+	if err != nil || len(l.Own.Set()) != 6 || l.Limits != want {
+		t.Errorf("limits are %+v, %v, want %+v, all its own but the pause", l, err, want)
+	}
+	limited.Set("rate", "")
+	limited.Set("in_flight", "0")
+	page = h.follow(h.post(path+"/limits", limited))
+	page.says("It has limits of its own, weight, max in flight, max share, burst, max waiting")
+	if got := page.value("in_flight"); got != "0" {
+		t.Errorf("the field in_flight has %q, want 0, which is no limit whatever the default", got)
 	}
 	h.follow(h.post(path+"/clear", url.Values{})).says("It has no limits of its own")
 
