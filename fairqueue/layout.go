@@ -23,17 +23,17 @@ type record struct {
 	written, sleepers float64 // w: what writes change
 
 	virtual, flags, delivered, acked, flying, busy, capacity, next, least float64 // t: what deliveries change
-	since, others, used, cancelled, held, removed                         float64
+	since, others, used, cancelled, held, removed, roll                   float64
 }
 
 // readRecord reads the fields w and t.
 func readRecord(fields []string) (r record, err error) {
-	if len(fields[0]) != 40 || len(fields[1]) < 120 {
+	if len(fields[0]) != 40 || len(fields[1]) < 128 {
 		return r, errBroken
 	}
 	doubles(fields[0], &r.written, &r.sleepers)
 	doubles(fields[1], &r.virtual, &r.flags, &r.delivered, &r.acked, &r.flying, &r.busy, &r.capacity, &r.next, &r.least,
-		&r.since, &r.others, &r.used, &r.cancelled, &r.held, &r.removed)
+		&r.since, &r.others, &r.used, &r.cancelled, &r.held, &r.removed, &r.roll)
 	return r, nil
 }
 

@@ -7,25 +7,25 @@
 -- Needs    clock, ticket, backlog
 -- Touches  hot, active, backlog, young, flight, buckets
 -- KEYS[1]  K
--- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others; a capital from a reader that sleeps if
---          nothing more is there
+-- ARGV[1]  kind: 'c' and the roll with which the readers are registered, to take messages for handlers; 'r' for others; a
+--          capital from a reader that sleeps if nothing more is there
 -- ARGV[2]  max: how many messages, at most 100, 0 for none; fewer if they have more than 1 MiB
 -- ARGV[3]  visibility in milliseconds, 10,000 at least
 -- ARGV     the receipts of deliveries, at most 100; of each the field of its owner, 'o=TENANT'; of each '=TENANT'; of each how
 --          many milliseconds its handler took, '' for as long as it was in flight
--- Reply    'general' if it takes work: nothing was changed; 'new' if the lane is new; else {HEAD; then the messages as
+-- Reply    'general' if it takes work, 'register' if it takes beat first: nothing was changed; 'new' if the lane is new; else {HEAD; then the messages as
 --          work gives them}. HEAD is the clock in microseconds, 16 digits; '1' if something is due, '2' if the next
 --          call should be work, '4' if the reader was noted as one that sleeps, else '0'; how many milliseconds until
 --          something is due, 10 digits; and a digit for each receipt, 1 if it was good, else 0
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; a message that is no longer in flight is left out
 local sub, byte = string.sub, string.byte
-local hot, active, young, consumes, max = prefix .. 'hot', prefix .. 'active', prefix .. 'young', ARGV[1] == 'c' or ARGV[1] == 'C', ARGV[2] + 0
+local hot, active, young, consumes, max = prefix .. 'hot', prefix .. 'active', prefix .. 'young', byte(ARGV[1]) % 32 == 3, ARGV[2] + 0
 local instant, acks = clock[1] .. sub('00000' .. clock[2], -6), (#ARGV - 3) / 4
 local found = redis.call('HMGET', hot, 't', 'w', 'l' .. lane, unpack(ARGV, 4, 3 + 3 * acks))
 if not found[3] or #ticket ~= 27 then
   return 'new'
-elseif #(found[1] or '') < 120 or #(found[2] or '') ~= 40 then
+elseif #(found[1] or '') < 128 or #(found[2] or '') ~= 40 then
   return 'general' -- which says what is wrong
 end
 local answered = replay(found[3])
@@ -42,9 +42,12 @@ elseif answered then
   end
   return reply
 end
-local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed =
-  struct.unpack('<ddddddddddddddd', found[1])
-local tenant, counting = sub(found[1], 121), flags % 16 > 7
+local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed, roll =
+  struct.unpack('<dddddddddddddddd', found[1])
+local tenant, counting = sub(found[1], 129), flags % 16 > 7
+if consumes and max > 0 and sub(ARGV[1], 2) + 0 ~= roll then
+  return 'register'
+end
 if flags % 2 == 1 or flags > 31 or cancelled > 0 and acks > 0 or not consumes and held_back > 0 then
   return 'general' -- it is paused, has limits that concern all, cancelled deliveries, or blocked flows that Read takes
 end
@@ -100,9 +103,6 @@ for i = 1, acks do
     gone[#gone + 1], gone[#gone + 2] = receipt, sub(receipt, 1, 16)
     verdicts, acked, removed, flying = verdicts .. '1', acked + 1, removed + 1, flying - 1
   end
-end
-if capacity == 0 then
-  consumes = false
 end
 if capacity - busy > least then
   return 'general' -- a blocked flow may start
@@ -269,8 +269,8 @@ elseif byte(ARGV[1]) < 97 and taken < max and room > 0 and due == '0' then
   due, fields[#fields + 1], fields[#fields + 2] = '4', 'w', struct.pack('<dd', written, sleepers + 1) .. sub(found[2], 17)
 end
 fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
-fields[4] = struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
-  cancelled, held_back, removed) .. tenant
+fields[4] = struct.pack('<dddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
+  cancelled, held_back, removed, roll) .. tenant
 redis.call('HSET', hot, unpack(fields))
 local pause = due_next - now
 reply[1] = instant .. due .. string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause) .. verdicts

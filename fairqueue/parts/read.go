@@ -14,12 +14,18 @@ import (
 // on. If none has and [fairqueue.ReadConfig].Block is set, it waits for all at once. A part that
 // does not answer delays the others by [Config.Timeout] once, and then not.
 //
+// The parts share the handlers of a [fairqueue.ReadConfig].Worker, as those of Consume.
+//
 // Errors: those of [fairqueue.Queue.Read]. [fairqueue.ErrEmpty] says that no part that answered
 // has a message.
 func (q *Queue) Read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
+	cfg, err := q.workers.share(cfg, q)
+	if err != nil {
+		return nil, err
+	}
 	block := cfg.Block
 	cfg.Block = 0
-	err := error(fairqueue.ErrEmpty)
+	err = fairqueue.ErrEmpty
 	for _, p := range q.inTurn() {
 		if open, _ := p.state(); !open {
 			continue
