@@ -430,8 +430,8 @@ func playLimits(t *testing.T, r *rapid.T, client, straight rueidis.Client, scrip
 	c.q.run.Scripts, c.watch.run.Scripts = scripts, scripts
 	c.setClock(r)
 	c.write(r)
-	c.model.capacity = rapid.SampledFrom([]int{1, 4, 10}).Draw(r, "handlers")
-	c.reader = readerOf(reader{id: "reader", handlers: float64(c.model.capacity)})
+	c.model.capacity = rapid.SampledFrom([]float64{1, 1.25, 2.5, 4, 10}).Draw(r, "handlers")
+	c.reader = readerOf(reader{id: "reader", handlers: c.model.capacity})
 	_, err := c.watch.beat(t.Context(), time.Hour, c.reader, nil)
 	c.must(r, "a reader", err)
 	r.Repeat(map[string]func(*rapid.T){

@@ -364,3 +364,19 @@ func TestAloneInOnePart(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowOverManyParts: where parts are many and processes small, a tenant has a handler in each of its two parts.
+func TestSlowOverManyParts(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]fairqueue.Limits{"slow": {}, "MaxShare": {Weight: 1, MaxShare: 0.25}} {
+		for _, n := range []int{2, 1} {
+			c := cell{handlers: slices.Repeat([]int{n}, tableHandlers/n), parts: 8, life: "exists", perTenant: 2}
+			t.Run(name+"/"+c.String(), func(t *testing.T) {
+				t.Parallel()
+				w := newCrew(t, c, false, limits)
+				w.write("the flood", strings.Repeat("slow:hang ", 30))
+				w.awaitHangs(2, 2)
+			})
+		}
+	}
+}
