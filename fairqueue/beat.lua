@@ -41,7 +41,7 @@ if ARGV[2] ~= '' then
     seen = tonumber(seen)
     if seen and (seen < now - 15000 or seen > now) then
       redis.call('HDEL', readers, all[i])
-      n.roll = n.roll + 1
+      renew_roll()
     else
       capacity = capacity + (tonumber(handlers) or 0)
     end
@@ -49,5 +49,5 @@ if ARGV[2] ~= '' then
   n.capacity = math.floor(1000 * capacity + 0.5) / 1000
 end
 save()
-reply[1] = whole(n.roll)
+reply[1] = n.roll
 return reply

@@ -281,7 +281,7 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 	var reply *taken
 	err := errUnregistered
 	for err == errUnregistered { //nolint:errorlint // take returns it as it is
-		o.kind, o.only = taking(requests)
+		o.roll, o.only = taking(requests)
 		if reply, err = d.take(ctx, o); err == errUnregistered { //nolint:errorlint // as above
 			if failed := register(ctx, requests); failed != nil {
 				err = failed

@@ -23,7 +23,7 @@ type record struct {
 	written, sleepers float64 // w: what writes change
 
 	virtual, flags, delivered, acked, flying, busy, capacity, next, least float64 // t: what deliveries change
-	since, others, used, cancelled, held, removed, roll                   float64
+	since, others, used, cancelled, held, removed                         float64
 }
 
 // readRecord reads the fields w and t.
@@ -33,7 +33,7 @@ func readRecord(fields []string) (r record, err error) {
 	}
 	doubles(fields[0], &r.written, &r.sleepers)
 	doubles(fields[1], &r.virtual, &r.flags, &r.delivered, &r.acked, &r.flying, &r.busy, &r.capacity, &r.next, &r.least,
-		&r.since, &r.others, &r.used, &r.cancelled, &r.held, &r.removed, &r.roll)
+		&r.since, &r.others, &r.used, &r.cancelled, &r.held, &r.removed)
 	return r, nil
 }
 

@@ -1,7 +1,6 @@
 package fairqueue
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -33,29 +32,32 @@ func (m *registration) registered(roll string) { m.roll.Store(&roll) }
 // forget has the next call register the reader again.
 func (m *registration) forget() { m.registered("") }
 
-// taking returns how a call takes messages for the readers of requests: the kind that scripts take, and the flow of the only
+// anyone stands for the roll in calls for readers without a name.
+const anyone = "r"
+
+// taking returns for whom a call takes messages: the roll with which the readers of requests are registered, or anyone; and the flow of the only
 // tenant that may be alone, or "" for any.
-func taking(requests []workRequest) (kind, only string) {
-	kind = "r"
+func taking(requests []workRequest) (roll, only string) {
+	roll = anyone
 	for _, r := range requests {
 		if r.max == 0 || r.reader == nil {
 			continue
 		}
-		roll := "0"
-		if known := r.reader.roll.Load(); known != nil {
-			roll = cmp.Or(*known, roll)
+		known := ""
+		if p := r.reader.roll.Load(); p != nil {
+			known = *p
 		}
 		switch {
-		case kind == "r":
-			kind, only = "c"+roll, r.reader.slots.only()
-		case kind != "c"+roll:
-			kind = "c0" // which no queue has
+		case roll == anyone:
+			roll, only = known, r.reader.slots.only()
+		case roll != known:
+			roll = "" // which no queue has
 		}
 		if other := r.reader.slots.only(); other != only {
 			only = noTenant
 		}
 	}
-	return kind, only
+	return roll, only
 }
 
 // register registers the readers of requests.

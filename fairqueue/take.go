@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +37,7 @@ type taken struct {
 
 // order is what the scripts work and work_plain are asked for.
 type order struct {
-	kind, only     string // see taking
+	roll, only     string // see taking
 	most           int
 	visibility     time.Duration
 	leaves, enters bool // what the call does to the record's count of sleepers
@@ -75,7 +74,7 @@ func (d *dispatcher) take(ctx context.Context, o order) (*taken, error) {
 // takeAny makes the general call.
 func (d *dispatcher) takeAny(ctx context.Context, o order) (*taken, error) {
 	args := make([]string, 0, 7+2*len(o.acks))
-	args = append(args, o.kind, strconv.Itoa(o.most), millis(o.visibility), flag(o.leaves), flag(o.enters), random(), o.only)
+	args = append(args, o.roll, strconv.Itoa(o.most), millis(o.visibility), flag(o.leaves), flag(o.enters), random(), o.only)
 	for _, a := range o.acks {
 		args = append(args, a.receipt.handle(), a.arg)
 	}
@@ -104,11 +103,11 @@ const shortest = 10 * time.Second
 func (d *dispatcher) takePlain(ctx context.Context, o order) (*taken, error) {
 	n := len(o.acks)
 	args := make([]string, 3+4*n)
-	kind := o.kind
+	most := strconv.Itoa(o.most)
 	if o.enters {
-		kind = strings.ToUpper(kind)
+		most = "+" + most
 	}
-	copy(args, []string{kind, strconv.Itoa(o.most), millis(o.visibility)})
+	copy(args, []string{o.roll, most, millis(o.visibility)})
 	for i, a := range o.acks {
 		owner := a.receipt.owner()
 		args[3+i], args[3+n+i], args[3+2*n+i], args[3+3*n+i] = a.receipt.handle(), owner, owner[1:], a.arg

@@ -1,11 +1,11 @@
--- fairqueue.work(K) kind max visibility leave enter random [receipt took ...] -> {...}
+-- fairqueue.work(K) roll max visibility leave enter random [receipt took ...] -> {...}
 --
 -- Acknowledges deliveries, and then takes messages: the head of the flow whose turn it is, and so
 -- on. It says if something is due, but does not do it.
 --
 -- Needs    record, flows, limits, owners, dedupes, deliveries, returns, next, answers
 -- KEYS[1]  K
--- ARGV[1]  kind: 'c' and the roll with which the readers are registered, to take messages for handlers; 'r' for others
+-- ARGV[1]  roll: with which the readers are registered, to take messages for handlers; 'r' for other readers
 -- ARGV[2]  max: how many messages, at most 100; fewer if they have more than 1 MiB
 -- ARGV[3]  visibility: after how many milliseconds they come again
 -- ARGV[4]  leave: '1' from a reader that slept and was not woken by a token
@@ -35,8 +35,8 @@ if answered then
   reply[3] = #receipts > 0 and #reply == 5 and '1' or unfinished
   return reply
 end
-local consumes, max = string.byte(ARGV[1]) == 99, paused and 0 or tonumber(ARGV[2]) -- c
-if consumes and max > 0 and tonumber(string.sub(ARGV[1], 2)) ~= n.roll then
+local consumes, max = ARGV[1] ~= 'r', paused and 0 or tonumber(ARGV[2])
+if consumes and max > 0 and ARGV[1] ~= n.roll then
   return 'register'
 end
 only = ARGV[7] ~= '' and ARGV[7]

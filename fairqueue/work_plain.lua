@@ -1,4 +1,4 @@
--- fairqueue.work_plain(K) kind max visibility {receipt} ... {owner} ... {flow} ... {took} ... -> {...}
+-- fairqueue.work_plain(K) roll max visibility {receipt} ... {owner} ... {flow} ... {took} ... -> {...}
 --
 -- Acknowledges deliveries and takes messages that are plain: delivered for the first time and without a deadline, of
 -- tenants that have no limits but the default and that nothing holds. It is the short form of work, which does all else,
@@ -7,9 +7,9 @@
 -- Needs    clock, ticket, backlog
 -- Touches  hot, active, backlog, young, flight, buckets
 -- KEYS[1]  K
--- ARGV[1]  kind: 'c' and the roll with which the readers are registered, to take messages for handlers; 'r' for others; a
---          capital from a reader that sleeps if nothing more is there
--- ARGV[2]  max: how many messages, at most 100, 0 for none; fewer if they have more than 1 MiB
+-- ARGV[1]  roll: with which the readers are registered, to take messages for handlers; 'r' for other readers
+-- ARGV[2]  max: how many messages, at most 100, 0 for none; fewer if they have more than 1 MiB; '+' in front from a reader
+--          that sleeps if nothing more is there
 -- ARGV[3]  visibility in milliseconds, 10,000 at least
 -- ARGV     the receipts of deliveries, at most 100; of each the field of its owner, 'o=TENANT'; of each '=TENANT'; of each how
 --          many milliseconds its handler took, '' for as long as it was in flight
@@ -20,7 +20,7 @@
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; a message that is no longer in flight is left out
 local sub, byte = string.sub, string.byte
-local hot, active, young, consumes, max = prefix .. 'hot', prefix .. 'active', prefix .. 'young', byte(ARGV[1]) % 32 == 3, ARGV[2] + 0
+local hot, active, young, consumes, max = prefix .. 'hot', prefix .. 'active', prefix .. 'young', ARGV[1] ~= 'r', ARGV[2] + 0
 local instant, acks = clock[1] .. sub('00000' .. clock[2], -6), (#ARGV - 3) / 4
 local found = redis.call('HMGET', hot, 't', 'w', 'l' .. lane, unpack(ARGV, 4, 3 + 3 * acks))
 if not found[3] or #ticket ~= 27 then
@@ -43,9 +43,9 @@ elseif answered then
   return reply
 end
 local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed, roll =
-  struct.unpack('<dddddddddddddddd', found[1])
+  struct.unpack('<dddddddddddddddc8', found[1])
 local tenant, counting = sub(found[1], 129), flags % 16 > 7
-if consumes and max > 0 and sub(ARGV[1], 2) + 0 ~= roll then
+if consumes and max > 0 and ARGV[1] ~= roll then
   return 'register'
 end
 if flags % 2 == 1 or flags > 31 or cancelled > 0 and acks > 0 or not consumes and held_back > 0 then
@@ -264,12 +264,12 @@ if taken > 0 then
 end
 if stop then
   due = '2'
-elseif byte(ARGV[1]) < 97 and taken < max and room > 0 and due == '0' then
+elseif byte(ARGV[2]) == 43 and taken < max and room > 0 and due == '0' then
   local written, sleepers = struct.unpack('<dd', found[2])
   due, fields[#fields + 1], fields[#fields + 2] = '4', 'w', struct.pack('<dd', written, sleepers + 1) .. sub(found[2], 17)
 end
 fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
-fields[4] = struct.pack('<dddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
+fields[4] = struct.pack('<dddddddddddddddc8', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
   cancelled, held_back, removed, roll) .. tenant
 redis.call('HSET', hot, unpack(fields))
 local pause = due_next - now
