@@ -60,8 +60,9 @@
 // takes over. A fleet goes on by itself.
 //
 // Each part protects itself from slow tenants with its share of the handlers, C/P of them. So a
-// slow tenant gets half of that in each of its parts while other tenants are there: less than in
-// one queue.
+// slow tenant gets half of that, at least one handler, in each of its parts while the process has
+// messages of other tenants: most often less than in one queue. Have more handlers, over all
+// processes, than the slow tenants have parts.
 //
 // A limit of a tenant is divided among its parts: see [Queue.SetLimits]. A tenant whose messages
 // all lie in one part, because the other one is down, has only the share of that part.
