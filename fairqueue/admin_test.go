@@ -210,9 +210,9 @@ func TestSilentReadersAreForgotten(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	write(t, q, "a:1")
-	say := func(id string, handlers int) {
+	say := func(id string, handlers float64) {
 		t.Helper()
-		if _, err := q.beat(t.Context(), time.Minute, reader{id: id, name: id, host: "here", handlers: handlers}, nil); err != nil {
+		if _, err := q.beat(t.Context(), time.Minute, readerOf(reader{id: id, name: id, host: "here", handlers: handlers}), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,18 +1,19 @@
--- fairqueue.beat(K) visibility reader handlers busy name host {receipt} ... -> {1 or 0, ...}
+-- fairqueue.beat(K) visibility reader handlers busy name host {receipt} ... -> {roll, 1 or 0, ...}
 --
 -- Extends deliveries, and registers a reader. A reader that was not registered again for 15 seconds is removed, with
--- its handlers.
+-- its handlers, and the roll is another one: so all others register again before they take messages. So is one that a clock
+-- registered that was ahead.
 --
 -- Needs    record, begin
 -- KEYS[1]  K
 -- ARGV[1]  visibility: for how many milliseconds from now
 -- ARGV[2]  reader: letters that no other reader has, or ''
--- ARGV[3]  handlers: how many it runs at once; 0 for one that leaves
+-- ARGV[3]  handlers: how many it runs at once, with decimals if it shares them with others; 0 for one that leaves
 -- ARGV[4]  busy: how many of them work
 -- ARGV[5]  name: of the reader, without control characters
 -- ARGV[6]  host: where it runs, the same
 -- ARGV     receipts, at most 100
--- Reply    for each receipt 1, or 0 for one that is stale: its message was cancelled, or another reader has it; nil
+-- Reply    the roll; for each receipt 1, or 0 for one that is stale: its message was cancelled, or another reader has it; nil
 --          without a queue
 -- Cost     O(log N) a receipt, and every 5 seconds O(readers)
 -- Repeat   harmless: it sets the same again
@@ -21,7 +22,7 @@ local values = #ARGV > 6 and redis.call('HMGET', hot, unpack(ARGV, 7)) or {}
 for i, value in ipairs(values) do
   local receipt = ARGV[i + 6]
   local good = value and redis.call('HEXISTS', hot, string.sub(receipt, 1, 16)) == 1
-  reply[i] = good and 1 or 0
+  reply[i + 1] = good and 1 or 0
   if good then
     redis.call('ZADD', flight, whole(now + ARGV[1]), receipt)
     sets[receipt] = string.sub(value, 1, 16) .. whole(now + ARGV[1]) .. string.sub(value, 30, 30) .. 'f' .. string.sub(value, 32)
@@ -36,14 +37,17 @@ if ARGV[2] ~= '' then
   end
   local capacity, all = 0, redis.call('HGETALL', readers)
   for i = 1, #all, 2 do
-    local seen, handlers = string.match(all[i + 1], '^(%d+)\1(%d+)\1')
-    if seen and tonumber(seen) < now - 15000 then
+    local seen, handlers = string.match(all[i + 1], '^(%d+)\1([%d.]+)\1')
+    seen = tonumber(seen)
+    if seen and (seen < now - 15000 or seen > now) then
       redis.call('HDEL', readers, all[i])
+      renew_roll()
     else
       capacity = capacity + (tonumber(handlers) or 0)
     end
   end
-  n.capacity = capacity
+  n.capacity = math.floor(1000 * capacity + 0.5) / 1000
 end
 save()
+reply[1] = n.roll
 return reply

@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 			if _, err := q.call(t.Context(), "beat", "30000", "READER", "4", "0", "test", "host"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := q.shared.work(t.Context(), []workRequest{{q: q, consume: true, max: 1, visibility: time.Hour}}, false); err != nil {
+			if _, err := q.shared.work(t.Context(), []workRequest{{q: q, reader: readerOf(reader{id: "READER", handlers: 4}), max: 1, visibility: time.Hour}}, false); err != nil {
 				t.Fatal(err)
 			}
 			deliveries, _ := readRaw(t, q)

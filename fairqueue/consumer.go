@@ -36,10 +36,9 @@ type consumer struct {
 	q       *Queue
 	cfg     ConsumeConfig
 	handler Handler
-	reader  reader
+	self    registration
 	log     *slog.Logger
 	kicks   chan struct{} // wakes the pump
-	beats   chan struct{} // wakes the heartbeat
 	slots   *slots        // of the Pool; nil without one
 
 	mu       sync.Mutex
@@ -48,7 +47,7 @@ type consumer struct {
 	running  map[receipt]*running
 	finished []finished
 	known    bool // it has tried to register as a reader
-	fed      bool // it got messages
+	left     bool // it is no reader any more
 	free     int  // workers that wait
 	hung     int  // handlers that were given up
 	calls    int  // in flight
@@ -92,13 +91,22 @@ func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
 	host, _ := os.Hostname()
 	c := &consumer{
 		q: q, cfg: cfg, handler: handler, log: q.cfg.Logger.With("queue", q.name),
-		reader:  reader{id: rand.Text()[:16], name: cfg.Name, host: host, handlers: cfg.Concurrency},
 		kicks:   make(chan struct{}, 1),
-		beats:   make(chan struct{}, 1),
 		running: map[receipt]*running{}, mean: -1, settleWithin: settleTimeout,
 	}
 	c.changed = sync.NewCond(&c.mu)
-	c.slots = cfg.Pool.join(c.kick)
+	c.slots = cfg.Pool.join(c.kick, c.self.forget)
+	c.self.slots = c.slots
+	id := rand.Text()[:16]
+	c.self.report = func() reader {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		r := reader{id: id, name: cfg.Name, host: host, busy: len(c.inHand())}
+		if !c.left {
+			r.handlers = c.slots.share(cfg.Concurrency)
+		}
+		return r
+	}
 	return c
 }
 
@@ -133,8 +141,10 @@ func (c *consumer) run(ctx context.Context) error {
 
 	leaving, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c.reader.handlers = 0
-	_, _ = c.q.beat(leaving, c.cfg.Visibility, c.reader, nil) // else it is removed after readerTimeout
+	c.mu.Lock()
+	c.left = true
+	c.mu.Unlock()
+	_, _ = c.q.beat(leaving, c.cfg.Visibility, &c.self, nil) // else it is removed after readerTimeout
 	return c.result(context.Cause(reading))
 }
 
@@ -339,14 +349,9 @@ func (c *consumer) beat(work context.Context) {
 	for {
 		c.mu.Lock()
 		receipts := c.inHand()
-		r := c.reader
-		r.busy = len(receipts)
 		c.mu.Unlock()
-		if c.slots != nil {
-			r.handlers = c.slots.share()
-		}
 		within, cancel := context.WithTimeout(work, interval)
-		good, err := c.q.beat(within, c.cfg.Visibility, r, receipts)
+		good, err := c.q.beat(within, c.cfg.Visibility, &c.self, receipts)
 		cancel()
 		if err != nil && len(receipts) > 0 && work.Err() == nil {
 			c.log.WarnContext(work, "messages in flight were not extended", "messages", len(receipts), "error", err)
@@ -362,7 +367,6 @@ func (c *consumer) beat(work context.Context) {
 		c.mu.Unlock()
 		select {
 		case <-next.C:
-		case <-c.beats:
 		case <-work.Done():
 			return
 		}

@@ -13,6 +13,7 @@ local function create(setting)
     redis.call('HSET', K, 'streamed', '1')
   end
   streams, n.digest, n.sleepers = setting, '', 64 -- readers may wait for a queue that did not exist
+  renew_roll() -- they may be registered in an earlier queue of this name
   for name in string.gmatch(hashes, '%a+') do
     redis.call('HSETNX', prefix .. name, '', '0')
   end

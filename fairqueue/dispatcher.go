@@ -51,7 +51,8 @@ type dispatcher struct {
 	generalWrite general
 	sleepers     sleepers
 	paused       atomic.Bool // as of the last read
-	warned       sync.Map    // schedules and entries that this process cannot read
+	workers      workers
+	warned       sync.Map // schedules and entries that this process cannot read
 }
 
 // warn reports whether a schedule or an entry is the first time in trouble.
@@ -127,8 +128,8 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 type workRequest struct {
 	q          *Queue
 	settle     []settlement
-	consume    bool // the messages are for handlers of Consume
-	max        int  // messages, 0 to ask for none
+	reader     *registration // whose handlers the messages are for; nil for a reader without a name
+	max        int           // messages, 0 to ask for none
 	visibility time.Duration
 	sleeps     bool // the caller waits if there is nothing
 }
@@ -174,7 +175,7 @@ func workTogether(others []workRequest, r workRequest) bool {
 	}
 	for _, other := range others {
 		if r.max > 0 && other.max > 0 {
-			return other.consume == r.consume && other.visibility == r.visibility
+			return (other.reader == nil) == (r.reader == nil) && other.visibility == r.visibility
 		}
 	}
 	return true
@@ -271,23 +272,29 @@ func deal(requests []workRequest, answers []workAnswer, verdicts string, handled
 // fetch acknowledges what was handled and takes messages.
 func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers []workAnswer, acks []settlement, most int, slept bool) error {
 	q := requests[0].q
-	kind, visibility, sleeps := "r", defaultVisibility, false
+	o, sleeps := order{most: most, visibility: defaultVisibility, acks: acks}, false
 	for _, r := range requests {
 		if r.max > 0 {
-			visibility, sleeps = r.visibility, sleeps || r.sleeps
-			if r.consume {
-				kind = "c"
+			o.visibility, sleeps = r.visibility, sleeps || r.sleeps
+		}
+	}
+	o.leaves, o.enters = d.sleepers.begin(slept, sleeps)
+	var reply *taken
+	err := errUnregistered
+	for err == errUnregistered { //nolint:errorlint // take returns it as it is
+		o.roll, o.only = taking(requests)
+		if reply, err = d.take(ctx, o); err == errUnregistered { //nolint:errorlint // as above
+			if failed := register(ctx, requests); failed != nil {
+				err = failed
 			}
 		}
 	}
-	leaves, enters := d.sleepers.begin(slept, sleeps)
-	reply, err := d.take(ctx, kind, most, visibility, leaves, enters, acks)
 	if err == nil {
 		d.sleepers.setAbsent(reply == nil)
 		d.paused.Store(reply != nil && reply.paused)
 	}
 	if err != nil || reply == nil {
-		d.sleepers.end(leaves, false)
+		d.sleepers.end(o.leaves, false)
 		return err
 	}
 	q.entry.Touch()
@@ -301,7 +308,7 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 		}
 		messages = append(messages, msg)
 	}
-	d.sleepers.end(leaves, reply.entered)
+	d.sleepers.end(o.leaves, reply.entered)
 	if err := deal(requests, answers, verdicts, true); err != nil {
 		return err
 	}
@@ -314,6 +321,11 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 		answers[i].paused, answers[i].again, answers[i].pause = paused, due && !paused && len(messages) == 0, pause
 	}
 	divide(requests, answers, messages)
+	for i, r := range requests {
+		if r.reader != nil {
+			r.reader.slots.saw(answers[i].messages)
+		}
+	}
 	return nil
 }
 

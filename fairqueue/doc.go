@@ -46,11 +46,12 @@
 //
 // # Slow tenants
 //
-// Each [Queue.Consume] reports how many handlers it has. A tenant may start another message if
+// Each [Queue.Consume] reports how many handlers it has, before it gets its first message. So does
+// a [Queue.Read] that names its worker ([ReadConfig].Worker). A tenant may start another message if
 // it has none in flight, or fewer than handlers are free, or if its handlers took 20 ms or less
-// recently, or if no other tenant had a message for a minute. So one slow tenant gets half of
-// all handlers, two get a third each, and the others find a free one. [Queue.Read] is neither
-// limited nor counted.
+// recently, or if no other tenant had a message for a minute and none waits. So one slow tenant gets
+// half of all handlers, two get a third each, and the others find a free one. A Read without a name
+// is neither limited nor counted.
 //
 // # Messages from a source
 //
@@ -109,7 +110,7 @@
 // At least once is not exactly once: a handler whose acknowledgement was lost runs again, so its
 // work must be idempotent.
 //
-// A turn is a message, not a time: only handlers of Consume are shared by time. With one handler
+// A turn is a message, not a time: only handlers of Consume and of named workers are shared by time. With one handler
 // in all, nothing protects from slow tenants. A tenant with unknown handler times counts as slow,
 // so its first burst after a rest uses half of the handlers. A tenant whose messages were quick
 // and then hang can occupy all handlers until the first of them returns; [ConsumeConfig].Timeout

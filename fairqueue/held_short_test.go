@@ -14,7 +14,8 @@ import (
 // shortCalls makes calls that must not need the general form, for handlers that all take 50 ms.
 type shortCalls struct {
 	*testing.T
-	q *Queue
+	q      *Queue
+	reader *registration
 }
 
 func newShortCalls(t *testing.T, handlers int) *shortCalls {
@@ -22,14 +23,14 @@ func newShortCalls(t *testing.T, handlers int) *shortCalls {
 	q := open(t, Config{})
 	q.run.Lanes = &reqid.Lanes{} // the first call makes the lane of all others known
 	write(t, q, "z:first")
-	if _, err := q.beat(t.Context(), time.Minute, reader{id: "reader", handlers: handlers}, nil); err != nil {
+	s := &shortCalls{t, q, readerOf(reader{id: "reader", handlers: float64(handlers)})}
+	if _, err := q.beat(t.Context(), time.Minute, s.reader, nil); err != nil {
 		t.Fatal(err)
 	}
-	first, err := q.shared.takeAny(t.Context(), "c", 1, time.Minute, false, false, nil)
+	first, err := q.shared.takeAny(t.Context(), order{roll: *s.reader.roll.Load(), most: 1, visibility: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shortCalls{t, q}
 	s.do("", 0, s.messages(first)...)
 	return s
 }
@@ -46,6 +47,11 @@ func (s *shortCalls) messages(a *taken) (messages []Message) {
 	return messages
 }
 
+// take makes one short call.
+func (s *shortCalls) take(most int, enters bool, acks []settlement) (*taken, error) {
+	return s.q.shared.takePlain(s.Context(), order{roll: *s.reader.roll.Load(), most: most, visibility: time.Minute, enters: enters, acks: acks})
+}
+
 // do acknowledges messages and takes up to so many, which must be those, in one call.
 func (s *shortCalls) do(bodiesWanted string, most int, acks ...Message) []Message {
 	s.Helper()
@@ -53,7 +59,7 @@ func (s *shortCalls) do(bodiesWanted string, most int, acks ...Message) []Messag
 	for _, m := range acks {
 		settle = append(settle, settlement{m.receipt(), "a", "50"})
 	}
-	a, err := s.q.shared.takePlain(s.Context(), "c", most, time.Minute, false, settle)
+	a, err := s.take(most, false, settle)
 	if err != nil || a == nil || a.more || a.verdicts != strings.Repeat("1", len(acks)) {
 		s.Fatalf("a short call = %+v, %v, want one that does all", a, err)
 	}
@@ -115,7 +121,7 @@ func TestHeldInShortCallsWakes(t *testing.T) {
 	others := s.do("b1 c1 b2", 3)
 	write(t, s.q, "a:a1 a:a2 a:a3")
 	s.do("a1 a2", 4)
-	sleeper, err := s.q.shared.takePlain(t.Context(), "c", 1, time.Minute, true, nil)
+	sleeper, err := s.take(1, true, nil)
 	if err != nil || sleeper == nil || !sleeper.entered {
 		t.Fatalf("a reader that finds nothing = %+v, %v, want one that sleeps", sleeper, err)
 	}
@@ -152,7 +158,7 @@ func TestWrongTypesWhereFlowsAreHeld(t *testing.T) {
 				acks = nil
 			case "an old one ends":
 				s.do("a2", 2)
-				if _, err := s.q.beat(t.Context(), time.Minute, reader{id: "reader", handlers: 4}, []receipt{first[0].receipt()}); err != nil {
+				if _, err := s.q.beat(t.Context(), time.Minute, s.reader, []receipt{first[0].receipt()}); err != nil {
 					t.Fatal(err)
 				}
 				acks = first
@@ -171,7 +177,7 @@ func TestWrongTypesWhereFlowsAreHeld(t *testing.T) {
 			for _, m := range acks {
 				settle = append(settle, settlement{m.receipt(), "a", "50"})
 			}
-			a, err := s.q.shared.takePlain(t.Context(), "c", 1, time.Minute, false, settle)
+			a, err := s.take(1, false, settle)
 			if err == nil {
 				t.Errorf("a short call = %+v, want an error", a)
 			}
@@ -195,7 +201,7 @@ func TestWrongTypeBehindAHeldFlow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a, err := s.q.shared.takePlain(t.Context(), "c", 2, time.Minute, false, nil); err != nil || a == nil || !a.more {
+	if a, err := s.take(2, false, nil); err != nil || a == nil || !a.more {
 		t.Errorf("a short call = %+v, %v, want one that leaves the rest to a general one", a, err)
 	}
 	if err := do(t, client, "RENAME", young+"2", young).Error(); err != nil {

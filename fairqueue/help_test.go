@@ -66,6 +66,11 @@ func write(t *testing.T, q *Queue, words string) []string {
 	return ids
 }
 
+// readerOf is a reader that always reports the same.
+func readerOf(r reader) *registration {
+	return &registration{report: func() reader { return r }}
+}
+
 // read takes up to n messages and returns them, none if the queue is empty.
 func read(t *testing.T, q *Queue, n int) []Message {
 	t.Helper()

@@ -28,7 +28,7 @@ type record struct {
 
 // readRecord reads the fields w and t.
 func readRecord(fields []string) (r record, err error) {
-	if len(fields[0]) != 40 || len(fields[1]) < 120 {
+	if len(fields[0]) != 40 || len(fields[1]) < 128 {
 		return r, errBroken
 	}
 	doubles(fields[0], &r.written, &r.sleepers)

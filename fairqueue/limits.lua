@@ -188,11 +188,11 @@ local function limit_of(owner, state, consumes)
   elseif rule.paused or rule.most > 0 and state.n + state.others >= rule.most then
     return 'blocked', epoch * 20000000 + 10000000
   elseif consumes and rule.share > 0 and state.n >= math.max(1, math.floor(rule.share * n.capacity)) then
-    local need = math.ceil((state.n + 1) / rule.share)
-    while math.floor(rule.share * need) <= state.n do
+    local need = math.ceil(1000 * (state.n + 1) / rule.share) -- thousandths
+    while math.floor(rule.share * (need / 1000)) <= state.n do
       need = need + 1
     end
-    return 'blocked', epoch * 20000000 + math.min(need, 9999999)
+    return 'blocked', epoch * 20000000 + math.min(need / 1000, 9999999)
   elseif rule.gap and buckets[owner] - micros > rule.room then
     return 'asleep', math.ceil((buckets[owner] - rule.room) / 1000) - 0.5
   end

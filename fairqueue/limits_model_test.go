@@ -21,7 +21,7 @@ type limited struct {
 // limitsModel is a queue with limits.
 type limitsModel struct {
 	now      time.Duration // since 1970
-	capacity int           // handlers of Consume
+	capacity float64       // handlers of Consume
 	limits   map[string]OwnLimits
 	asleep   map[string]time.Duration // until when a tenant is paused or throttled
 	full     map[string]time.Duration // when its bucket is full again, at the latest
@@ -97,7 +97,7 @@ func (m *limitsModel) room(of string, handlers bool, full map[string]time.Durati
 		room = min(room, l.MaxInFlight-m.count(of, func(k *limited) bool { return isFlying(k) && k.counts() }))
 	}
 	if l.MaxShare > 0 && handlers {
-		room = min(room, max(1, int(l.MaxShare*float64(m.capacity)))-m.count(of, func(k *limited) bool { return isHandled(k) && k.counts() }))
+		room = min(room, max(1, int(l.MaxShare*m.capacity))-m.count(of, func(k *limited) bool { return isHandled(k) && k.counts() }))
 	}
 	if l.Rate > 0 {
 		// Each delivery fills the bucket for an interval, which has room for burst intervals.

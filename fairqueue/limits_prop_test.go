@@ -39,6 +39,8 @@ type limitsMachine struct {
 	watch *Queue // the same queue, without a network that loses replies
 	model *limitsModel
 	lose  func(*rapid.T) func() bool
+
+	reader *registration // for handlers
 }
 
 // limitedTenants are the tenants of these histories.
@@ -150,7 +152,10 @@ func (c *limitsMachine) read(r *rapid.T) {
 
 func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*limited {
 	want := min(most, c.model.deliverable(handlers))
-	request := workRequest{q: q, max: most, visibility: limitsVisibility, consume: handlers}
+	request := workRequest{q: q, max: most, visibility: limitsVisibility}
+	if handlers {
+		request.reader = c.reader
+	}
 	var got []Message
 	for tries := 0; ; tries++ {
 		if tries > 300 {
@@ -459,8 +464,9 @@ func playLimits(t *testing.T, r *rapid.T, client, straight rueidis.Client, scrip
 	c.q.run.Scripts, c.watch.run.Scripts = scripts, scripts
 	c.setClock(r)
 	c.write(r)
-	c.model.capacity = rapid.SampledFrom([]int{1, 4, 10}).Draw(r, "handlers")
-	_, err := c.watch.beat(t.Context(), time.Hour, reader{id: "reader", handlers: c.model.capacity}, nil)
+	c.model.capacity = rapid.SampledFrom([]float64{1, 1.25, 2.5, 4, 10}).Draw(r, "handlers")
+	c.reader = readerOf(reader{id: "reader", handlers: c.model.capacity})
+	_, err := c.watch.beat(t.Context(), time.Hour, c.reader, nil)
 	c.must(r, "a reader", err)
 	r.Repeat(map[string]func(*rapid.T){
 		"write": c.write, "write more": c.write, "read": c.read, "read more": c.read, "ack": c.ack, "settle": c.settle,

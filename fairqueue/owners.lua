@@ -15,7 +15,8 @@
 --
 -- Needs    record, flows, limits
 -- Touches  hot, active, blocked, asleep, buckets
--- Gives    load_states(owners): reads the states of owners in one call
+-- Gives    only: the only tenant's flow that may be alone, or nil or false for any; work sets it
+--          load_states(owners): reads the states of owners in one call
 --          state_of(owner): one of them
 --          place_to_wait(owner, consumes, stream) -> the key where it has to wait and the score
 --          there; nil if a delivery may start, to a handler if consumes
@@ -25,11 +26,16 @@
 --          end_delivery(owner, kind, took): counts one down that took so many milliseconds, or nil
 --          unblock(room, most) -> whether there may be more: gives at most so many flows their
 --          turn, of tenants that have fewer than room in flight, or of all if room is nil, and
---          those of the tenant of the last message if they may start
+--          those of the tenant of the last message, or of another one that is alone, if they may start
 --          leave(flow): a flow without messages has no turn
 --          save_states(): puts the states into sets and gone; once, before save
-local blocked, states = prefix .. 'blocked', {}
+local blocked, states, only = prefix .. 'blocked', {}, nil
 local recheck
+
+-- A score of blocked, which counts handlers in thousandths.
+local function exact(score)
+  return string.format('%.3f', score)
+end
 
 local function load_states(owners)
   local names = {}
@@ -58,7 +64,7 @@ end
 local function may_start(owner)
   local state = states[owner]
   return state.n == 0 or state.n < n.capacity - n.busy or state.mean >= 0 and state.mean <= 20 or
-    now - (owner == n.tenant and n.others or n.since) > 60000 and
+    (only or owner) == owner and now - (owner == n.tenant and n.others or n.since) > 60000 and
     ((streams or '') ~= '' or redis.call('ZCARD', active) + n.blocked <= 3) -- the placeholders, and its own flow
 end
 
@@ -81,7 +87,7 @@ local function hold(flow, owner, where, score)
   end
   local state = state_of(owner)
   redis.call('ZREM', active, flow)
-  n.blocked = n.blocked + redis.call('ZADD', blocked, whole(score), flow)
+  n.blocked = n.blocked + redis.call('ZADD', blocked, exact(score), flow)
   if not string.find('\1' .. state.flows, '\1' .. flow .. '\1', 1, true) then
     state.flows, state.changed = state.flows .. flow .. '\1', true
   end
@@ -110,7 +116,7 @@ function recheck(owner)
       elseif where == 'asleep' then
         suspend(flow, score)
       else
-        redis.call('ZADD', blocked, 'XX', whole(score), flow)
+        redis.call('ZADD', blocked, 'XX', exact(score), flow)
         state.flows = state.flows .. flow .. '\1'
       end
     end
@@ -155,13 +161,21 @@ end
 local function unblock(room, most)
   local base, more = (epoch or 0) * 20000000
   if room then
-    more = release_range('-inf', '(' .. whole(room), most)
-    more = epoch and release_range('20000000', whole(base + n.capacity), most) or more
+    more = release_range('-inf', '(' .. exact(room), most)
+    more = epoch and release_range('20000000', exact(base + n.capacity), most) or more
   else
     more = release_range('-inf', epoch and '(' .. whole(base + 10000000) or '(inf', most)
   end
   if room and n.tenant ~= '' then
     recheck(n.tenant)
+  end
+  if room and now - n.since > 60000 then -- another tenant may be alone
+    local flow = redis.call('ZRANGEBYSCORE', blocked, '-inf', '(20000000', 'LIMIT', '0', '1')[1]
+    local body = flow and string.byte(flow) == 35 and head(flow) and redis.call('HGET', hot, string.sub(head(flow), 2, 17)) -- #
+    flow = flow and string.byte(flow) == 61 and flow or string.match(body or '', '^%d*:%d#%d+(=[^\1]*)') -- =
+    if flow then
+      recheck(flow)
+    end
   end
   return more
 end

@@ -1,8 +1,10 @@
 package fairqueue
 
 import (
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/millrace/millrace"
 )
@@ -14,7 +16,13 @@ type Pool struct {
 	mu      sync.Mutex
 	size    int
 	free    int
+	queues  []*Queue // that share it, if they are known; see Expect
 	members []*slots // the first one is the next to get a slot
+
+	// A tenant may be alone in one of the queues and keep handlers from tenants of another one.
+	tenant        string        // of the last message
+	since, others time.Time     // of its last message, and of the last one of another tenant; at first it may have missed one
+	alone         time.Duration // after which a tenant without others is alone
 }
 
 // NewPool returns a pool of so many handlers, 1 to 1,000. Errors: [millrace.ErrBadArgument].
@@ -22,27 +30,53 @@ func NewPool(handlers int) (*Pool, error) {
 	if handlers < 1 || handlers > maxConcurrency {
 		return nil, millrace.ErrBadArgument.Errorf("a pool has 1 to %d handlers, not %d", maxConcurrency, handlers)
 	}
-	return &Pool{size: handlers, free: handlers}, nil
+	return &Pool{size: handlers, free: handlers, others: time.Now(), alone: time.Minute}, nil
+}
+
+// Expect says which queues will share the pool, so that none of them is told a larger share before the others have joined. A
+// named worker of [Queue.Read] is known in all of them when it reads the first one. Call it once, before that.
+func (p *Pool) Expect(queues ...*Queue) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queues = queues
+}
+
+func (p *Pool) expected() []*Queue {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queues
 }
 
 // slots are the handlers that one run of Consume has of a pool, besides those that run. A nil
 // one has as many as it wants.
 type slots struct {
-	pool *Pool
-	kick func() // called when it gets one
+	pool   *Pool
+	kick   func() // called when it gets one
+	forget func() // called when its share is another one
 
 	wants, holds int
 }
 
-func (p *Pool) join(kick func()) *slots {
+func (p *Pool) join(kick, forget func()) *slots {
 	if p == nil {
 		return nil
 	}
-	s := &slots{pool: p, kick: kick}
+	s := &slots{pool: p, kick: kick, forget: forget}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.members = append(p.members, s)
+	p.reshare()
 	return s
+}
+
+// reshare has all members tell their queues their share. Call it with mu held.
+func (p *Pool) reshare() {
+	for _, s := range p.members {
+		s.forget()
+	}
 }
 
 // leave gives all slots back.
@@ -54,6 +88,7 @@ func (s *slots) leave() {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	s.pool.members = slices.DeleteFunc(s.pool.members, func(other *slots) bool { return other == s })
+	s.pool.reshare()
 }
 
 // set says how many slots are wanted, and returns how many there are.
@@ -95,12 +130,58 @@ func (s *slots) done() {
 	s.pool.deal(nil)
 }
 
-// share returns how many handlers are this run's on average, which the queue is told.
-func (s *slots) share() int {
+// of returns the pool, nil without one.
+func (s *slots) of() *Pool {
+	if s == nil {
+		return nil
+	}
+	return s.pool
+}
+
+// share returns how many handlers are this run's on average, of which it has its own number at most. The queue is told.
+func (s *slots) share(own int) float64 {
+	if s == nil {
+		return float64(own)
+	}
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	n := max(1, len(s.pool.members))
-	return (s.pool.size + n - 1) / n
+	share := float64(s.pool.size) / float64(max(1, len(s.pool.queues), len(s.pool.members)))
+	return min(float64(own), math.Round(share*1e6)/1e6) // the queue rounds the sum to thousandths
+}
+
+// noTenant is the flow of no tenant.
+const noTenant = "-"
+
+// only returns the flow of the only tenant that may be alone in the queue, because the pool had a message of no other one
+// lately, in any of its queues; "" if it had none.
+func (s *slots) only() string {
+	if s == nil {
+		return ""
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	switch p := s.pool; {
+	case time.Since(p.others) < p.alone:
+		return noTenant
+	case time.Since(p.since) < p.alone:
+		return tenantFlow(p.tenant)
+	}
+	return ""
+}
+
+// saw notes whose messages the pool has.
+func (s *slots) saw(messages []Message) {
+	if s == nil {
+		return
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	for _, m := range messages {
+		if m.Tenant != s.pool.tenant {
+			s.pool.tenant, s.pool.others = m.Tenant, s.pool.since
+		}
+		s.pool.since = time.Now()
+	}
 }
 
 // deal deals free slots out, one to each member in turn. It wakes those that get one, but not

@@ -19,7 +19,7 @@ func TestPoolDealsInTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	woken := ""
-	a, b := p.join(func() { woken += "a" }), p.join(func() { woken += "b" })
+	a, b := p.join(func() { woken += "a" }, func() {}), p.join(func() { woken += "b" }, func() {})
 	want(t, "a asks for all", a.set(9), 3, nil)
 	want(t, "b gets none", b.set(9), 0, nil)
 	for range 3 {
@@ -34,7 +34,7 @@ func TestPoolDealsInTurn(t *testing.T) {
 	want(t, "held", []int{a.holds, b.holds}, []int{1, 1}, nil)
 	want(t, "b wants no more", b.set(0), 0, nil)
 	want(t, "and a gets it", []int{a.holds, p.free}, []int{2, 0}, nil)
-	want(t, "its share", a.share(), 2, nil)
+	want(t, "its share", a.share(3), 1.5, nil)
 	a.leave()
 	want(t, "free", p.free, 2, nil)
 	for _, n := range []int{0, -1, 1001} {
@@ -118,7 +118,7 @@ func TestPoolAndASilentServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	busy := pool.join(func() {}) // so that the first call is for one message, and leaves room for a second call
+	busy := pool.join(func() {}, func() {}) // so that the first call is for one message, and leaves room for a second call
 	busy.set(1)
 	c := newConsumer(silent, cfg, handler)
 	consumers.Go(func() { _ = c.run(ctx) })

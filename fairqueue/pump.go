@@ -125,7 +125,7 @@ func (c *consumer) wanted(ctx context.Context) int {
 
 // call makes one call.
 func (c *consumer) call(ctx context.Context, some []finished, want int) {
-	request := workRequest{q: c.q, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: want > 0}
+	request := workRequest{q: c.q, reader: &c.self, max: want, visibility: c.cfg.Visibility, sleeps: want > 0}
 	for _, f := range some {
 		request.settle = append(request.settle, f.settlement)
 	}
@@ -200,10 +200,6 @@ func (c *consumer) take(messages []Message) {
 	if len(messages) == 0 {
 		return
 	}
-	if !c.fed { // before this there may have been no queue to register with
-		c.fed = true
-		c.beats <- struct{}{}
-	}
 	now := time.Now()
 	for _, m := range messages {
 		c.ready = append(c.ready, fetched{m, now})
@@ -271,7 +267,7 @@ func (c *consumer) sleep(ctx context.Context, want int) {
 	pause := c.pause
 	c.mu.Unlock()
 	stop := c.q.legacy.watch(want)
-	request := workRequest{q: c.q, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: true}
+	request := workRequest{q: c.q, reader: &c.self, max: want, visibility: c.cfg.Visibility, sleeps: true}
 	a, err := c.q.shared.sleepers.wait(ctx, request, pause)
 	stop()
 	c.mu.Lock()

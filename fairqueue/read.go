@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -25,6 +26,19 @@ type ReadConfig struct {
 	// Visibility is after how long a message comes again that was neither acknowledged
 	// nor extended: 10 ms to 12 h, in whole milliseconds. Defaults to 30 s.
 	Visibility time.Duration
+
+	// Worker names the reader, which counts as one of [Queue.Consume] then: tenants share its handlers, it is in
+	// [Stats].Readers, and [Limits].MaxShare holds. No other worker has this name; one that reads through several
+	// processes is one. It is known for as long as it reads, and then for Visibility, 15 s at least and a minute at most.
+	// At most 512 bytes without control characters. Defaults to none.
+	Worker string
+
+	// Concurrency is how many messages the Worker handles at once, up to 1,000. Defaults to 10, or to all of the Pool.
+	Concurrency int
+
+	// Pool is shared with other reads of the Worker, from other queues: each queue is told an equal share of its
+	// handlers. Read takes no handler from it. Defaults to none.
+	Pool *Pool
 }
 
 func (c ReadConfig) withDefaults() (ReadConfig, error) {
@@ -36,6 +50,23 @@ func (c ReadConfig) withDefaults() (ReadConfig, error) {
 	}
 	if c.Max < 0 || c.Max > maxRead {
 		return c, millrace.ErrBadArgument.Errorf("a read takes 1 to %d messages, not %d", maxRead, c.Max)
+	}
+	if c.Worker == "" && (c.Concurrency != 0 || c.Pool != nil) {
+		return c, millrace.ErrBadArgument.Errorf("Concurrency and Pool are those of a Worker, which has no name")
+	}
+	if c.Concurrency == 0 && c.Pool != nil {
+		c.Concurrency = c.Pool.size
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = defaultConcurrency
+	}
+	if c.Concurrency < 0 || c.Concurrency > maxConcurrency {
+		return c, millrace.ErrBadArgument.Errorf("Concurrency is %d, not 1 to %d", c.Concurrency, maxConcurrency)
+	}
+	if c.Worker != "" {
+		if err := names.CheckText(millrace.ErrBadArgument, "name of a worker", c.Worker, maxLabel); err != nil {
+			return c, err
+		}
 	}
 	return c, checkVisibility(c.Visibility)
 }
@@ -51,8 +82,8 @@ func checkVisibility(d time.Duration) error {
 // error. Others do not see a message until its visibility ends. Read makes a call for each
 // 100 messages, or 50 with streams, and ends early after a mebibyte. Goroutines share calls.
 //
-// Messages that are read do not count for anybody's share of the handlers: see
-// [Queue.Consume].
+// Without a [ReadConfig].Worker, messages that are read do not count for anybody's share of the
+// handlers: see [Queue.Consume].
 //
 // A call whose context ends returns at once. What it took meanwhile is handed back, which
 // counts as no attempt.
@@ -76,7 +107,9 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 }
 
 func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
-	request := workRequest{q: q, max: min(cfg.Max, callBudget/q.readCost()), visibility: cfg.Visibility, sleeps: cfg.Block != 0}
+	reader, leave := q.enter(cfg)
+	defer leave()
+	request := workRequest{q: q, reader: reader, max: min(cfg.Max, callBudget/q.readCost()), visibility: cfg.Visibility, sleeps: cfg.Block != 0}
 	end, ask := ctx, ctx
 	if cfg.Block > 0 {
 		var stop, cancel context.CancelFunc

@@ -18,10 +18,11 @@
 -- Gives    exists: whether there is a queue
 --          answered: false; see answers
 --          attempts, paused, idle, streams, limits: settings, as texts or false
---          n: the numbers of the record, by name, and its texts last, digest and tenant
+--          n: the numbers of the record, by name, and its texts last, digest, roll and tenant
 --          sets, gone: fields of hot to set and to remove
 --          save(): stores all of it and the record; not a script's first write
 --          whole(number): its text
+--          renew_roll(): has all readers register again before they take messages
 --          due_at(at): notes that something is due then
 --          wake(most): wakes so many readers, or as many as sleep
 --          broken() -> an error if a key of the queue is missing; before the first write. A key of
@@ -32,7 +33,7 @@ local answered, exists, attempts, paused, idle, streams, limits = false, setting
 local found = redis.call('HMGET', hot, 'w', 't', '')
 if settings[1] and not exists then
   return redis.error_reply('VERSION ' .. settings[1])
-elseif exists ~= (found[3] and true or false) or exists and (#(found[1] or '') ~= 40 or #(found[2] or '') < 120) or
+elseif exists ~= (found[3] and true or false) or exists and (#(found[1] or '') ~= 40 or #(found[2] or '') < 128) or
   not exists and redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1 then
   return redis.error_reply('BROKEN a key is missing')
 end
@@ -46,13 +47,19 @@ local function whole(number)
 end
 
 local n = {written = 0, sleepers = 0, last = '0000000000000000', digest = '', virtual = 0, flags = 0, delivered = 0, acked = 0,
-  flying = 0, busy = 0, capacity = 0, next = 0, least = 1e15, since = 0, others = 0, used = now, cancelled = 0, blocked = 0, removed = 0, tenant = ''}
+  flying = 0, busy = 0, capacity = 0, next = 0, least = 1e15, since = 0, others = 0, used = now, cancelled = 0, blocked = 0, removed = 0, roll = '',
+  tenant = ''}
 local sets, gone = {}, {}
 if exists then
   n.written, n.sleepers, n.last, n.digest = struct.unpack('<ddc16c8', found[1])
   n.virtual, n.flags, n.delivered, n.acked, n.flying, n.busy, n.capacity, n.next, n.least, n.since, n.others, n.used, n.cancelled,
-    n.blocked, n.removed = struct.unpack('<ddddddddddddddd', found[2])
-  n.tenant = string.sub(found[2], 121)
+    n.blocked, n.removed, n.roll = struct.unpack('<dddddddddddddddc8', found[2])
+  n.tenant = string.sub(found[2], 129)
+  n.since, n.others = math.min(n.since, now), math.min(n.others, now) -- of a clock that was ahead
+end
+
+local function renew_roll()
+  n.roll = string.format('%08X', micros % 4294967296)
 end
 
 local function due_at(at)
@@ -82,8 +89,8 @@ local function save()
   end
   n.least = n.blocked > 0 and tonumber(redis.call('ZRANGE', prefix .. 'blocked', '0', '0', 'WITHSCORES')[2]) or 1e15
   sets.w = struct.pack('<ddc16c8', n.written, n.sleepers, n.last, n.digest)
-  sets.t = struct.pack('<ddddddddddddddd', n.virtual, n.flags, n.delivered, n.acked, n.flying, n.busy, n.capacity, n.next, n.least,
-    n.since, n.others, n.used, n.cancelled, n.blocked, n.removed) .. n.tenant
+  sets.t = struct.pack('<dddddddddddddddc8', n.virtual, n.flags, n.delivered, n.acked, n.flying, n.busy, n.capacity, n.next, n.least,
+    n.since, n.others, n.used, n.cancelled, n.blocked, n.removed, n.roll) .. n.tenant
   local fields, names = {}, {}
   for field, value in pairs(sets) do
     fields[#fields + 1], fields[#fields + 2] = field, value

@@ -3,7 +3,6 @@ package fairqueue
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -128,38 +127,7 @@ func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string)
 	if err != nil {
 		return nil, err
 	}
-	return q.beat(ctx, d, reader{}, all)
-}
-
-// reader is a run of Consume as other processes see it.
-type reader struct {
-	id, name, host string
-	handlers, busy int
-}
-
-// beat extends deliveries. If the reader has an id, it also registers the reader, or removes
-// it if it has no handlers.
-func (q *Queue) beat(ctx context.Context, visibility time.Duration, r reader, receipts []receipt) ([]bool, error) {
-	good := make([]bool, 0, len(receipts))
-	for first := true; first || len(receipts) > 0; first = false {
-		n := min(len(receipts), ackPage)
-		args := []string{millis(visibility), r.id, strconv.Itoa(r.handlers), strconv.Itoa(r.busy), r.name, r.host}
-		for _, receipt := range receipts[:n] {
-			args = append(args, receipt.handle())
-		}
-		reply, err := q.call(ctx, "beat", args...)
-		if err != nil {
-			return good, err
-		}
-		for range n {
-			good = append(good, !reply.None() && reply.Bool())
-		}
-		if reply.Err() != nil {
-			return good, reply.Err()
-		}
-		receipts = receipts[n:]
-	}
-	return good, nil
+	return q.beat(ctx, d, nil, all)
 }
 
 // Cancel removes messages that are not done, by their ids, and returns the state in which

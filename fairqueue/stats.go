@@ -3,6 +3,7 @@ package fairqueue
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -346,24 +347,26 @@ const vanishedTimeout = 2 * time.Minute
 // readers reads the readers: each is its last report in milliseconds, handlers, busy, name,
 // host.
 func (s *Stats) readers(fields map[string]string) {
+	capacity := 0.0
 	for id, text := range fields {
 		parts := strings.Split(text, "\x01")
 		if id == "" || len(parts) != 5 {
 			continue
 		}
 		r := ReaderStats{Name: parts[3], Host: parts[4], LastSeen: milliTime(parts[0])}
-		r.Concurrency, _ = strconv.Atoi(parts[1]) // digits that the library wrote
+		handlers, _ := strconv.ParseFloat(parts[1], 64) // that the library wrote
+		r.Concurrency = int(math.Ceil(handlers))
 		r.InFlight, _ = strconv.Atoi(parts[2])
-		switch silent := s.At.Sub(r.LastSeen); {
+		switch silent := s.At.Sub(r.LastSeen).Abs(); { // a clock that was ahead counts for nothing
 		case silent <= readerTimeout:
-			s.Capacity += r.Concurrency
+			capacity += handlers
 			s.Readers = append(s.Readers, r)
 		case silent <= vanishedTimeout:
 			s.Vanished = append(s.Vanished, r)
 		}
 	}
 	if len(s.Readers) > 0 {
-		s.Vanished = nil
+		s.Capacity, s.Vanished = max(1, int(math.Round(capacity))), nil
 	}
 	for _, list := range [][]ReaderStats{s.Readers, s.Vanished} {
 		slices.SortFunc(list, func(a, b ReaderStats) int {

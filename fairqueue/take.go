@@ -1,11 +1,12 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -34,22 +35,35 @@ type taken struct {
 	entered  bool // the record counts the process as one that sleeps
 }
 
+// order is what the scripts work and work_plain are asked for.
+type order struct {
+	roll, only     string // see taking
+	most           int
+	visibility     time.Duration
+	leaves, enters bool // what the call does to the record's count of sleepers
+	acks           []settlement
+}
+
+// errUnregistered says that nothing was changed, because a reader is not registered.
+var errUnregistered = errors.New("a reader is not registered")
+
 // take acknowledges deliveries and takes messages, in the short form if it can. It returns nil if
 // there is no queue.
-func (d *dispatcher) take(ctx context.Context, kind string, most int, visibility time.Duration, leaves, enters bool, acks []settlement) (*taken, error) {
-	if leaves || reqid.Seeded(ctx) || visibility < shortest || d.general.is() {
-		return d.takeAny(ctx, kind, most, visibility, leaves, enters, acks)
+func (d *dispatcher) take(ctx context.Context, o order) (*taken, error) {
+	if o.leaves || reqid.Seeded(ctx) || o.visibility < shortest || d.general.is() {
+		return d.takeAny(ctx, o)
 	}
-	t, err := d.takePlain(ctx, kind, most, visibility, enters, acks)
+	t, err := d.takePlain(ctx, o)
 	switch {
 	case err != nil:
 		return nil, err
 	case t == nil:
-		return d.takeAny(ctx, kind, most, visibility, leaves, enters, acks)
-	case !t.more || len(t.items) == most:
+		return d.takeAny(ctx, o)
+	case !t.more || len(t.items) == o.most:
 		return t, nil
 	}
-	rest, err := d.takeAny(ctx, kind, most-len(t.items), visibility, false, enters && len(t.items) == 0, nil)
+	o.most, o.enters, o.acks = o.most-len(t.items), o.enters && len(t.items) == 0, nil
+	rest, err := d.takeAny(ctx, o)
 	if err != nil || rest == nil {
 		return t, nil //nolint:nilerr // it has taken effect
 	}
@@ -58,21 +72,24 @@ func (d *dispatcher) take(ctx context.Context, kind string, most int, visibility
 }
 
 // takeAny makes the general call.
-func (d *dispatcher) takeAny(ctx context.Context, kind string, most int, visibility time.Duration, leaves, enters bool, acks []settlement) (*taken, error) {
-	args := make([]string, 0, 6+2*len(acks))
-	args = append(args, kind, strconv.Itoa(most), millis(visibility), flag(leaves), flag(enters), random())
-	for _, a := range acks {
+func (d *dispatcher) takeAny(ctx context.Context, o order) (*taken, error) {
+	args := make([]string, 0, 7+2*len(o.acks))
+	args = append(args, o.roll, strconv.Itoa(o.most), millis(o.visibility), flag(o.leaves), flag(o.enters), random(), o.only)
+	for _, a := range o.acks {
 		args = append(args, a.receipt.handle(), a.arg)
 	}
 	reply, err := d.run.Run(ctx, "work", baseKey(d.name), args...)
 	if err != nil || reply.None() {
 		return nil, err
 	}
+	if reply.Len() == 1 {
+		return nil, cmp.Or(reply.Err(), errUnregistered)
+	}
 	t := &taken{now: reply.MilliTime(), paused: reply.Bool(), due: reply.Bool(), pause: reply.Millis(), verdicts: reply.Text()}
 	for reply.More() {
 		t.items = append(t.items, reply.Text())
 	}
-	t.entered = enters && !t.due && len(t.items) == 0
+	t.entered = o.enters && !t.due && len(t.items) == 0
 	return t, reply.Err()
 }
 
@@ -86,16 +103,15 @@ const pauseDigits = 10
 const shortest = 10 * time.Second
 
 // takePlain makes a short call. It returns nil if it takes the general one.
-func (d *dispatcher) takePlain(
-	ctx context.Context, kind string, most int, visibility time.Duration, enters bool, acks []settlement,
-) (*taken, error) {
-	n := len(acks)
+func (d *dispatcher) takePlain(ctx context.Context, o order) (*taken, error) {
+	n := len(o.acks)
 	args := make([]string, 3+4*n)
-	if enters {
-		kind = strings.ToUpper(kind)
+	most := strconv.Itoa(o.most)
+	if o.enters {
+		most = "+" + most
 	}
-	copy(args, []string{kind, strconv.Itoa(most), millis(visibility)})
-	for i, a := range acks {
+	copy(args, []string{o.roll, most, millis(o.visibility)})
+	for i, a := range o.acks {
 		owner := a.receipt.owner()
 		args[3+i], args[3+n+i], args[3+2*n+i], args[3+3*n+i] = a.receipt.handle(), owner, owner[1:], a.arg
 	}
@@ -104,10 +120,13 @@ func (d *dispatcher) takePlain(
 		return nil, err
 	}
 	head := reply.Text()
-	if head == "general" || head == "new" {
-		if head == "general" {
-			d.general.note()
-		}
+	switch head {
+	case "register":
+		return nil, errUnregistered
+	case "general":
+		d.general.note()
+		return nil, reply.Err()
+	case "new":
 		return nil, reply.Err()
 	}
 	if len(head) < 17+n {
@@ -124,10 +143,10 @@ func (d *dispatcher) takePlain(
 		t.items = append(t.items, reply.Text())
 	}
 	rest := head[17+n:]
-	if most == 1 && len(rest) > pauseDigits {
+	if o.most == 1 && len(rest) > pauseDigits {
 		t.items, rest = []string{rest}, ""
 	}
-	if len(t.items) < most && len(rest) >= pauseDigits {
+	if len(t.items) < o.most && len(rest) >= pauseDigits {
 		pause, err := strconv.ParseInt(rest[:pauseDigits], 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("the script work_plain answered %.60q", head)

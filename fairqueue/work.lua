@@ -1,19 +1,20 @@
--- fairqueue.work(K) kind max visibility leave enter random [receipt took ...] -> {...}
+-- fairqueue.work(K) roll max visibility leave enter random [receipt took ...] -> {...}
 --
 -- Acknowledges deliveries, and then takes messages: the head of the flow whose turn it is, and so
 -- on. It says if something is due, but does not do it.
 --
 -- Needs    record, flows, limits, owners, dedupes, deliveries, returns, next, answers
 -- KEYS[1]  K
--- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others
+-- ARGV[1]  roll: with which the readers are registered, to take messages for handlers; 'r' for other readers
 -- ARGV[2]  max: how many messages, at most 100; fewer if they have more than 1 MiB
 -- ARGV[3]  visibility: after how many milliseconds they come again
 -- ARGV[4]  leave: '1' from a reader that slept and was not woken by a token
 -- ARGV[5]  enter: '1' from a reader that sleeps if nothing is there
 -- ARGV[6]  random: eight letters for the receipts
+-- ARGV[7]  only: the flow of the only tenant that may be alone, '' for any
 -- ARGV     for each of what was handled, at most 100: its receipt; how many milliseconds its handler took,
 --          '' for as long as it was in flight
--- Reply    nil without a queue, else {the server's clock; '1' if reading is paused, else '0';
+-- Reply    nil without a queue; 'register' if it takes beat first: nothing was changed; else {the server's clock; '1' if reading is paused, else '0';
 --          '1' if something is due; milliseconds until something is due, or -1; a digit for
 --          each receipt: 0 for a stale one, else 1; then for each message its receipt, its second field if it has one, and what is stored of it}
 -- Cost     O(log N) a message
@@ -34,9 +35,13 @@ if answered then
   reply[3] = #receipts > 0 and #reply == 5 and '1' or unfinished
   return reply
 end
-local consumes, max = ARGV[1] == 'c' and n.capacity > 0, paused and 0 or tonumber(ARGV[2])
+local consumes, max = ARGV[1] ~= 'r', paused and 0 or tonumber(ARGV[2])
+if consumes and max > 0 and ARGV[1] ~= n.roll then
+  return 'register'
+end
+only = ARGV[7] ~= '' and ARGV[7]
 local receipts = {}
-for i = 7, #ARGV, 2 do
+for i = 8, #ARGV, 2 do
   receipts[#receipts + 1] = ARGV[i]
 end
 if #receipts + n.blocked == 0 and redis.call('ZCARD', active) <= 2 then -- there is time to check
@@ -76,7 +81,7 @@ if #receipts > 0 then
     local receipt = receipts[i]
     verdicts[i] = 0
     if value and not gone[receipt] then
-      local id = finish(receipt, value, ARGV[6 + 2 * i])
+      local id = finish(receipt, value, ARGV[7 + 2 * i])
       if n.cancelled > 0 and redis.call('HEXISTS', hot, id) == 0 then
         n.cancelled = n.cancelled - 1
       else

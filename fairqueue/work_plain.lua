@@ -1,4 +1,4 @@
--- fairqueue.work_plain(K) kind max visibility {receipt} ... {owner} ... {flow} ... {took} ... -> {...}
+-- fairqueue.work_plain(K) roll max visibility {receipt} ... {owner} ... {flow} ... {took} ... -> {...}
 --
 -- Acknowledges deliveries and takes messages that are plain: delivered for the first time and without a deadline, of
 -- tenants that have no limits but the default. It is the short form of work, which does all else, and knows the queue by
@@ -9,13 +9,13 @@
 -- Touches  hot, active, blocked, backlog, young, flight, buckets
 -- Beside   wake
 -- KEYS[1]  K
--- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others; a capital from a reader that sleeps if
---          nothing more is there
--- ARGV[2]  max: how many messages, at most 100, 0 for none; fewer if they have more than 1 MiB
+-- ARGV[1]  roll: with which the readers are registered, to take messages for handlers; 'r' for other readers
+-- ARGV[2]  max: how many messages, at most 100, 0 for none; fewer if they have more than 1 MiB; '+' in front from a reader
+--          that sleeps if nothing more is there
 -- ARGV[3]  visibility in milliseconds, 10,000 at least
 -- ARGV     the receipts of deliveries, at most 100; of each the field of its owner, 'o=TENANT'; of each '=TENANT'; of each how
 --          many milliseconds its handler took, '' for as long as it was in flight
--- Reply    'general' if it takes work: nothing was changed; 'new' if the lane is new; else HEAD, with the message behind it if it
+-- Reply    'general' if it takes work, 'register' if it takes beat first: nothing was changed; 'new' if the lane is new; else HEAD, with the message behind it if it
 --          is one, or {HEAD; then the messages} if they are more, as work gives them. HEAD is the clock in microseconds, 16
 --          digits; '1' if something is due, '2' if the next call should be work, '4' if the reader was noted as one that
 --          sleeps, else '0'; a digit for each receipt, 1 if it was good, else 0; and, if there are fewer messages than it asked
@@ -23,12 +23,12 @@
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; a message that is no longer in flight is left out
 local sub, byte = string.sub, string.byte
-local max, consumes, acks, hot = ARGV[2] + 0, ARGV[1] == 'c' or ARGV[1] == 'C', (#ARGV - 3) / 4, prefix .. 'hot'
+local max, consumes, acks, hot = ARGV[2] + 0, ARGV[1] ~= 'r', (#ARGV - 3) / 4, prefix .. 'hot'
 local instant = clock[1] .. (#clock[2] == 6 and clock[2] or sub('00000' .. clock[2], -6))
 local found = redis.call('HMGET', hot, 't', 'w', 'l' .. lane, unpack(ARGV, 4, 3 + 3 * acks))
 if not found[3] or #ticket ~= 27 then
   return 'new'
-elseif #(found[1] or '') < 120 or #(found[2] or '') ~= 40 then
+elseif #(found[1] or '') < 128 or #(found[2] or '') ~= 40 then
   return 'general' -- which says what is wrong
 end
 local answered = replay(found[3])
@@ -46,10 +46,12 @@ elseif answered then
   reply[1] = reply[1] .. (#reply <= max and '0000000000' or '')
   return #reply > 2 and reply or table.concat(reply)
 end
-local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed =
-  struct.unpack('<ddddddddddddddd', found[1])
-local tenant, counting = sub(found[1], 121), flags % 16 > 7
-consumes = consumes and capacity > 0
+local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed, roll =
+  struct.unpack('<dddddddddddddddc8', found[1])
+local tenant, counting = sub(found[1], 129), flags % 16 > 7
+if consumes and max > 0 and ARGV[1] ~= roll then
+  return 'register'
+end
 if flags % 2 == 1 or flags > 31 or cancelled > 0 and acks > 0 or held_back > 0 and not consumes and (max > 0 or capacity == 0) then
   return 'general' -- it is paused, has limits that concern all, cancelled deliveries, or blocked flows that Read takes
 end
@@ -117,7 +119,7 @@ if now >= due_next or flying > 0 and due_next > now + 10000 then
 end
 local active, young, released = prefix .. 'active', prefix .. 'young', {}
 if capacity - busy > least then
-  released = redis.call('ZRANGEBYSCORE', prefix .. 'blocked', '-inf', '(' .. capacity - busy, 'LIMIT', '0', max > 1 and ARGV[2] or '1')
+  released = redis.call('ZRANGEBYSCORE', prefix .. 'blocked', '-inf', '(' .. capacity - busy, 'LIMIT', '0', string.format('%d', math.max(max, 1)))
 end
 if flown or rechecks or #released > 0 then
   for _, name in ipairs({'active', 'backlog', 'blocked'}) do -- a key of another type ends the script here
@@ -310,7 +312,7 @@ if taken > 0 then
 end
 if stop then
   due = '2'
-elseif byte(ARGV[1]) < 97 and taken < max and room > 0 and due == '0' then
+elseif byte(ARGV[2]) == 43 and taken < max and room > 0 and due == '0' then
   due = '4'
 end
 if due == '4' or #released > taken then
@@ -323,8 +325,8 @@ if due == '4' or #released > taken then
   fields[#fields + 1], fields[#fields + 2] = 'w', struct.pack('<dd', written, sleepers + (due == '4' and 1 or 0)) .. sub(found[2], 17)
 end
 fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
-fields[4] = struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
-  cancelled, held_back, removed) .. tenant
+fields[4] = struct.pack('<dddddddddddddddc8', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
+  cancelled, held_back, removed, roll) .. tenant
 redis.call('HSET', hot, unpack(fields))
 reply[1] = instant .. due .. verdicts
 if taken < max then

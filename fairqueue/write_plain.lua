@@ -20,7 +20,7 @@ local many = (#ARGV - 2) / (choices + 3)
 local found = redis.call('HMGET', hot, 'w', 't', 'l' .. lane, unpack(ARGV, 3, 2 + (choices + 1) * many))
 if not found[3] or #ticket ~= 27 then
   return 'new'
-elseif #(found[1] or '') ~= 40 or #(found[2] or '') < 120 then
+elseif #(found[1] or '') ~= 40 or #(found[2] or '') < 128 then
   return 'general' -- which says what is wrong
 end
 local answered = replay(found[3])

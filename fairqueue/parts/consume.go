@@ -35,6 +35,7 @@ func (q *Queue) Consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handle
 		if err != nil {
 			return err
 		}
+		pool.Expect(q.Parts()...)
 		cfg.Pool = pool
 	}
 	reading, stop := context.WithCancelCause(ctx)

@@ -61,8 +61,9 @@
 // takes over. A fleet goes on by itself.
 //
 // Each part protects itself from slow tenants with its share of the handlers, C/P of them. So a
-// slow tenant gets half of that in each of its parts while other tenants are there: less than in
-// one queue.
+// slow tenant gets half of that, at least one handler, in each of its parts while the process has
+// messages of other tenants: most often less than in one queue. Have more handlers, over all
+// processes, than the slow tenants have parts.
 //
 // Each part moves entries of a [fairqueue.Legacy] stream into itself, whichever parts their tenants have.
 //

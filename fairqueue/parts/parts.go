@@ -75,6 +75,8 @@ type Queue struct {
 	parts []*part
 	log   *slog.Logger
 	turn  atomic.Uint64 // counts reads, which begin with one part after the other
+
+	workers workers
 }
 
 // New returns the queue of parts. It does not ask Redis. Errors: [millrace.ErrBadArgument],

@@ -21,9 +21,15 @@ const leastBlock = 100 * time.Millisecond
 // found without a Block, Read waits for an answer of each part for [Config.Timeout], and not for one that did not
 // answer lately.
 //
+// The parts share the handlers of a [fairqueue.ReadConfig].Worker, as those of Consume.
+//
 // Errors: those of [fairqueue.Queue.Read]. [fairqueue.ErrEmpty] says that no part that answered has a message. If
 // no part answered, it is the error of one.
 func (q *Queue) Read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
+	cfg, err := q.workers.share(cfg, q)
+	if err != nil {
+		return nil, err
+	}
 	end, until := ctx, time.Now().Add(cfg.Block)
 	if cfg.Block > 0 {
 		var cancel context.CancelFunc
