@@ -21,7 +21,7 @@ type Pool struct {
 
 	// A tenant may be alone in one of the queues and keep handlers from tenants of another one.
 	tenant        string        // of the last message
-	since, others time.Time     // of its last message, and of the last one of another tenant; at first it may have missed one
+	since, others time.Time     // of its last message, and of the last one of another tenant; it may have missed some before it began
 	alone         time.Duration // after which a tenant without others is alone
 }
 
@@ -30,7 +30,8 @@ func NewPool(handlers int) (*Pool, error) {
 	if handlers < 1 || handlers > maxConcurrency {
 		return nil, millrace.ErrBadArgument.Errorf("a pool has 1 to %d handlers, not %d", maxConcurrency, handlers)
 	}
-	return &Pool{size: handlers, free: handlers, others: time.Now(), alone: time.Minute}, nil
+	now := time.Now()
+	return &Pool{size: handlers, free: handlers, since: now, others: now, alone: time.Minute}, nil
 }
 
 // Expect says which queues will share the pool, so that none of them is told a larger share before the others have joined. A

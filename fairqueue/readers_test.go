@@ -147,7 +147,9 @@ func TestPoolKnowsWhoIsAlone(t *testing.T) {
 	}
 	a, b := pool.join(func() {}, func() {}), pool.join(func() {}, func() {})
 	want(t, "at first", a.only(), noTenant, nil)
-	pool.others = time.Time{}
+	a.saw([]Message{{Tenant: "x"}})
+	want(t, "after the first message", a.only(), noTenant, nil)
+	pool.tenant, pool.since, pool.others = "", time.Time{}, time.Time{}
 	want(t, "after a minute without messages", a.only(), "", nil)
 	b.saw([]Message{{Tenant: "x"}})
 	want(t, "after one", a.only(), tenantFlow("x"), nil)
@@ -175,4 +177,49 @@ func TestLeavingEndsAReader(t *testing.T) {
 	c.self.forget()
 	takeFor(t, q, &c.self)
 	want(t, "readers", len(stats(t, q).Readers), 0, nil)
+}
+
+// TestWorkersOfSeveralQueues: a worker is known in all queues of its pool, with its share, when it has read one of them.
+func TestWorkersOfSeveralQueues(t *testing.T) {
+	t.Parallel()
+	pool, err := NewPool(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := open(t, Config{}), open(t, Config{})
+	write(t, first, "a:1")
+	write(t, second, "a:1")
+	pool.Expect(first, second)
+	if _, err := first.Read(t.Context(), ReadConfig{Worker: "w1", Pool: pool}); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []*Queue{first, second} {
+		redistest.Eventually(t, "half of the handlers are in each queue", func() bool {
+			r, ok := readRaw(t, q)
+			return ok && r.capacity == 1.5
+		})
+	}
+}
+
+// TestMaxShareOfPartsOfHandlers: a tenant that MaxShare holds back goes on as soon as the handlers suffice, which may be a
+// part of one.
+func TestMaxShareOfPartsOfHandlers(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	if err := q.ChangeLimits(t.Context(), "a", func(l *Limits) { l.MaxShare = 0.8 }); err != nil {
+		t.Fatal(err)
+	}
+	write(t, q, "a:1 a:2 a:3")
+	self := readerOf(reader{id: "self", handlers: 1.25})
+	for _, n := range []int{1, 0} {
+		want(t, "messages with 1.25 handlers", len(takeFor(t, q, self)), n, nil)
+	}
+	write(t, q, "b:1")
+	ack(t, q, takeFor(t, q, self)...) // so the last tenant is another one
+	if _, err := q.beat(t.Context(), time.Minute, readerOf(reader{id: "other", handlers: 1.25}), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 0} {
+		want(t, "more messages with 2.5 handlers", len(takeFor(t, q, self)), n, nil)
+	}
 }

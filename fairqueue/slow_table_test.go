@@ -348,7 +348,7 @@ func TestAloneInOnePart(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
 		for _, n := range []int{10, 2, 1} {
-			c := cell{handlers: slices.Repeat([]int{n}, tableHandlers/n), parts: 2, life: "exists", read: read, perTenant: 1}
+			c := cell{handlers: slices.Repeat([]int{n}, tableHandlers/n), parts: 2, life: "new", read: read, perTenant: 1}
 			t.Run(c.String(), func(t *testing.T) {
 				t.Parallel()
 				w := newCrew(t, c, false, fairqueue.Limits{})
@@ -357,6 +357,9 @@ func TestAloneInOnePart(t *testing.T) {
 				for several.PartsOf(fmt.Sprint("other", other))[0] == several.PartsOf("slow")[0] {
 					other++
 				}
+				first := fmt.Sprintf("other%d:first", other)
+				w.write("another tenant", first)
+				w.awaitServed(first)
 				w.write("the flood", strings.Repeat("slow:hang ", 30))
 				redistest.Eventually(t, "handlers hang", func() bool { now, _ := w.hangs(); return now >= 3 })
 				for round := range 5 {
