@@ -241,6 +241,7 @@ type definition struct {
 	Headers  map[string]string `json:"headers,omitempty"`
 	Body     []byte            `json:"body,omitempty"`
 	Priority int               `json:"priority,omitempty"`
+	Cost     int               `json:"cost,omitempty"`
 	TTL      int64             `json:"ttl_ms,omitempty"`
 }
 
@@ -248,13 +249,13 @@ func newDefinition(s Schedule) definition {
 	d := s.Draft
 	return definition{
 		Spec: s.Spec.String(), Missed: s.Missed.String(), Jitter: s.Jitter.Milliseconds(),
-		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: d.TTL.Milliseconds(),
+		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, Cost: d.Cost, TTL: d.TTL.Milliseconds(),
 	}
 }
 
 func (d definition) schedule(name string) (Schedule, error) {
 	s := Schedule{Name: name, Jitter: time.Duration(d.Jitter) * time.Millisecond, Draft: Draft{
-		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
+		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, Cost: d.Cost, TTL: time.Duration(d.TTL) * time.Millisecond,
 	}}
 	var err error
 	if s.Missed, err = schedule.ParseMissed(d.Missed); err != nil {
