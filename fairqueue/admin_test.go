@@ -64,7 +64,7 @@ func TestKeepDead(t *testing.T) {
 	want(t, "the dead", theDead(t, q), "7 8 9", nil)
 	n, err := q.Dead().Purge(t.Context(), ids...)
 	want(t, "purge", n, 2, err)
-	want(t, "counters", stats(t, q).Counters, Counters{Written: 9, Delivered: 9, Nacked: 9, Buried: 9, Dropped: 6, Purged: 2}, nil)
+	want(t, "counters", stats(t, q).Counters, Counters{Written: 9, Delivered: 9, Cost: 9, Nacked: 9, Buried: 9, Dropped: 6, Purged: 2}, nil)
 	n, err = q.Dead().Purge(t.Context(), ids...)
 	want(t, "purge again", n, 0, err)
 	deaths, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+":deaths").AsInt64()

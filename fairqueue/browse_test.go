@@ -57,7 +57,7 @@ func TestBrowse(t *testing.T) {
 			wantError(t, err, millrace.ErrNotFound)
 
 			body := strings.Repeat("hello ", 100)
-			id, err := q.Write(ctx, Draft{Tenant: "a\x01\x02", Body: []byte(body), Headers: map[string]string{"k": "v"}, TTL: time.Hour, Priority: 2})
+			id, err := q.Write(ctx, Draft{Tenant: "a\x01\x02", Body: []byte(body), Headers: map[string]string{"k": "v"}, TTL: time.Hour, Priority: 2, Cost: 3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,13 +87,13 @@ func TestBrowse(t *testing.T) {
 			}
 			waits := Message{
 				ID: id, Tenant: "a\x01\x02", Body: []byte(body), Headers: map[string]string{"k": "v"}, Stream: stream, Written: at,
-				Deadline: got.Deadline, Priority: 2,
+				Deadline: got.Deadline, Priority: 2, Cost: 3,
 			}
 			want(t, "waiting", got, waits, nil)
 
 			aside := look(Delayed)
 			want(t, "delayed", aside, Message{
-				ID: later, Tenant: "a", Body: []byte("later"), Stream: aside.Stream, Written: aside.Written, Until: aside.Until,
+				ID: later, Tenant: "a", Cost: 1, Body: []byte("later"), Stream: aside.Stream, Written: aside.Written, Until: aside.Until,
 			}, nil)
 			if left := aside.Until.Sub(aside.Written); left < time.Hour-time.Second || left > time.Hour {
 				t.Errorf("set aside for %v, want an hour", left)

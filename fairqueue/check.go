@@ -135,7 +135,7 @@ func (r *keys) check() {
 		for _, e := range entries {
 			at(e.id(), "waits in "+flow)
 			h, _, err := readHeader(r.messages[e.id()])
-			plain := err == nil && h.deadline.IsZero() && h.priority == e[0] && r.hot[pastPrefix+e.id()] == ""
+			plain := err == nil && h.deadline.IsZero() && h.cost == 1 && h.priority == e[0] && r.hot[pastPrefix+e.id()] == ""
 			r.is(plain == (e[17] == '.') || r.messages[e.id()] == "", "entry %q of %q has the wrong kind", e, flow)
 		}
 		n := 0

@@ -1,8 +1,9 @@
 -- fragment deliveries: messages that were delivered
 --
--- The field of a message has its deadline in milliseconds or nothing, ':', its priority, its flow, '=TENANT' if that is a
--- stream, \1, its dedupe id, \1, and its body. If it was delivered before or delayed, it has a second field, 'a' and its
--- id: how many deliveries it had, ';', since when it waits, in milliseconds, ';', why it was given back last, and \1.
+-- The field of a message has its deadline in milliseconds or nothing, '*' and its cost unless that is 1, ':', its priority,
+-- its flow, '=TENANT' if that is a stream, \1, its dedupe id, \1, and its body. If it was delivered before or delayed, it has
+-- a second field, 'a' and its id: how many deliveries it had, ';', since when it waits, in milliseconds, ';', why it was given
+-- back last, and \1.
 --
 -- The field of a delivery has the instant of the delivery in microseconds, 16 digits; the end of its visibility in
 -- milliseconds, 13 digits; its kind, c of a handler of Consume, o counted for limits, r neither, a capital if the message

@@ -25,6 +25,11 @@
 // unused turns are not saved. This is self-clocked fair queueing (Golestani, 1994), with tags on
 // the heads of flows only.
 //
+// A message may cost more than others: tokens of a model, rows of an export. See [Draft].Cost. Then
+// a turn is as long as the message costs, so that flows have the same sum of costs delivered, and not
+// the same number of messages. A flow pays before the delivery, so that a tenant with one message
+// at a time pays, too.
+//
 // With Streams, flows are streams. Each tenant has a few of them, its shuffle shard, and a write
 // goes to the one in which the fewest messages wait. That bounds the number of flows when others
 // choose the names of tenants. The idea is that of Replicate's shuffle queues; see package

@@ -33,6 +33,14 @@ type Draft struct {
 	// It gives no tenant more turns. Defaults to 0.
 	Priority int
 
+	// Cost is what the message costs beside others: tokens of a model, rows of an export.
+	// Tenants with messages get the same sum of costs delivered, or sums in proportion to their weights,
+	// and the rate of a tenant counts costs: a message that costs more than its burst starts
+	// when nothing was delivered for that long, and its tenant then waits. Each delivery of
+	// the message costs that, also the second one. With Streams, a stream has the turns, and pays. 1 to
+	// 1,000,000; divided by the weight it counts as at most 1,000,000. Defaults to 1.
+	Cost int
+
 	// Delay is how long the message waits before it may be read, in whole milliseconds.
 	// Defaults to 0.
 	Delay time.Duration
@@ -60,6 +68,9 @@ type Draft struct {
 // maxPosition is the highest position: scripts count without loss up to there.
 const maxPosition = 1e15
 
+// maxCost is the highest cost of a message.
+const maxCost = 1_000_000
+
 func (d Draft) check() error {
 	bad := millrace.ErrBadArgument
 	switch {
@@ -83,6 +94,9 @@ func (d Draft) check() error {
 		return bad.Errorf("a header is not UTF-8 text; put bytes into the body")
 	case d.Priority < -4 || d.Priority > 4:
 		return bad.Errorf("a priority is from -4 to 4, not %d", d.Priority)
+	case d.Cost < 0 || d.Cost > maxCost:
+		return bad.Errorf("a cost is from 1 to %d, not %d", maxCost, d.Cost).
+			WithHint("Choose a larger unit, such as thousands of tokens.")
 	case d.Delay < 0:
 		return bad.Errorf("the delay is negative: %s", d.Delay)
 	case d.TTL < 0 || d.TTL > 0 && d.TTL < time.Millisecond:
@@ -100,11 +114,11 @@ func isText(headers map[string]string) bool {
 	return true
 }
 
-// options are the priority, delay, TTL, and dedupe id or position, as the script takes them. Each tenant
+// options are the priority, delay, TTL, cost, and dedupe id or position, as the script takes them. Each tenant
 // has dedupe ids of its own.
 func (d Draft) options() string {
 	priority := strconv.Itoa(4 - d.Priority)
-	if d.Delay == 0 && d.TTL == 0 && d.DedupeID == "" && d.Source == "" {
+	if d.Delay == 0 && d.TTL == 0 && d.Cost <= 1 && d.DedupeID == "" && d.Source == "" {
 		return priority
 	}
 	name := ""
@@ -114,7 +128,7 @@ func (d Draft) options() string {
 	if d.Source != "" {
 		name = "@" + strconv.FormatInt(d.Position, 10) + " " + d.Source
 	}
-	return priority + " " + millis(d.Delay) + " " + millis(d.TTL) + " " + name
+	return priority + " " + millis(d.Delay) + " " + millis(d.TTL) + " " + strconv.Itoa(max(1, d.Cost)) + " " + name
 }
 
 // The flags in the first byte of a stored body.

@@ -408,3 +408,32 @@ func ExampleThrottle() {
 	fmt.Println(errors.Is(handler(context.Background(), fairqueue.Message{}), tooMany))
 	// Output: true
 }
+
+// A gateway to a language model writes what each request costs, in tokens. A tenant with a few large requests and one with
+// many small ones have the same sum of tokens served.
+func ExampleDraft_cost() {
+	client, closeAll := connect()
+	defer closeAll()
+	q, ctx := open(client), context.Background()
+	drafts := []fairqueue.Draft{{Tenant: "acme", Body: []byte("a long text"), Cost: 3_000}}
+	for range 5 {
+		drafts = append(drafts, fairqueue.Draft{Tenant: "globex", Body: []byte("a question"), Cost: 1_000})
+	}
+	if _, err := q.WriteBatch(ctx, drafts...); err != nil {
+		log.Fatal(err)
+	}
+	messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: 10})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range messages {
+		fmt.Println(m.Tenant, m.Cost)
+	}
+	// Output:
+	// globex 1000
+	// globex 1000
+	// acme 3000
+	// globex 1000
+	// globex 1000
+	// globex 1000
+}

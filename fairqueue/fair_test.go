@@ -3,6 +3,7 @@ package fairqueue
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -188,7 +189,7 @@ func TestResize(t *testing.T) {
 }
 
 // TestFairness is the bound that the queue is made for, on random arrivals, however large
-// the reads are and whatever comes back: see pair.
+// the reads are and whatever comes back, overtakes others or is cancelled: see pair.
 func TestFairness(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -222,24 +223,31 @@ func TestFairness(t *testing.T) {
 				}
 			}
 		}
-		waiting := map[string]int{}
+		costs := []int{1}
+		if rapid.Bool().Draw(r, "costs") {
+			costs = []int{1, 3, 10}
+		}
+		waiting, ids := map[string]int{}, map[string]string{} // ids of messages that wait -> tenants
 		pairs := map[[2]string]*pair{}
 		var held []Message
 		wrote := func(tenant string, n int) {
 			for _, other := range tenants {
 				if waiting[tenant] == 0 && other != tenant && waiting[other] > 0 {
 					names := [2]string{min(tenant, other), max(tenant, other)}
-					pairs[names] = &pair{names: names, weights: [2]float64{weights[names[0]], weights[names[1]]}}
+					pairs[names] = &pair{names: names, weights: [2]float64{weights[names[0]], weights[names[1]]}, largest: slices.Max(costs)}
 				}
 			}
 			waiting[tenant] += n
 		}
-		deliver := func(m Message) {
-			waiting[m.Tenant]--
+		left := func(id, tenant string, cost int) { // 0 if it was not delivered
+			waiting[tenant]--
+			delete(ids, id)
 			for names, p := range pairs {
-				if i := slices.Index(names[:], m.Tenant); i >= 0 {
-					p.deliver(r, i)
-					if waiting[m.Tenant] == 0 {
+				if i := slices.Index(names[:], tenant); i >= 0 {
+					if cost > 0 {
+						p.deliver(r, i, cost)
+					}
+					if waiting[tenant] == 0 {
 						delete(pairs, names)
 					}
 				}
@@ -251,17 +259,32 @@ func TestFairness(t *testing.T) {
 				tenant := rapid.SampledFrom(tenants).Draw(r, "tenant")
 				drafts := make([]Draft, rapid.IntRange(1, 30).Draw(r, "messages"))
 				for i := range drafts {
-					drafts[i].Tenant = tenant
+					drafts[i] = Draft{Tenant: tenant, Cost: rapid.SampledFrom(costs).Draw(r, "cost"), Priority: rapid.SampledFrom([]int{0, 0, 0, 0, 4}).Draw(r, "priority")}
 				}
-				_, err := q.WriteBatch(ctx, drafts...)
+				written, err := q.WriteBatch(ctx, drafts...)
 				must(err)
+				for _, one := range written {
+					ids[one.ID] = tenant
+				}
 				wrote(tenant, len(drafts))
 			},
 			"read": func(r *rapid.T) {
 				for _, m := range mustRead(r, q, rapid.SampledFrom([]int{1, 2, 3, 7, 20}).Draw(r, "max")) {
-					deliver(m)
+					left(m.ID, m.Tenant, m.Cost)
 					held = append(held, m)
 				}
+			},
+			"cancel": func(r *rapid.T) {
+				if len(ids) == 0 {
+					r.Skip("nothing waits")
+				}
+				id := rapid.SampledFrom(slices.Sorted(maps.Keys(ids))).Draw(r, "id")
+				states, err := q.Cancel(ctx, id)
+				must(err)
+				if states[0] != Waiting {
+					r.Fatalf("message %s was %s, want waiting", id, states[0])
+				}
+				left(id, ids[id], 0)
 			},
 			"nack": func(r *rapid.T) {
 				if len(held) == 0 {
@@ -271,6 +294,7 @@ func TestFairness(t *testing.T) {
 				held = held[1:]
 				_, err := q.Nack(ctx, NackConfig{}, m.Receipt)
 				must(err)
+				ids[m.ID] = m.Tenant
 				wrote(m.Tenant, 1)
 			},
 		})
@@ -283,19 +307,20 @@ func TestFairness(t *testing.T) {
 type pair struct {
 	names   [2]string
 	weights [2]float64
-	counts  [2]int // deliveries since then
+	largest int    // the highest cost that messages may have
+	counts  [2]int // what was delivered since then cost
 	last    int    // whose the last one was
 }
 
 // deliver checks that a delivery is in turn: none is ahead of the other by more than one
-// turn of each, and two of the same weight alternate as soon as both have had one.
-func (p *pair) deliver(r *rapid.T, i int) {
-	p.counts[i]++
+// turn of each, and two of the same weight alternate as soon as both have had one, if all messages cost the same.
+func (p *pair) deliver(r *rapid.T, i, cost int) {
+	p.counts[i] += cost
 	a, b := p.weights[0], p.weights[1]
-	if ahead := float64(p.counts[0])/a - float64(p.counts[1])/b; math.Abs(ahead) > 1/a+1/b {
-		r.Fatalf("%v, of weights %v, had %v deliveries while both waited", p.names, p.weights, p.counts)
+	if ahead := float64(p.counts[0])/a - float64(p.counts[1])/b; math.Abs(ahead) > float64(p.largest)*(1/a+1/b) {
+		r.Fatalf("%v, of weights %v, had deliveries of cost %v while both waited", p.names, p.weights, p.counts)
 	}
-	if a == b && p.counts[1-i] > 0 && p.counts[i] > 1 && p.last == i {
+	if p.largest == 1 && a == b && p.counts[1-i] > 0 && p.counts[i] > 1 && p.last == i {
 		r.Fatalf("%v had two turns while %v waited: %v deliveries", p.names[i], p.names[1-i], p.counts)
 	}
 	p.last = i

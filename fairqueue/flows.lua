@@ -1,21 +1,24 @@
 -- fragment flows: messages that wait, flow by flow
 --
 -- An entry is a message that waits, in 18 bytes: PRIORITY, ID, and '.' if it is plain, ';' if it was delivered before, was
--- delayed, or has a deadline. Entries sort by priority and id.
+-- delayed, or has a deadline or a cost; '$' of a head whose flow has paid for it: see next. Entries sort by priority and id.
 --
 -- The field of a flow has '.' and its entries; or '+' and the first of them, up to 16, if others may lie in backlog, as
 -- FLOW \1 ENTRY with the score 0. A flow without entries has no field.
 --
 -- Needs    record, backlog
 -- Touches  hot, backlog
--- Gives    load_flows(names): reads flows in one call
+-- Gives    refund(flow, id): a head that was paid for is no longer the head; limits has it
+--          load_flows(names): reads flows in one call
 --          add(flow, entry) -> whether the flow was empty
 --          head(flow) -> its first entry, or nil
---          pop(flow): takes that out
+--          pop(flow): takes that out, for a delivery
+--          pay(flow): notes that its head is paid for
 --          take_out(flow, start) -> whether it had the entry with that priority and id, which it loses
 --          waiting(flow) -> how many entries it has
 --          emptied: flows that lost their last entry
 local records, emptied = {}, {}
+local refund
 
 local function load_flows(names)
   local values = redis.call('HMGET', hot, unpack(names))
@@ -34,6 +37,11 @@ local function record_of(flow)
 end
 
 local function set_record(flow, record)
+  local was = records[flow]
+  if was and string.byte(was, 19) == 36 and string.sub(was, 2, 18) ~= string.sub(record, 2, 18) then -- $
+    record = string.gsub(record, '%$', ';')
+    refund(flow, string.sub(was, 3, 18))
+  end
   if #record == 1 then
     record = string.byte(record) == 43 and refill(flow) -- +
   end
@@ -71,7 +79,12 @@ end
 
 local function pop(flow)
   local record = record_of(flow)
-  set_record(flow, string.sub(record, 1, 1) .. string.sub(record, 20))
+  records[flow] = string.sub(record, 1, 1) .. string.sub(record, 20)
+  set_record(flow, records[flow])
+end
+
+local function pay(flow)
+  set_record(flow, string.sub(record_of(flow), 1, 18) .. '$' .. string.sub(record_of(flow), 20))
 end
 
 local function take_out(flow, start)

@@ -52,14 +52,14 @@ func doubles(text string, into ...*float64) string {
 	return text
 }
 
-// entry is a message that waits, as its flow has it: PRIORITY ID, and '.' if it is plain or ';'.
+// entry is a message that waits, as its flow has it: PRIORITY ID, and '.' if it is plain, else ';', or '$' of a head that was paid for.
 type entry string
 
 func (e entry) id() string { return string(e[1:17]) }
 
 var (
-	entryForm = regexp.MustCompile(`^\d{17}[.;]$`)
-	flowForm  = regexp.MustCompile(`^[.+](\d{17}[.;]){1,16}$`)
+	entryForm = regexp.MustCompile(`^\d{17}[.;$]$`)
+	flowForm  = regexp.MustCompile(`^[.+]\d{17}[.;$](\d{17}[.;]){0,15}$`)
 )
 
 // readEntries reads the field of a flow; others may lie in backlog if more.
@@ -99,14 +99,15 @@ func readPast(value string) (since time.Time, ok bool) {
 // header is what lies in front of the body of a message.
 type header struct {
 	deadline time.Time // zero for none
+	cost     int
 	priority byte
 	flow     string
 	owner    string // the tenant's flow
 }
 
-// headerText is what is stored of a message up to what encode returned: its deadline, its priority, its flow, its tenant if
+// headerText is what is stored of a message up to what encode returned: its deadline, its cost unless that is 1, its priority, its flow, its tenant if
 // that is a stream, and its dedupe id.
-const headerText = `(\d*):(\d)(#\d+)?(=[^\x01]*)\x01[^\x01]*\x01`
+const headerText = `(\d*)(?:\*(\d+))?:(\d)(#\d+)?(=[^\x01]*)\x01[^\x01]*\x01`
 
 var headerForm = regexp.MustCompile(`(?s)^` + headerText + `(.*)$`)
 
@@ -116,7 +117,8 @@ func readHeader(stored string) (h header, text string, err error) {
 	if parts == nil {
 		return h, "", fmt.Errorf("the body has no header")
 	}
-	return header{milliTime(parts[1]), parts[2][0], cmp.Or(parts[3], parts[4]), parts[4]}, parts[5], nil
+	cost, _ := strconv.Atoi(cmp.Or(parts[2], "1"))
+	return header{milliTime(parts[1]), cost, parts[3][0], cmp.Or(parts[4], parts[5]), parts[5]}, parts[6], nil
 }
 
 var idForm = regexp.MustCompile(`^\d{16}$`)

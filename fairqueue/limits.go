@@ -54,10 +54,11 @@ type Limits struct {
 	MaxShare float64
 
 	// Rate is how many deliveries per second may start, 0.000001 to 1,000,000. Each
-	// delivery counts, also one that is handed back. Defaults to 0, no limit.
+	// delivery counts, also one that is handed back, with its cost: see [Draft].Cost.
+	// Defaults to 0, no limit.
 	Rate float64
 
-	// Burst is how many deliveries may start at once after a rest. Only with Rate.
+	// Burst is how many deliveries, or what cost, may start at once after a rest. Only with Rate.
 	// Defaults to a tenth of a second's worth, at least 1.
 	Burst int
 

@@ -24,7 +24,7 @@
 --          limiting: whether a limit may hold a delivery back
 --          freed: how many flows got their turn again
 --          earlier: 1 if an owner fell asleep that wakes before all others, else 0
---          turn(flow): how much later its next turn is
+--          turn(flow, cost): how much later its next turn is, for a message of that cost, 1 by default
 --          tag_of(virtual): a virtual time as a score
 --          put(flows, wait): gives flows with messages their turns, after so much virtual time, or
 --          after a turn of each, unless they are held
@@ -35,9 +35,9 @@
 --          The following needs the field:
 --          load_rules(owners): reads limits and buckets of owners
 --          rule_of(owner): its limits
---          limit_of(owner, state, consumes) -> the key where it has to wait, and the score
---          there; nil if a delivery may start
---          take_token(owner): counts a delivery for the rate
+--          limit_of(owner, state, consumes, cost) -> the key where it has to wait, and the score
+--          there; nil if a delivery of that cost, 1 by default, may start
+--          take_token(owner, cost) -> until when it has to sleep if it cost more than a burst: counts a delivery for the rate
 --          save_buckets(): stores the buckets; once, at the end
 local epoch, kinds = string.match(limits or '', '^(%d+) (%a*)$')
 local counting, rating = string.find(kinds or '', 'f', 1, true), string.find(kinds or '', 'r', 1, true)
@@ -50,12 +50,21 @@ if epoch then -- a key of another type ends the script here
   redis.call('ZCARD', prefix .. 'buckets')
 end
 
-local function turn(flow)
-  return 1000 / (epoch and rule_of(flow).weight or 1)
+local function turn(flow, cost)
+  -- Numbers above 2^53 are rounded, so a turn is never too small a part of the virtual time to count.
+  return math.max(math.min((cost or 1) * 1000 / (epoch and rule_of(flow).weight or 1), 1e9), n.virtual / 2 ^ 50)
 end
 
 local function tag_of(virtual)
   return string.format(virtual % 1 == 0 and '%d' or '%.3f', virtual)
+end
+
+function refund(flow, id)
+  local tag = redis.call('ZSCORE', active, flow)
+  local cost = string.match(redis.call('HGET', hot, id) or '', '^%d*%*(%d+):')
+  if tag then
+    redis.call('ZADD', active, tag_of(tag - turn(flow, cost) + turn(flow)), flow)
+  end
 end
 
 local function put(flows, wait)
@@ -181,7 +190,7 @@ function rule_of(owner)
   return rules[owner]
 end
 
-local function limit_of(owner, state, consumes)
+local function limit_of(owner, state, consumes, cost)
   local rule = rule_of(owner)
   if rule == none then
     return
@@ -193,15 +202,20 @@ local function limit_of(owner, state, consumes)
       need = need + 1
     end
     return 'blocked', epoch * 20000000 + math.min(need / 1000, 9999999)
-  elseif rule.gap and buckets[owner] - micros > rule.room then
-    return 'asleep', math.ceil((buckets[owner] - rule.room) / 1000) - 0.5
+  elseif rule.gap then
+    local room = math.max(0, rule.room - ((cost or 1) - 1) * rule.gap) -- a larger one starts when the bucket is full
+    if buckets[owner] - micros > room then
+      return 'asleep', math.ceil((buckets[owner] - room) / 1000) - 0.5
+    end
   end
 end
 
-local function take_token(owner)
+local function take_token(owner, cost)
   local rule = rule_of(owner)
   if rule.gap then
-    buckets[owner], stored[owner] = buckets[owner] + rule.gap, true
+    buckets[owner], stored[owner] = buckets[owner] + cost * rule.gap, true
+    local free = buckets[owner] - rule.room
+    return free - micros > rule.gap + 1 and math.ceil(free / 1000) - 0.5
   end
 end
 

@@ -55,6 +55,7 @@ var (
 	someTenant   = rapid.SampledFrom([]string{"a", "b\x01", "c\x02"})
 	someDedupe   = rapid.SampledFrom([]string{"", "", "", "", "x", "y"})
 	somePriority = rapid.SampledFrom([]int{0, 0, 0, -4, 1, 4})
+	someCost     = rapid.SampledFrom([]int{1, 1, 1, 1, 1, 2, 30, maxCost})
 )
 
 // someMessage draws the id of a message in one of the states, or skips.
@@ -97,6 +98,7 @@ func (c *machine) write(r *rapid.T) {
 	for i := range drafts {
 		d := &drafts[i]
 		d.Tenant, d.DedupeID, d.Priority = someTenant.Draw(r, "tenant"), someDedupe.Draw(r, "dedupe id"), somePriority.Draw(r, "priority")
+		d.Cost = someCost.Draw(r, "cost")
 		d.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Hour}).Draw(r, "delay")
 		d.TTL = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 2 * time.Hour, time.Millisecond}).Draw(r, "deadline")
 		expires = expires || d.TTL == time.Millisecond
@@ -119,7 +121,7 @@ func (c *machine) write(r *rapid.T) {
 			r.Fatalf("two messages have the id %s", id)
 		}
 		k := &known{
-			id: id, tenant: d.Tenant, priority: d.Priority, dedupe: name, mortal: d.TTL > 0, worthNot: d.TTL == time.Millisecond,
+			id: id, tenant: d.Tenant, priority: d.Priority, cost: d.Cost, dedupe: name, mortal: d.TTL > 0, worthNot: d.TTL == time.Millisecond,
 			state: waiting, flow: c.flowOf(r, id),
 		}
 		if plain {
@@ -208,8 +210,8 @@ func (c *machine) read(r *rapid.T) {
 		}
 		head := c.model.head(k.flow)
 		_, stream := readFlow(k.flow)
-		c.check(r, "delivered", []any{m.ID, m.Tenant, m.Priority, m.Attempt, m.Stream, !m.Deadline.IsZero()},
-			[]any{head.id, head.tenant, head.priority, head.made + 1, stream, head.mortal}, nil)
+		c.check(r, "delivered", []any{m.ID, m.Tenant, m.Priority, m.Cost, m.Attempt, m.Stream, !m.Deadline.IsZero()},
+			[]any{head.id, head.tenant, head.priority, head.cost, head.made + 1, stream, head.mortal}, nil)
 		if _, wasStale := c.model.stale[m.Receipt]; wasStale || slices.Contains(c.held, m.Receipt) {
 			r.Fatalf("receipt %s was given out twice", m.Receipt)
 		}
@@ -217,6 +219,7 @@ func (c *machine) read(r *rapid.T) {
 		k.made++
 		k.state, k.receipt = flying, m.Receipt
 		c.model.count.Delivered++
+		c.model.count.Cost += int64(k.cost)
 		c.held = append(c.held, m.Receipt)
 	}
 }
@@ -439,10 +442,10 @@ func (c *machine) invariant(r *rapid.T) {
 		if err != nil {
 			r.Fatalf("dead: %v", err)
 		}
-		dead = append(dead, fmt.Sprint(m.ID, " attempt ", m.Attempt))
+		dead = append(dead, fmt.Sprint(m.ID, " attempt ", m.Attempt, " cost ", m.Cost))
 	}
 	for _, k := range c.model.dead {
-		wantDead = append(wantDead, fmt.Sprint(k.id, " attempt ", k.made))
+		wantDead = append(wantDead, fmt.Sprint(k.id, " attempt ", k.made, " cost ", k.cost))
 	}
 	slices.Sort(dead) // two that died in one millisecond lie in the order of their ids
 	slices.Sort(wantDead)

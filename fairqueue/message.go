@@ -21,6 +21,7 @@ type Message struct {
 	Body     []byte
 	Headers  map[string]string // nil if there are none
 	Priority int
+	Cost     int // 1 or what [Draft].Cost said
 	Attempt  int // the number of this delivery, from 1 on; how many there were if it is only shown
 	Stream   int // the index of the stream that is its flow; -1 if its tenant is
 
@@ -70,10 +71,10 @@ func readMember(text string) (m member, err error) {
 // fill sets what the member and the stored body say.
 func (m member) fill(msg *Message, stored string) (err error) {
 	msg.ID, msg.Tenant, msg.Stream = m.id, m.tenant, m.stream
-	msg.Priority, msg.Written = m.priority, writtenAt(m.id)
+	msg.Priority, msg.Written, msg.Cost = m.priority, writtenAt(m.id), 1
 	h, text, err := readHeader(stored)
 	if err == nil {
-		msg.Deadline = h.deadline
+		msg.Deadline, msg.Cost = h.deadline, h.cost
 		msg.Headers, msg.Body, err = decode(text)
 	}
 	if err != nil {
@@ -136,10 +137,10 @@ func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
 		}
 		return receipt(item[:handleSize] + "="), msg, fmt.Errorf("the body of message %s has no header", item[:16])
 	}
-	r = receipt(parts[1] + parts[9])
-	m := member{id: parts[1][:16], flow: cmp.Or(parts[8], parts[9]), priority: 4 - int(parts[7][0]-'0')}
+	r = receipt(parts[1] + parts[10])
+	m := member{id: parts[1][:16], flow: cmp.Or(parts[9], parts[10]), priority: 4 - int(parts[8][0]-'0')}
 	_, m.stream = readFlow(m.flow)
-	m.tenant, _ = readFlow(parts[9])
+	m.tenant, _ = readFlow(parts[10])
 	m.attempts, _ = strconv.Atoi(parts[2])         // "" is 0
 	msg.Reason = strings.ToValidUTF8(parts[4], "") // a rune may be cut
 	err = m.fill(&msg, parts[5])

@@ -31,6 +31,7 @@ type known struct {
 	state    state
 	tenant   string
 	priority int
+	cost     int
 	flow     string
 	made     int    // deliveries that count
 	moves    int    // how often it left a place

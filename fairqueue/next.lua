@@ -4,6 +4,10 @@
 -- the queue's virtual time to its tag, and tags the flow's next head one turn later. That is self-clocked fair queueing,
 -- with tags on heads only.
 --
+-- A turn is as long as its message costs. A tag is that of a message of cost 1, since few calls that change a head know
+-- its cost. When the turn of a head that costs more has come, its flow pays the rest: the tag moves back by that, and the
+-- head is noted as paid for. A head that loses its place by then has its rest refunded.
+--
 -- Needs    record, flows, limits, owners, dedupes, deliveries, returns
 -- Touches  hot, active, asleep, blocked, deadlines
 -- Gives    take_next(max, kind, consumes, visibility, random, give) -> whether there may be more: takes up to so many
@@ -21,30 +25,38 @@ local function take_next(max, kind, consumes, visibility, random, give)
   if #ahead > 0 and epoch then
     load_rules(ahead)
   end
-  local given, lost, expired, room, more = 0, 0, 0, 1048576, true
+  local given, lost, expired, extra, room, more = 0, 0, 0, 0, 1048576, true
   for _ = 1, max + 100 do
     local flow, tag = unpack(redis.call('ZRANGE', active, '0', '0', 'WITHSCORES'))
     if given == max or room <= 0 or not string.find(flow, '^[=#]') then
       more = false
+      n.virtual = string.find(flow, '^[=#]') and n.virtual or 0 -- nothing is active
       break
     end
     local entry = head(flow)
     local id, owner = string.sub(entry or '', 2, 17), string.byte(flow) == 61 and flow -- =
     local where, score, body, made, deadline, _
+    local cost = 1
     if owner and (consumes or limiting) then
       where, score = place_to_wait(owner, consumes)
     end
     if entry and not where then
       body, made = unpack(redis.call('HMGET', hot, id, 'a' .. id))
-      deadline, _, _, owner = header(body)
+      deadline, _, _, owner, _, cost = header(body)
       room = room - #(body or '')
-      if body and owner ~= flow and (consumes or limiting) then
-        where, score = place_to_wait(owner, consumes, true)
+      if body and (owner ~= flow or cost > 1) and (consumes or limiting) then
+        where, score = place_to_wait(owner, consumes, owner ~= flow, cost)
       end
     end
+    local paid, rest = string.byte(entry or '', 18) == 36, cost > 1 and turn(flow, cost) - turn(flow) or 0 -- $
     if where and (not deadline or deadline > now) then
       hold(flow, owner, where, score)
+    elseif rest > 0 and not paid and not (deadline and deadline <= now) then
+      pay(flow)
+      room = room + #body
+      redis.call('ZADD', active, tag_of(tag + rest), flow)
     else
+      local sleeps
       if entry then
         pop(flow)
       end
@@ -53,21 +65,23 @@ local function take_next(max, kind, consumes, visibility, random, give)
       elseif deadline and deadline <= now then
         redis.call('ZREM', deadlines, id)
         remove(id, body)
-        expired = expired + 1
+        expired, tag = expired + 1, paid and tag_of(tag - rest) or tag
       else
         begin_delivery(owner, kind)
         if rating then
-          take_token(owner)
+          sleeps = take_token(owner, cost)
         end
         if owner ~= n.tenant then
           n.others, n.tenant = n.since, owner
         end
-        n.virtual, n.since, given = math.max(n.virtual, tonumber(tag)), now, given + 1
+        n.virtual, n.since, given = math.max(n.virtual, tag + 0), now, given + 1
         deliver(id .. random, (deadline or made) and string.upper(kind) or kind, flow, owner, visibility)
         give(id .. random, made or '', body)
-        tag = tag_of(n.virtual + turn(flow))
+        tag, extra = tag_of(tag + turn(flow)), extra + cost - 1
       end
-      if head(flow) then
+      if sleeps then
+        suspend(owner, sleeps)
+      elseif head(flow) then
         redis.call('ZADD', active, tag, flow)
       else
         redis.call('ZREM', active, flow)
@@ -77,6 +91,7 @@ local function take_next(max, kind, consumes, visibility, random, give)
   store_deliveries(visibility)
   count('lost', lost)
   count('expired', expired)
+  count('extra', extra)
   n.removed = n.removed + lost
   return more or lost + expired > 0
 end

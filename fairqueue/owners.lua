@@ -18,8 +18,8 @@
 -- Gives    only: the only tenant's flow that may be alone, or nil or false for any; work sets it
 --          load_states(owners): reads the states of owners in one call
 --          state_of(owner): one of them
---          place_to_wait(owner, consumes, stream) -> the key where it has to wait and the score
---          there; nil if a delivery may start, to a handler if consumes
+--          place_to_wait(owner, consumes, stream, cost) -> the key where it has to wait and the score
+--          there; nil if a delivery of that cost, 1 by default, may start, to a handler if consumes
 --          hold(flow, owner, where, score): takes a flow's turn away
 --          begin_delivery(owner, kind): counts one of a kind: c of a handler, o counted for limits, r not
 --          counted
@@ -68,11 +68,11 @@ local function may_start(owner)
     ((streams or '') ~= '' or redis.call('ZCARD', active) + n.blocked <= 3) -- the placeholders, and its own flow
 end
 
-local function place_to_wait(owner, consumes, stream)
+local function place_to_wait(owner, consumes, stream, cost)
   local where, score
   local state = state_of(owner)
   if epoch and not stream then
-    where, score = limit_of(owner, state, consumes)
+    where, score = limit_of(owner, state, consumes, cost)
   end
   if not where and consumes and not may_start(owner) then
     return 'blocked', state.n

@@ -206,7 +206,7 @@ func TestWorkersOfSeveralQueues(t *testing.T) {
 func TestMaxShareOfPartsOfHandlers(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	if err := q.ChangeLimits(t.Context(), "a", func(l *Limits) { l.MaxShare = 0.8 }); err != nil {
+	if err := q.Limits().Set(t.Context(), "a", ownOf(Limits{MaxShare: 0.8})); err != nil {
 		t.Fatal(err)
 	}
 	write(t, q, "a:1 a:2 a:3")

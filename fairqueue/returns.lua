@@ -5,7 +5,7 @@
 --
 -- Needs    record, flows, limits, owners, dedupes, deliveries
 -- Touches  hot, young, flight, delayed, deadlines, dead, deaths
--- Gives    header(body) -> deadline or nil; priority; flow; the owner, '=TENANT'; dedupe id
+-- Gives    header(body) -> deadline or nil; priority; flow; the owner, '=TENANT'; dedupe id; cost
 --          past_of(id) -> how many deliveries a message had, and why it was given back last, or ''
 --          returned: how many messages wait again by this call
 --          count(field, by): adds to a counter of K
@@ -26,8 +26,8 @@ local function count(field, by)
 end
 
 local function header(body)
-  local deadline, priority, stream, owner, name = string.match(body or ':4=\1\1', '^(%d*):(.)(#?%d*)(=[^\1]*)\1([^\1]*)\1')
-  return tonumber(deadline), priority, stream ~= '' and stream or owner, owner, name
+  local deadline, cost, priority, stream, owner, name = string.match(body or ':4=\1\1', '^(%d*)%*?(%d*):(.)(#?%d*)(=[^\1]*)\1([^\1]*)\1')
+  return tonumber(deadline), priority, stream ~= '' and stream or owner, owner, name, tonumber(cost) or 1
 end
 
 local function past_of(id)

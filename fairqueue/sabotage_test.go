@@ -44,10 +44,10 @@ var protections = []struct {
 		[]string{"id .. sub(ticket, -8)", "id .. '12345678'"},
 	},
 	{
-		"a delivery moves its flow's head by a turn", "tag = tag_of(n.virtual + turn(flow))", "tag = '1'",
+		"a delivery moves its flow's head by a turn", "tag, extra = tag_of(tag + turn(flow))", "tag, extra = '1'",
 		[]string{"flows take turns"},
 		[]string{
-			"string.format('%d', virtual + 1000), flow)\n      end", "'1', flow)\n      end",
+			"string.format('%d', tag + 1000), flow)\n      end", "'1', flow)\n      end",
 		},
 	},
 	{

@@ -250,6 +250,7 @@ type definition struct {
 	Headers  map[string]string `json:"headers,omitempty"`
 	Body     []byte            `json:"body,omitempty"`
 	Priority int               `json:"priority,omitempty"`
+	Cost     int               `json:"cost,omitempty"`
 	TTL      int64             `json:"ttl_ms,omitempty"`
 }
 
@@ -257,7 +258,7 @@ func newDefinition(s Schedule) definition {
 	d := s.Draft
 	stored := definition{
 		Spec: s.Spec.String(), Missed: s.Missed.String(), Jitter: s.Jitter.Milliseconds(),
-		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: d.TTL.Milliseconds(),
+		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, Cost: d.Cost, TTL: d.TTL.Milliseconds(),
 	}
 	if !utf8.ValidString(d.Tenant) {
 		stored.Tenant, stored.Bytes = "", []byte(d.Tenant)
@@ -267,7 +268,7 @@ func newDefinition(s Schedule) definition {
 
 func (d definition) schedule(name string) (Schedule, error) {
 	s := Schedule{Name: name, Jitter: time.Duration(d.Jitter) * time.Millisecond, Draft: Draft{
-		Tenant: cmp.Or(d.Tenant, string(d.Bytes)), Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
+		Tenant: cmp.Or(d.Tenant, string(d.Bytes)), Headers: d.Headers, Body: d.Body, Priority: d.Priority, Cost: d.Cost, TTL: time.Duration(d.TTL) * time.Millisecond,
 	}}
 	var err error
 	if s.Missed, err = schedule.ParseMissed(d.Missed); err != nil {

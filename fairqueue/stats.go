@@ -78,6 +78,7 @@ type ReaderStats struct {
 type Counters struct {
 	Written   int64 `json:"written" doc:"Messages written, including delayed ones."`
 	Delivered int64 `json:"delivered" doc:"Deliveries."`
+	Cost      int64 `json:"cost" doc:"What the deliveries cost: their number, or more where messages have a cost of their own."`
 	Acked     int64 `json:"acked" doc:"Messages acknowledged."`
 	Nacked    int64 `json:"nacked" doc:"Deliveries that failed and were returned."`
 	Returned  int64 `json:"returned" doc:"Deliveries returned without an attempt, because the reader had gone."`
@@ -178,6 +179,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Name: q.name, At: time.UnixMilli(reply.Clock / 1000), Waiting: c.waiting, InFlight: max(0, int(c.flying)), Delayed: c.delayed, Dead: c.dead}
 	s.settings(reply.Fields())
 	s.Counters.Written, s.Counters.Delivered, s.Counters.Acked = int64(c.written), int64(c.delivered), int64(c.acked)
+	s.Counters.Cost += s.Counters.Delivered
 	s.readers(reply.Fields())
 	s.Schedules = max(0, int(reply.Int())-1)
 	ticks, general, young := reply.Scores(), reply.Text(), reply.Texts()
@@ -235,6 +237,7 @@ func (s *Stats) settings(fields map[string]string) {
 		s.DeadAge = time.Duration(number("dead_age")) * time.Millisecond
 	}
 	s.Counters = Counters{
+		Cost:   number("extra"), // beyond one of each delivery
 		Nacked: number("nacked"), Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
 		Purged: number("purged"), Dropped: number("dropped"), Lost: number("lost"),

@@ -121,7 +121,7 @@ function verbs.purge(place)
   if place == '' then
     while removed < 33 and head(owner) do
       remove_one(string.sub(head(owner), 2, 17))
-      pop(owner)
+      take_out(owner, string.sub(head(owner), 1, 17))
     end
     if not head(owner) then
       leave(owner)

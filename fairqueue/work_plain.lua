@@ -248,7 +248,7 @@ while taken < max and room > 0 and not stop do
       fields[#fields + 1], fields[#fields + 2] = receipt, start .. (is_stream and flow .. of or flow)
       records[flow], states[owner] = rest, state
       if rest then
-        redis.call('ZADD', active, string.format('%d', virtual + 1000), flow)
+        redis.call('ZADD', active, string.format('%d', tag + 1000), flow)
       end
       if rated then
         redis.call('ZADD', prefix .. 'buckets', string.format('%.0f', math.ceil(full + gap)), flow)
@@ -263,6 +263,7 @@ while taken < max and room > 0 and not stop do
     back = back or {}
     back[#back + 1], back[#back + 2] = top[2], flow
     if flow == '' then -- the first placeholder; there is another one, because where a slot moves no key may be without members
+      virtual = #back == 2 and 0 or virtual -- nothing is active
       break
     end
     stop = not passes -- work takes what is not plain

@@ -14,7 +14,7 @@
 -- ARGV[4]  streams: that setting as the writer knows it, or the one for a new queue: '' if
 --          tenants are flows, 'STREAMS PER_TENANT' if streams are
 -- ARGV     for each message: its flow '=TENANT', or its candidates '#1,#7=TENANT';
---          'PRIORITY' or 'PRIORITY DELAY TTL NAME', times in milliseconds and 0 for none; NAME is
+--          'PRIORITY' or 'PRIORITY DELAY TTL COST NAME', times in milliseconds and 0 for none; NAME is
 --          a dedupe id, or '@POSITION SOURCE', or '!DUE\1WAS\1BECOMES\1SCHEDULE' for the tick of a
 --          schedule in the state WAS, which becomes BECOMES, with the id for '?', and ticks again
 --          at DUE; the body, as readers get it. At most 100 messages, fewer where they have
@@ -101,7 +101,13 @@ end
 
 local candidates, all, rare = ARGV[4] ~= '', {}, false
 for arg = 5, #ARGV, 3 do
-  rare = rare or #ARGV[arg + 1] > 1
+  if #ARGV[arg + 1] > 1 then
+    rare = true
+    local cost = tonumber(string.match(ARGV[arg + 1], '^%d %d+ %d+ (%d+) ') or 0)
+    if cost < 1 or cost > 1000000 then
+      return redis.error_reply('ERR not options of a message: ' .. ARGV[arg + 1])
+    end
+  end
   if candidates then
     for flow in string.gmatch(ARGV[arg], '#%d+') do
       all[#all + 1] = flow
@@ -132,10 +138,10 @@ else
 end
 
 for arg = 5, #ARGV, 3 do
-  local flow, priority, owner, name, deadline, wait, ttl = ARGV[arg], ARGV[arg + 1], '', '', '', 0, 0
+  local flow, priority, owner, name, deadline, wait, ttl, cost = ARGV[arg], ARGV[arg + 1], '', '', '', 0, 0, '1'
   local before, written = earlier and earlier[(arg - 2) / 3]
   if not before and #priority > 1 then
-    priority, wait, ttl, name = string.match(priority, '^(.) (%d+) (%d+) (.*)$')
+    priority, wait, ttl, cost, name = string.match(priority, '^(.) (%d+) (%d+) (%d+) (.*)$')
     wait, ttl = tonumber(wait), tonumber(ttl)
     if name ~= '' then
       before, written, name = look_up(name)
@@ -164,13 +170,13 @@ for arg = 5, #ARGV, 3 do
     if written then
       written(id)
     end
-    sets[id] = deadline .. ':' .. priority .. flow .. owner .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
+    sets[id] = deadline .. (cost ~= '1' and '*' .. cost or '') .. ':' .. priority .. flow .. owner .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
     if wait > 0 then
       later[#later + 1] = whole(now + wait)
       later[#later + 1] = flow .. '\1' .. priority .. id
     else
       ready = ready + 1
-      if add(flow, priority .. id .. (ttl > 0 and ';' or '.')) and not is_flow[flow] then
+      if add(flow, priority .. id .. ((ttl > 0 or cost ~= '1') and ';' or '.')) and not is_flow[flow] then
         is_flow[flow], flows[#flows + 1] = true, flow
       end
     end

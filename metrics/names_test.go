@@ -155,6 +155,7 @@ gauge millrace_queue_up queue
 counter millrace_queue_acked_total queue
 counter millrace_queue_buried_total queue
 counter millrace_queue_cancelled_total queue
+counter millrace_queue_cost_total queue
 counter millrace_queue_delivered_total queue
 counter millrace_queue_dropped_total queue
 counter millrace_queue_expired_total queue

@@ -220,7 +220,7 @@ func TestQueueCollector(t *testing.T) {
 			all["queue_messages{"+name+",state="+state+"}"] = values[state]
 		}
 		for _, figure := range []string{
-			"oldest_age_seconds", "flows", "held_flows", "readers", "capacity", "busy_handlers", "schedules", "overdue_schedules", "paused", "written_total", "delivered_total", "acked_total", "nacked_total",
+			"oldest_age_seconds", "flows", "held_flows", "readers", "capacity", "busy_handlers", "schedules", "overdue_schedules", "paused", "written_total", "delivered_total", "cost_total", "acked_total", "nacked_total",
 			"returned_total", "reclaimed_total", "expired_total", "cancelled_total", "buried_total", "redriven_total", "purged_total",
 			"dropped_total", "lost_total",
 		} {
@@ -255,7 +255,7 @@ func TestQueueCollector(t *testing.T) {
 	}
 	// One that was cancelled in flight is so until its reader knows.
 	wantSamples(t, reg, "queue_", samples(map[string]float64{
-		"in_flight": 2, "dead": 1, "written_total": 5, "delivered_total": 4, "acked_total": 1,
+		"in_flight": 2, "dead": 1, "written_total": 5, "delivered_total": 4, "cost_total": 4, "acked_total": 1,
 		"nacked_total": 1, "cancelled_total": 2, "buried_total": 1,
 	}))
 }

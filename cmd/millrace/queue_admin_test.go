@@ -192,7 +192,11 @@ func TestQueueTurns(t *testing.T) {
 	}
 	fmt.Fprintln(&lines, `{"tenant":"a","body":"urgent","priority":4}`)
 	s.written(lines.String(), name)
-	s.run("queue", "write", name, "--tenant", "a", "--body", "late", "--priority", "-4")
+	s.run("queue", "write", name, "--tenant", "a", "--body", "late", "--priority", "-4", "--cost", "350")
+	late := answer[struct{ Messages []browsedMessage }](s, "queue", "browse", name, "--text", "late").Messages
+	if len(late) != 1 || late[0].Cost != 350 {
+		t.Errorf("browse shows %+v, want one message with the cost 350", late)
+	}
 	turns, bodies := map[string]int{}, []string{}
 	for _, m := range s.take(name, "--max", "8").Messages {
 		turns[string(m.Tenant)]++
@@ -324,6 +328,8 @@ func TestQueueBadInput(t *testing.T) {
 		"queue write Q --tenant t --priority 5":                 "bad_argument",
 		"queue write Q --tenant t --priority high":              "bad_usage",
 		"queue write Q --batch --priority 1":                    "bad_usage",
+		"queue write Q --tenant t --cost 1000001":               "bad_argument",
+		"queue write Q --batch --cost 2":                        "bad_usage",
 		"queue tenants Q --most -1":                             "bad_argument",
 		"queue tenants Q --sort size":                           "bad_usage",
 		"queue tenant set Q t":                                  "bad_usage",

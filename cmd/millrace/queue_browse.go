@@ -78,6 +78,7 @@ type browsedMessage struct {
 	ID        string                   `json:"id"`
 	Tenant    document.Text            `json:"tenant"`
 	Body      document.Text            `json:"body"`
+	Cost      int                      `json:"cost,omitempty"`
 	Attempts  int                      `json:"attempts"`
 	WrittenAt time.Time                `json:"written_at"`
 	Headers   map[string]document.Text `json:"headers"`
@@ -95,7 +96,7 @@ func (c *queueBrowse) Run(ctx context.Context, a *app) error {
 		}{[]browsedMessage{}, searchedOf(found)}
 		for _, m := range found.Messages {
 			doc.Messages = append(doc.Messages, browsedMessage{
-				m.ID, document.Text(m.Tenant), document.Text(m.Body), m.Attempt, m.Written.UTC(),
+				m.ID, document.Text(m.Tenant), document.Text(m.Body), document.OfCost(m.Cost), m.Attempt, m.Written.UTC(),
 				document.OfHeaders(m.Headers), document.Text(m.Reason),
 			})
 		}

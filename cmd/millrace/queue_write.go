@@ -25,6 +25,7 @@ type queueWrite struct {
 	Tenant    document.Text `placeholder:"T" help:"The tenant to whom the message belongs."`
 	Body      optionalText  `placeholder:"TEXT" help:"The message's body. Defaults to standard input, byte for byte."`
 	Priority  int           `placeholder:"P" help:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0."`
+	Cost      int           `placeholder:"N" help:"What it costs, such as tokens of a model, up to 1,000,000: tenants get the same sum of costs delivered, and rates count costs. Defaults to 1."`
 	Delay     time.Duration `placeholder:"DURATION" help:"For how long it may not be read yet, such as 500ms or 2h."`
 	Deadline  time.Duration `placeholder:"DURATION" help:"After how long it expires. Defaults to never."`
 	Dedupe    document.Text `placeholder:"ID" help:"Write it only if nothing was written under this id in the last 5 minutes."`
@@ -52,7 +53,7 @@ func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
 }
 
 func (*queueWrite) Help() string {
-	return `With --batch each line is an object with the fields tenant, body, headers, priority, delay, deadline, dedupe, source and position, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
+	return `With --batch each line is an object with the fields tenant, body, headers, priority, cost, delay, deadline, dedupe, source and position, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
 
 If you run it again after a lost answer, it may write a message twice, unless the message has a dedupe id or a position.
 
@@ -101,7 +102,7 @@ func (c *queueWrite) config() fairqueue.Config {
 // draft returns the message that the flags describe.
 func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error) {
 	d := fairqueue.Draft{
-		Tenant: string(c.Tenant), Body: []byte(c.Body.Text), Priority: c.Priority,
+		Tenant: string(c.Tenant), Body: []byte(c.Body.Text), Priority: c.Priority, Cost: c.Cost,
 		Delay: c.Delay, TTL: c.Deadline, DedupeID: string(c.Dedupe),
 		Source: string(c.Source), Position: c.Position,
 	}
@@ -153,6 +154,8 @@ func checkDraft(d fairqueue.Draft) error {
 		return millrace.ErrBadArgument.Errorf("the message has a source or a dedupe id, not both").WithHint("Leave the dedupe id out: a position is written once.")
 	case d.Priority < -4 || d.Priority > 4:
 		return millrace.ErrBadArgument.Errorf("a priority is from -4 to 4, not %d", d.Priority)
+	case d.Cost < 0 || d.Cost > 1_000_000:
+		return millrace.ErrBadArgument.Errorf("a cost is from 1 to 1,000,000, not %d", d.Cost).WithHint("Choose a larger unit, such as thousands of tokens.")
 	case d.Delay < 0:
 		return millrace.ErrBadArgument.Errorf("the delay is negative: %s", d.Delay)
 	case d.TTL < 0 || d.TTL > 0 && d.TTL < time.Millisecond:
@@ -168,7 +171,7 @@ func checkDraft(d fairqueue.Draft) error {
 
 // batch writes one message for each line of standard input.
 func (c *queueWrite) batch(ctx context.Context, a *app) error {
-	if c.Tenant != "" || c.Body.given || c.Priority != 0 || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || c.Source != "" || c.Position != 0 || len(c.Header) > 0 {
+	if c.Tenant != "" || c.Body.given || c.Priority != 0 || c.Cost != 0 || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || c.Source != "" || c.Position != 0 || len(c.Header) > 0 {
 		return errUsage.Errorf("with --batch each line describes its message, and flags cannot").WithHint(`Put it into the lines: {"tenant":"acme","body":"hello","delay":"10m"}`)
 	}
 	input, err := a.input(ctx)
@@ -258,8 +261,8 @@ func sayInJSON(err error) error {
 		return errors.New("headers are an object of strings")
 	case wrong.Field == "delay", wrong.Field == "deadline":
 		return fmt.Errorf(`%s is a duration in quotes, such as "10m", and not a JSON %s`, wrong.Field, wrong.Value)
-	case wrong.Field == "priority":
-		return fmt.Errorf("priority is a whole number, and not a JSON %s", wrong.Value)
+	case wrong.Field == "priority", wrong.Field == "cost":
+		return fmt.Errorf("%s is a whole number, and not a JSON %s", wrong.Field, wrong.Value)
 	}
 	return fmt.Errorf(`%s is a string or {"base64":"..."}, and not a JSON %s`, wrong.Field, wrong.Value)
 }

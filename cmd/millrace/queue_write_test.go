@@ -83,6 +83,8 @@ func TestQueueBadLines(t *testing.T) {
 		`{"tenant":"a","headers":{"x":{"base64":"/w=="}}}`:           `the header "x" is not UTF-8`,
 		`{"tenant":"a","priority":"1"}`:                              `priority is a whole number, and not a JSON string`,
 		`{"tenant":"a","priority":0.5}`:                              `priority is a whole number, and not a JSON number 0.5`,
+		`{"tenant":"a","cost":"1"}`:                                  `cost is a whole number, and not a JSON string`,
+		`{"tenant":"a","cost":-1}`:                                   `a cost is from 1 to 1,000,000, not -1`,
 		`{"tenant":"a","priority":5}`:                                `a priority is from -4 to 4, not 5`,
 		`{"tenant":"a","delay":5}`:                                   `delay is a duration in quotes, such as "10m", and not a JSON number`,
 		`{"tenant":"a","delay":"5"}`:                                 `"5" is not a duration such as 500ms or 10m`,

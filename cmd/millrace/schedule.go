@@ -217,6 +217,9 @@ func tableOfSchedule(w io.Writer, s document.Schedule) {
 	if s.Priority != 0 {
 		fmt.Fprintf(w, "priority\t%d\n", s.Priority)
 	}
+	if s.Cost != 0 {
+		fmt.Fprintf(w, "cost\t%d\n", s.Cost)
+	}
 	if s.Deadline > 0 {
 		fmt.Fprintf(w, "deadline\t%s after the write\n", readable.Duration(time.Duration(s.Deadline)*time.Millisecond))
 	}

@@ -34,6 +34,7 @@ type scheduleSet struct {
 	File     string        `placeholder:"PATH" help:"Read the body from a file; - for standard input."`
 	Header   []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
 	Priority int           `placeholder:"P" help:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0."`
+	Cost     int           `placeholder:"N" help:"What each message costs, such as tokens of a model, up to 1,000,000: tenants get the same sum of costs delivered, and rates count costs. Defaults to 1."`
 	Deadline time.Duration `placeholder:"DURATION" help:"How long after its write a message expires. Defaults to never."`
 	Jitter   time.Duration `placeholder:"DURATION" help:"Write each message up to so long after its tick, to spread the messages of many schedules."`
 	Missed   string        `default:"once" enum:"once,skip,all" help:"What to do about ticks that were missed because nobody read the queue: once writes one message for all of them, skip none, all one for each."`
@@ -73,7 +74,7 @@ func (c *scheduleSet) schedule(ctx context.Context, a *app) (s fairqueue.Schedul
 		return s, errUsage.Errorf("the body is given by --body and by --file").WithHint("Leave one of them out.")
 	}
 	c.Body.given = true // draft does not read standard input
-	message := queueWrite{Tenant: c.Tenant, Body: c.Body, Header: c.Header, Priority: c.Priority, Deadline: c.Deadline}
+	message := queueWrite{Tenant: c.Tenant, Body: c.Body, Header: c.Header, Priority: c.Priority, Cost: c.Cost, Deadline: c.Deadline}
 	if s.Draft, err = message.draft(ctx, a); err != nil {
 		return s, err
 	}

@@ -21,9 +21,9 @@ func TestSchedule(t *testing.T) {
 		t.Fatal(err)
 	}
 	daily := answer[document.Schedule](s, "schedule", "set", name, "daily", "--cron", "0 3 * * 1-5", "--zone", "Europe/Berlin", "--tenant", "acme",
-		"--file", file, "--header", "kind=report", "--jitter", "30s", "--missed", "skip", "--priority", "2", "--deadline", "1h")
+		"--file", file, "--header", "kind=report", "--jitter", "30s", "--missed", "skip", "--priority", "2", "--cost", "350", "--deadline", "1h")
 	if daily.Words != "at 03:00, Monday to Friday" || daily.Zone != "Europe/Berlin" || daily.Next == nil || time.Until(*daily.Next) > 4*24*time.Hour ||
-		daily.Body != "\xff from a file" || daily.Headers["kind"] != "report" || daily.Jitter != 30_000 || daily.Missed != "skip" || daily.Priority != 2 || daily.Deadline != 3600_000 {
+		daily.Body != "\xff from a file" || daily.Headers["kind"] != "report" || daily.Jitter != 30_000 || daily.Missed != "skip" || daily.Priority != 2 || daily.Cost != 350 || daily.Deadline != 3600_000 {
 		t.Errorf("set = %+v", daily)
 	}
 	if got := s.feed("from stdin", "schedule", "set", name, "poll", "--every", "15m", "--tenant", "acme", "--file", "-"); got.code != 0 || !strings.HasPrefix(got.stdout, "poll: every 15m, next ") {

@@ -26,6 +26,7 @@ type Draft struct {
 	Body     Text            `json:"body,omitempty" doc:"The content. Defaults to nothing." example:"\"{\\\"order\\\":17}\""`
 	Headers  map[string]Text `json:"headers,omitempty" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
 	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
+	Cost     int             `json:"cost,omitempty" minimum:"1" maximum:"1000000" doc:"What it costs, such as tokens of a model: tenants with messages get the same sum of costs delivered, and rates count costs. Defaults to 1." example:"350"`
 	Delay    Duration        `json:"delay,omitzero" doc:"How long to wait before the first delivery. Defaults to 0s." example:"10m"`
 	Deadline Duration        `json:"deadline,omitzero" doc:"How long after the write it expires. Defaults to never." example:"1h"`
 	Dedupe   Text            `json:"dedupe,omitempty" doc:"Writes it only if the tenant wrote nothing under this id in the last 5 minutes; at most 512 bytes. Defaults to none." example:"\"order-17\""`
@@ -36,7 +37,7 @@ type Draft struct {
 // Message converts the draft. The queue validates it.
 func (d Draft) Message() fairqueue.Draft {
 	m := fairqueue.Draft{
-		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority,
+		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority, Cost: d.Cost,
 		Delay: d.Delay.Duration, TTL: d.Deadline.Duration, DedupeID: string(d.Dedupe),
 		Source: string(d.Source), Position: d.Position,
 	}
@@ -79,6 +80,7 @@ type Message struct {
 	Tenant      Text            `json:"tenant" example:"\"acme\""`
 	Body        Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
 	Priority    int             `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
+	Cost        int             `json:"cost,omitempty" doc:"What its delivery costs. Absent if it is 1." example:"350"`
 	Attempt     int             `json:"attempt" doc:"The number of this delivery, from 1 on." example:"1"`
 	PickupDelay int64           `json:"pickup_delay_ms" doc:"Between the write, or the end of a delay, and this delivery." example:"61"`
 	Headers     map[string]Text `json:"headers" doc:"Empty when there are none."`
@@ -95,10 +97,18 @@ func OfMessages(messages []fairqueue.Message, paused bool) Messages {
 	doc := Messages{Messages: make([]Message, len(messages)), Paused: paused}
 	for i, m := range messages {
 		doc.Messages[i] = Message{
-			m.ID, m.Receipt, Text(m.Tenant), Text(m.Body), m.Priority, m.Attempt, m.PickupDelay.Milliseconds(), OfHeaders(m.Headers),
+			m.ID, m.Receipt, Text(m.Tenant), Text(m.Body), m.Priority, OfCost(m.Cost), m.Attempt, m.PickupDelay.Milliseconds(), OfHeaders(m.Headers),
 		}
 	}
 	return doc
+}
+
+// OfCost converts the cost of a message.
+func OfCost(cost int) int {
+	if cost == 1 {
+		return 0 // the default is left out
+	}
+	return cost
 }
 
 // OfHeaders converts headers. It never returns nil.

@@ -44,6 +44,7 @@ type ScheduleDraft struct {
 	Body     Text            `json:"body,omitempty" doc:"The content of each message. Defaults to nothing." example:"\"{\\\"report\\\":\\\"daily\\\"}\""`
 	Headers  map[string]Text `json:"headers,omitempty" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
 	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
+	Cost     int             `json:"cost,omitempty" minimum:"1" maximum:"1000000" doc:"What each costs, such as tokens of a model: tenants with messages get the same sum of costs delivered, and rates count costs. Defaults to 1." example:"350"`
 	Deadline Duration        `json:"deadline,omitzero" doc:"How long after its write a message expires. Defaults to never." example:"1h"`
 	Jitter   Duration        `json:"jitter,omitzero" doc:"Spreads messages: each is written up to so long after its tick. Defaults to 0s." example:"30s"`
 	Missed   string          `json:"missed,omitempty" enum:"once,skip,all" doc:"What happens to ticks that nobody noticed for more than a minute: once writes one message for all of them, skip none, all one for each. Defaults to once." example:"once"`
@@ -56,7 +57,7 @@ func (d ScheduleDraft) Schedule(name string) (s fairqueue.Schedule, err error) {
 		return s, err
 	}
 	s.Draft = Draft{
-		Tenant: d.Tenant, Body: d.Body, Headers: d.Headers, Priority: d.Priority, Deadline: d.Deadline,
+		Tenant: d.Tenant, Body: d.Body, Headers: d.Headers, Priority: d.Priority, Cost: d.Cost, Deadline: d.Deadline,
 	}.Message()
 	s.Spec, err = d.Spec()
 	return s, err
@@ -73,6 +74,7 @@ type Schedule struct {
 	Body        Text            `json:"body" example:"\"{\\\"report\\\":\\\"daily\\\"}\""`
 	Headers     map[string]Text `json:"headers" doc:"Empty when there are none."`
 	Priority    int             `json:"priority,omitempty" doc:"Absent if it is 0." example:"1"`
+	Cost        int             `json:"cost,omitempty" doc:"What a delivery costs. Absent if it is 1." example:"350"`
 	Deadline    int64           `json:"deadline_ms,omitempty" doc:"How long after its write a message expires. Absent for never." example:"3600000"`
 	Jitter      int64           `json:"jitter_ms" doc:"Each message is written up to so long after its tick." example:"30000"`
 	Missed      string          `json:"missed" enum:"once,skip,all" doc:"What happens to ticks that nobody noticed for more than a minute." example:"once"`
@@ -89,7 +91,7 @@ type Schedule struct {
 func OfSchedule(queue string, s fairqueue.ScheduleState) Schedule {
 	doc := Schedule{
 		Queue: Text(queue), Name: Text(s.Name), Spec: s.Spec.String(), Words: InWords(s.Spec), Zone: Zone(s.Spec),
-		Tenant: Text(s.Draft.Tenant), Body: Text(s.Draft.Body), Headers: OfHeaders(s.Draft.Headers), Priority: s.Draft.Priority,
+		Tenant: Text(s.Draft.Tenant), Body: Text(s.Draft.Body), Headers: OfHeaders(s.Draft.Headers), Priority: s.Draft.Priority, Cost: OfCost(s.Draft.Cost),
 		Deadline: s.Draft.TTL.Milliseconds(), Jitter: s.Jitter.Milliseconds(), Missed: s.Missed.String(),
 		Paused: s.Paused, Last: Time(s.Last), LastID: s.LastID, Trouble: s.Trouble, Ticks: s.Ticks, MissedTicks: s.MissedTicks,
 	}

@@ -83,6 +83,7 @@ type browsedMessage struct {
 	Headers     map[string]document.Text `json:"headers" doc:"Empty when there are none."`
 	Stream      int                      `json:"stream" doc:"The index of the stream; -1 if the flow is the tenant." example:"-1"`
 	Priority    int                      `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
+	Cost        int                      `json:"cost,omitempty" doc:"What its delivery costs. Absent if it is 1." example:"350"`
 	Attempts    int                      `json:"attempts" doc:"How often it was delivered so far."`
 	WrittenAt   time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
 	Deadline    *time.Time               `json:"deadline,omitempty" doc:"When it expires. Absent for never."`
@@ -105,7 +106,7 @@ func browsed(messages []fairqueue.Message) []browsedMessage {
 	for i, m := range messages {
 		list[i] = browsedMessage{
 			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
-			Stream: m.Stream, Priority: m.Priority, Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
+			Stream: m.Stream, Priority: m.Priority, Cost: document.OfCost(m.Cost), Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
 			Deadline: document.Time(m.Deadline), Until: document.Time(m.Until), Since: document.Time(m.Since),
 			Consumed: m.Consumed, Reason: document.Text(m.Reason), DecodeError: m.DecodeError,
 		}

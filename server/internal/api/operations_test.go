@@ -80,6 +80,9 @@ func messages(s service, name string) {
 		s.t.Errorf("read %+v, want two messages, one of bytes", all)
 	}
 	s.ask("POST", q+"/messages", object{"tenant": "a", "priority": 5}).refused(400, "bad_request")
+	for _, cost := range []int{-1, 0, 1_000_001} {
+		s.ask("POST", q+"/messages", object{"tenant": "a", "cost": cost}).refused(400, "bad_request")
+	}
 	s.ask("POST", q+"/messages", object{"tenant": "a", "per_tenant": 2}).refused(400, "bad_argument")
 	s.ask("POST", q+"/messages", object{"tenant": ""}).refused(400, "bad_argument")
 	s.ask("POST", q+"/receive", object{"consumer": "c"}).refused(400, "bad_request")
@@ -148,10 +151,13 @@ func settling(s service, name string) {
 	}
 	s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID}}).refused(404, "not_found")
 
-	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "c", "priority": -1}, {"tenant": "c", "priority": 4}}}).want(201, "")
-	var priorities []int
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "c", "priority": -1, "cost": 350}, {"tenant": "c", "priority": 4, "cost": 1}}}).want(201, "")
+	var priorities, costs []int
 	for _, m := range s.take(q, object{"max": 1000}) {
-		priorities = append(priorities, m.Priority)
+		priorities, costs = append(priorities, m.Priority), append(costs, m.Cost)
+	}
+	if want := []int{0, 0, 350}; !slices.Equal(costs, want) {
+		s.t.Errorf("read with the costs %v, want %v, without those of 1", costs, want)
 	}
 	if !slices.Equal(priorities, []int{4, 0, -1}) {
 		s.t.Errorf("read with the priorities %v, want what is more urgent first", priorities)
@@ -351,12 +357,13 @@ func browsing(s service, name string) {
 	q := "/v1/queues/" + name
 	s.ask("GET", q+"/browse", nil).refused(404, "not_found")
 	s.ask("POST", q+"/messages/batch", object{"streams": 8, "messages": []object{
-		{"tenant": "a", "body": "1"}, {"tenant": "a", "body": "2"}, {"tenant": "b", "deadline": "1h", "priority": -4}, {"tenant": "c", "delay": "1h"},
+		{"tenant": "a", "body": "1"}, {"tenant": "a", "body": "2"}, {"tenant": "b", "deadline": "1h", "priority": -4, "cost": 7}, {"tenant": "c", "delay": "1h"},
 	}}).want(201, "")
 	type page struct {
 		Messages []struct {
 			ID, Tenant, Body           string
 			Stream, Attempts, Priority int
+			Cost                       int
 			Since, Until, Deadline     time.Time
 			Consumed                   bool
 		}
@@ -371,8 +378,8 @@ func browsing(s service, name string) {
 	if got := browse("place=delayed").Messages; len(got) != 1 || got[0].Tenant != "c" || time.Until(got[0].Until) < time.Minute {
 		s.t.Errorf("delayed %+v, want the message of c", got)
 	}
-	if got := browse("tenant=b").Messages; len(got) != 1 || time.Until(got[0].Deadline) < time.Minute || got[0].Priority != -4 {
-		s.t.Errorf("of b %+v, want its message with its deadline and its priority", got)
+	if got := browse("tenant=b").Messages; len(got) != 1 || time.Until(got[0].Deadline) < time.Minute || got[0].Priority != -4 || got[0].Cost != 7 {
+		s.t.Errorf("of b %+v, want its message with its deadline, its priority and its cost", got)
 	}
 	s.take(q, nil)
 	if got := browse("place=in_flight").Messages; len(got) != 1 || got[0].Consumed || got[0].Since.IsZero() || got[0].Attempts != 1 {

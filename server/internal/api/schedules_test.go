@@ -17,10 +17,10 @@ func schedules(s service, name string) {
 	s.ask("GET", one, nil).refused(404, "not_found")
 	set := read[document.Schedule](s.ask("PUT", one, object{
 		"cron": "0 3 * * *", "zone": "Europe/Berlin", "tenant": "acme", "body": object{"base64": "/wA="}, "headers": object{"kind": "report"},
-		"priority": 1, "deadline": "1h", "jitter": "30s", "missed": "all",
+		"priority": 1, "cost": 350, "deadline": "1h", "jitter": "30s", "missed": "all",
 	}).want(200, ""))
 	if set.Name != "daily/report" || set.Words != "at 03:00 every day" || set.Zone != "Europe/Berlin" || set.Body != "\xff\x00" || set.Missed != "all" ||
-		set.Headers["kind"] != "report" || set.Priority != 1 || set.Deadline != 3600_000 || set.Jitter != 30_000 || set.Next == nil || time.Until(*set.Next) > 25*time.Hour {
+		set.Headers["kind"] != "report" || set.Priority != 1 || set.Cost != 350 || set.Deadline != 3600_000 || set.Jitter != 30_000 || set.Next == nil || time.Until(*set.Next) > 25*time.Hour {
 		s.t.Errorf("set %+v", set)
 	}
 	if got := read[document.Schedule](s.ask("GET", one, nil).want(200, "")); got.Name != set.Name || !got.Next.Equal(*set.Next) {

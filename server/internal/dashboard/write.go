@@ -16,14 +16,14 @@ import (
 type writePage struct {
 	heading
 
-	Queue, Tenant, Body, Headers, Delay, Priority string
+	Queue, Tenant, Body, Headers, Delay, Priority, Cost string
 }
 
 func newWritePage(queue string, typed url.Values) writePage {
 	return writePage{
 		heading: heading{Title: "Write to " + plain(queue)}, Queue: queue,
 		Tenant: typed.Get("tenant"), Body: typed.Get("body"),
-		Headers: typed.Get("headers"), Delay: typed.Get("delay"), Priority: typed.Get("priority"),
+		Headers: typed.Get("headers"), Delay: typed.Get("delay"), Priority: typed.Get("priority"), Cost: typed.Get("cost"),
 	}
 }
 
@@ -80,9 +80,14 @@ func (p writePage) draft() (fairqueue.Draft, error) {
 		return draft, err
 	}
 	draft.Delay = delay.Duration
-	if text := strings.TrimSpace(p.Priority); text != "" {
-		if draft.Priority, err = strconv.Atoi(text); err != nil {
-			return draft, millrace.ErrBadArgument.Errorf("the priority is not a number: %q", plain(cut(text, 40)))
+	for name, number := range map[string]struct {
+		typed string
+		into  *int
+	}{"priority": {p.Priority, &draft.Priority}, "cost": {p.Cost, &draft.Cost}} {
+		if text := strings.TrimSpace(number.typed); text != "" {
+			if *number.into, err = strconv.Atoi(text); err != nil {
+				return draft, millrace.ErrBadArgument.Errorf("the %s is not a number: %q", name, plain(cut(text, 40)))
+			}
 		}
 	}
 	for line := range strings.Lines(p.Headers) {

@@ -18,11 +18,11 @@ func TestWriteAMessage(t *testing.T) {
 	path := "/queues/" + segment(q.Name()) + "/write"
 	h.get(path).want(http.StatusOK).says("Write a message")
 	form := url.Values{
-		"tenant": {"acme"}, "delay": {"1h"}, "priority": {"2"},
+		"tenant": {"acme"}, "delay": {"1h"}, "priority": {"2"}, "cost": {"350"},
 		"body": {"</textarea><script>" + strings.Repeat("x", 20_000)}, "headers": {"kind: a: b\r\n\r\nempty:\r\n"},
 	}
 	for name, values := range map[string][]string{
-		"tenant": {""}, "delay": {"soon", "-1s"}, "priority": {"high", "9"}, "headers": {"kind", ": x", "a: 1\na: 2"},
+		"tenant": {""}, "delay": {"soon", "-1s"}, "priority": {"high", "9"}, "cost": {"dear", "-1"}, "headers": {"kind", ": x", "a: 1\na: 2"},
 	} {
 		for _, value := range values {
 			wrong := url.Values{}
@@ -32,7 +32,7 @@ func TestWriteAMessage(t *testing.T) {
 			wrong.Set(name, value)
 			page := h.post(path, wrong).want(http.StatusBadRequest)
 			page.one("data-flash", "bad")
-			for _, field := range []string{"tenant", "delay", "priority"} {
+			for _, field := range []string{"tenant", "delay", "priority", "cost"} {
 				if got := page.value(field); got != wrong.Get(field) {
 					t.Errorf("with a wrong %s the field %s has %q, want %q", name, field, got, wrong.Get(field))
 				}
@@ -48,10 +48,11 @@ func TestWriteAMessage(t *testing.T) {
 		t.Fatalf("%d messages are delayed, %v, want one", len(messages), err)
 	}
 	m := messages[0]
-	if m.Tenant != "acme" || m.Priority != 2 || string(m.Body) != form.Get("body") ||
+	if m.Tenant != "acme" || m.Priority != 2 || m.Cost != 350 || string(m.Body) != form.Get("body") ||
 		len(m.Headers) != 2 || m.Headers["kind"] != "a: b" || m.Headers["empty"] != "" || m.Until.Sub(m.Written) < 59*time.Minute {
 		t.Errorf("the message is %+v", m)
 	}
+	h.get("/queues/" + segment(q.Name()) + "?place=delayed").says("cost 350")
 	h.get("/audit").says("queue.write")
 }
 
