@@ -115,8 +115,8 @@
 // At least once is not exactly once: a handler whose acknowledgement was lost runs again, so its
 // work must be idempotent.
 //
-// A turn is a message, not a time: only handlers of Consume and of named workers are shared by time. With one handler
-// in all, nothing protects from slow tenants. A tenant with unknown handler times counts as slow,
+// A turn is a message, not a time: only handlers of Consume and of named workers are shared by
+// time. With one handler in all, nothing protects from slow tenants. A tenant with unknown handler times counts as slow,
 // so its first burst after a rest uses half of the handlers. A tenant whose messages were quick
 // and then hang can occupy all handlers until the first of them returns; [ConsumeConfig].Timeout
 // and MaxRun bound that. The handlers of a killed process count for 15 seconds.

@@ -18,25 +18,22 @@ type reader struct {
 	busy           int
 }
 
-// registration is a reader of this process, as queues know it. A queue knows it before it has a message: the calls that take messages say with which
-// roll their readers are registered, and are refused if the queue has another one.
+// registration is a reader of this process. Its queue knows it before it has a message: the calls that take messages say with
+// which roll their readers are registered, and are refused if the queue has another one.
 type registration struct {
 	report func() reader
 	slots  *slots // of a Pool; nil without one
 	roll   atomic.Pointer[string]
 }
 
-// registered notes with which roll the reader is registered; without a queue it is "".
-func (m *registration) registered(roll string) { m.roll.Store(&roll) }
-
 // forget has the next call register the reader again.
-func (m *registration) forget() { m.registered("") }
+func (m *registration) forget() { m.roll.Store(new(string)) }
 
 // anyone stands for the roll in calls for readers without a name.
 const anyone = "r"
 
-// taking returns for whom a call takes messages: the roll with which the readers of requests are registered, or anyone; and the flow of the only
-// tenant that may be alone, or "" for any.
+// taking returns for whom a call takes messages: the roll with which the readers of requests are registered, or anyone; and
+// the flow of the only tenant that may be alone, or "" for any.
 func taking(requests []workRequest) (roll, only string) {
 	roll = anyone
 	for _, r := range requests {
@@ -79,7 +76,9 @@ func register(ctx context.Context, requests []workRequest) error {
 func (q *Queue) beat(ctx context.Context, visibility time.Duration, m *registration, receipts []receipt) ([]bool, error) {
 	good := make([]bool, 0, len(receipts))
 	var r reader
+	var known *string
 	if m != nil {
+		known = m.roll.Load()
 		r = m.report()
 	}
 	handlers := strconv.FormatFloat(r.handlers, 'f', -1, 64)
@@ -94,7 +93,7 @@ func (q *Queue) beat(ctx context.Context, visibility time.Duration, m *registrat
 			return good, err
 		}
 		if roll := reply.Text(); m != nil {
-			m.registered(roll)
+			m.roll.CompareAndSwap(known, &roll) // unless its share has changed meanwhile
 		}
 		for range n {
 			good = append(good, !reply.None() && reply.Bool())
