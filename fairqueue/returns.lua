@@ -94,6 +94,8 @@ local function give_back(receipt, value, failed, wait, limit, reason, took)
     die(id, made, reason)
     return 2
   elseif wait > 0 then
+    local first = tonumber(redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]) or math.huge
+    earlier = now + wait < first and 1 or earlier
     sets['a' .. id] = made .. ';0;'
     redis.call('ZADD', delayed, now + wait, flow .. '\1' .. priority .. id)
     due_at(now + wait)
