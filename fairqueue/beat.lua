@@ -40,6 +40,9 @@ if ARGV[2] ~= '' then
     if seen and tonumber(seen) < now - 15000 then
       redis.call('HDEL', readers, all[i])
     else
+      if seen and tonumber(seen) > now then -- it came while the clock was ahead, and may be dead
+        redis.call('HSET', readers, all[i], instant .. string.sub(all[i + 1], #seen + 1))
+      end
       capacity = capacity + (tonumber(handlers) or 0)
     end
   end

@@ -19,6 +19,7 @@
 --          answered: false; see answers
 --          attempts, paused, idle, streams, limits: settings, as texts or false
 --          n: the numbers of the record, by name, and its texts last, digest and tenant
+--          behind: by how many milliseconds the clock is behind what an earlier call saw, 0 for up to a second; see rewind
 --          sets, gone: fields of hot to set and to remove
 --          save(): stores all of it and the record; not a script's first write
 --          whole(number): its text
@@ -54,6 +55,9 @@ if exists then
     n.blocked, n.removed = struct.unpack('<ddddddddddddddd', found[2])
   n.tenant = string.sub(found[2], 121)
 end
+local seen = n.used
+local behind = seen > now + 1000 and seen - now or 0
+n.used = math.max(seen, now)
 
 local function due_at(at)
   n.next = math.min(n.next, at)

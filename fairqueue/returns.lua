@@ -96,7 +96,7 @@ local function give_back(receipt, value, failed, wait, limit, reason, took)
   elseif wait > 0 then
     local first = tonumber(redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]) or math.huge
     earlier = now + wait < first and 1 or earlier
-    sets['a' .. id] = made .. ';0;'
+    sets['a' .. id] = made .. ';' .. instant .. ';'
     redis.call('ZADD', delayed, now + wait, flow .. '\1' .. priority .. id)
     due_at(now + wait)
   else

@@ -45,7 +45,7 @@ elseif answered then
   end
   return reply
 end
-local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed =
+local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, used, cancelled, held_back, removed =
   struct.unpack('<ddddddddddddddd', found[1])
 local tenant, counting = sub(found[1], 121), flags % 16 > 7
 consumes = consumes and capacity > 0
@@ -108,7 +108,7 @@ for i = 1, acks do
   end
 end
 local due = '0'
-if now >= due_next or flying > 0 and due_next > now + 10000 then
+if now >= due_next or used > now + 1000 then -- or the clock went back: see rewind
   if flags > 15 then
     return 'general' -- a tenant's sleep may be over
   end
@@ -322,8 +322,8 @@ if due == '4' or #released > taken then
   fields[#fields + 1], fields[#fields + 2] = 'w', struct.pack('<dd', written, sleepers + (due == '4' and 1 or 0)) .. sub(found[2], 17)
 end
 fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
-fields[4] = struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
-  cancelled, held_back, removed) .. tenant
+fields[4] = struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others,
+  used > now and used or now,   cancelled, held_back, removed) .. tenant
 redis.call('HSET', hot, unpack(fields))
 local pause = due_next - now
 reply[1] = instant .. due .. string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause) .. verdicts
