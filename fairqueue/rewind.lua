@@ -58,7 +58,7 @@ local function rewind()
     end
     local list = ahead(ids)
     for i, past in ipairs(redis.call('HMGET', hot, unpack(names))) do
-      local since = tonumber(string.match(past or '', '^%d+;(%d+);$'))
+      local since = tonumber(string.match(past or '', '^%d+;(%d+);'))
       if since then -- a retry
         list[i] = since > now
       end

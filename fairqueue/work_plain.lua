@@ -323,7 +323,7 @@ if due == '4' or #released > taken then
 end
 fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
 fields[4] = struct.pack('<ddddddddddddddd', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others,
-  used > now and used or now,   cancelled, held_back, removed) .. tenant
+  used > now and used or now, cancelled, held_back, removed) .. tenant
 redis.call('HSET', hot, unpack(fields))
 local pause = due_next - now
 reply[1] = instant .. due .. string.format('%010d', pause < 0 and 0 or pause > 1e9 and 1e9 or pause) .. verdicts
