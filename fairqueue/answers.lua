@@ -16,7 +16,7 @@ elseif keyed then
   local day = math.floor(now / 86400000)
   for back = 0, 1 do
     local last = redis.pcall('HMGET', prefix .. 'keyed:' .. (day - back) % 2, '', lane)
-    answered = answered or last[2] and tonumber(last[1] or 0) == day - back and last[2]
+    answered = answered or last[2] and tonumber(last[1] or 0) >= day - back and last[2] -- also of a clock that was ahead
   end
 elseif lane ~= '' then
   known = redis.call('HGET', hot, 'l' .. lane)
@@ -31,11 +31,10 @@ local function answer(text)
   if keyed then
     local day = math.floor(now / 86400000)
     local key = prefix .. 'keyed:' .. day % 2
-    if tonumber(redis.call('HGET', key, '') or 0) ~= day then
+    if tonumber(redis.call('HGET', key, '') or 0) < day then
       redis.call('UNLINK', key)
-      redis.call('HSET', key, '', whole(day))
     end
-    redis.call('HSET', key, lane, text)
+    redis.call('HSET', key, '', whole(day), lane, text)
   elseif lane ~= '' then
     if not known then
       redis.call('ZADD', prefix .. 'lanes', clock[1], lane)

@@ -100,7 +100,7 @@ func dispatcherOf(client rueidis.Client, name string) *dispatcher {
 
 func newDispatcher(client rueidis.Client, name string) *dispatcher {
 	d := &dispatcher{name: name, run: script.Runner{Client: client, Scripts: library}}
-	d.sleepers.d = d
+	d.sleepers.d, d.sleepers.sooner = d, make(chan struct{}, 1)
 	d.writes = batch.New(batch.Config[writeRequest, writeAnswer]{
 		Call: func(ctx context.Context, requests []writeRequest) ([]writeAnswer, error) {
 			return d.write(script.Detached(reqid.With(ctx, "")), requests)

@@ -106,7 +106,7 @@
 //   - No call takes the server long: its work is bounded in messages and bytes, whatever the
 //     queue holds.
 //   - The keys of a queue are a fixed set, so its Redis Cluster slot can move under load.
-//   - Time is the server's.
+//   - Time is the server's. A clock that was ahead and went back keeps nothing waiting.
 //
 // docs/GUARANTEES.md names the tests.
 //

@@ -83,22 +83,24 @@ func TestLanesThatRestAreForgotten(t *testing.T) {
 		t.Fatal("no lane is known, so this shows nothing")
 	}
 	key := baseKey(q.name)
-	for _, age := range []int{0, 590, 610, -610} {
+	for _, c := range []struct {
+		used, looked int // so many seconds ago
+		kept         bool
+	}{{0, 0, true}, {590, 590, true}, {610, 610, true}, {1300, 590, true}, {1300, 610, false}, {-610, -610, true}, {5, 610, true}, {1300, -610, true}} {
+		then := func(age int) string { return fmt.Sprintf("%010d", time.Now().Unix()-int64(age)) }
 		for _, lane := range all {
-			then := fmt.Sprintf("%010d", time.Now().Unix()-int64(age))
-			do(t, q.run.Client, "HSET", key+":hot", "l"+lane, strings.Repeat("0", 27)+then+"answer")
-			do(t, q.run.Client, "ZADD", key+":lanes", then, lane)
+			do(t, q.run.Client, "HSET", key+":hot", "l"+lane, strings.Repeat("0", 27)+then(c.used)+"answer")
+			do(t, q.run.Client, "ZADD", key+":lanes", then(c.looked), lane)
 		}
 		if _, err := q.call(t.Context(), "tend", ""); err != nil {
 			t.Fatal(err)
 		}
-		kept := age < 600 && age > -600
-		if n := len(lanes()); kept != (n > 0) {
-			t.Errorf("%d lanes are known after %d s", n, age)
+		if n := len(lanes()); c.kept != (n > 0) {
+			t.Errorf("%d lanes are known that were used %d s ago and looked at %d s ago, want some: %v", n, c.used, c.looked, c.kept)
 		}
 		entered, err := do(t, q.run.Client, "ZCARD", key+":lanes").AsInt64()
-		if (entered > 1) != kept || err != nil {
-			t.Errorf("%d lanes are entered after %d s, %v", entered, age, err)
+		if (entered > 1) != c.kept || err != nil {
+			t.Errorf("%d lanes are entered that were used %d s ago and looked at %d s ago, want some: %v, %v", entered, c.used, c.looked, c.kept, err)
 		}
 	}
 }

@@ -53,13 +53,15 @@ type Limits struct {
 	// 1, and at least one handler. Defaults to 0, no limit.
 	MaxShare float64
 
-	// Rate is how many deliveries per second may start, 0.000001 to 1,000,000. Each
-	// delivery counts, also one that is handed back, with its cost: see [Draft].Cost.
-	// Defaults to 0, no limit.
+	// Rate is how many deliveries per second start while there is a backlog, 0.000001 to
+	// 1,000,000. Each delivery counts, also one that is handed back, with its cost: see
+	// [Draft].Cost. Defaults to 0, no limit.
 	Rate float64
 
-	// Burst is how many deliveries, or what cost, may start at once after a rest. Only with Rate.
-	// Defaults to a tenth of a second's worth, at least 1.
+	// Burst is how many deliveries, or what cost, may start at once after a rest. Only with Rate. A
+	// delivery that starts late is credited, up to Burst - 1 deliveries: so with a Burst
+	// of 1 each bit of lateness counts, and a tenant gets less than its Rate.
+	// Defaults to a tenth of a second's worth, at least 2.
 	Burst int
 
 	// MaxWaiting is how many messages may wait. Those with a delay or in flight do not

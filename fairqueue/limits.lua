@@ -23,7 +23,8 @@
 --          counting, rating: whether deliveries are counted for limits, and for rates
 --          limiting: whether a limit may hold a delivery back
 --          freed: how many flows got their turn again
---          earlier: 1 if an owner fell asleep that wakes before all others, else 0
+--          earlier: 1 if an owner fell asleep that wakes before all others, or a message waits for an earlier instant than
+--          all others, else 0
 --          turn(flow, cost): how much later its next turn is, for a message of that cost, 1 by default
 --          tag_of(virtual): a virtual time as a score
 --          put(flows, wait): gives flows with messages their turns, after so much virtual time, or
@@ -126,7 +127,7 @@ local function suspend(owner, score)
     local first = tonumber(redis.call('ZRANGE', asleep, '0', '0', 'WITHSCORES')[2]) or math.huge
     earlier = score < first and 1 or earlier
     redis.call('ZADD', asleep, score == math.huge and '+inf' or string.format('%.1f', score), owner)
-    due_at(score)
+    due_at(math.ceil(score))
   end
   n.blocked = math.max(0, n.blocked - redis.call('ZREM', prefix .. 'blocked', owner))
   redis.call('ZREM', active, owner)
@@ -149,7 +150,7 @@ local function parse(text, general)
   rule.waiting = tonumber(waiting) or general.waiting or 0
   if rule.rate > 0 then
     rule.gap = 1000000 / rule.rate
-    rule.room = math.min(1e14, ((rule.burst > 0 and rule.burst or math.max(1, math.floor(rule.rate / 10))) - 1) * rule.gap)
+    rule.room = math.min(1e14, ((rule.burst > 0 and rule.burst or math.max(2, math.floor(rule.rate / 10))) - 1) * rule.gap)
   end
   return rule
 end

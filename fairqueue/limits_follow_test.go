@@ -36,7 +36,7 @@ func TestLimitsFollowTheDefault(t *testing.T) {
 	writeAll(t, q, 6, Draft{Tenant: "a"})
 	got := read(t, q, 5)
 	want(t, "messages with the default's most in flight", len(got), 1, nil)
-	setLimits(t, q, "", OwnLimits{Rate: new(0.001)})
+	setLimits(t, q, "", OwnLimits{Rate: new(0.001), Burst: new(1)})
 	ack(t, q, got...)
 	got = read(t, q, 5)
 	want(t, "messages with the default's rate", len(got), 1, nil)

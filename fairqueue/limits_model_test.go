@@ -82,7 +82,7 @@ func burst(l Limits) int {
 	if l.Burst > 0 {
 		return l.Burst
 	}
-	return max(1, int(l.Rate/10))
+	return max(2, int(l.Rate/10))
 }
 
 // room returns how many deliveries the limits of one tenant allow now, if its bucket is full

@@ -19,6 +19,7 @@
 --          answered: false; see answers
 --          attempts, paused, idle, streams, limits: settings, as texts or false
 --          n: the numbers of the record, by name, and its texts last, digest, roll and tenant
+--          behind: by how many milliseconds the clock is behind what an earlier call saw, 0 for up to a second; see rewind
 --          sets, gone: fields of hot to set and to remove
 --          save(): stores all of it and the record; not a script's first write
 --          whole(number): its text
@@ -61,6 +62,9 @@ end
 local function renew_roll()
   n.roll = string.format('%08X', micros % 4294967296)
 end
+local seen = n.used
+local behind = seen > now + 1000 and seen - now or 0
+n.used = math.max(seen, now)
 
 local function due_at(at)
   n.next = math.min(n.next, at)

@@ -99,7 +99,9 @@ local function give_back(receipt, value, failed, wait, limit, reason, took)
     die(id, made, reason)
     return 2
   elseif wait > 0 then
-    sets['a' .. id] = made .. ';0;' .. why .. '\1'
+    local first = tonumber(redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]) or math.huge
+    earlier = now + wait < first and 1 or earlier
+    sets['a' .. id] = made .. ';' .. instant .. ';' .. why .. '\1'
     redis.call('ZADD', delayed, now + wait, flow .. '\1' .. priority .. id)
     due_at(now + wait)
   else

@@ -35,7 +35,7 @@ for arg = 2, #ARGV, 3 do
 end
 count('nacked', nacked)
 count('returned', handed_back)
-wake(returned + freed)
+wake(returned + freed + earlier) -- one that sleeps learns what is due soon
 answer(table.concat(verdicts))
 save_states()
 save()

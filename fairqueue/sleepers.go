@@ -10,12 +10,17 @@ import (
 	"github.com/millrace/millrace/internal/wake"
 )
 
-// longestSleep bounds a sleep, because a wake-up is best effort.
-const longestSleep = time.Second
+const (
+	// longestSleep bounds a sleep, because a wake-up is best effort.
+	longestSleep = time.Second
 
-// sleepers are the readers of one process that found nothing. They share one blocking command
-// and one call after it: two commands a second, however many readers wait. The queue's record
-// counts the process as one sleeper, to which a write sends a wake-up token.
+	// shortestSleep is between two calls while messages are due that others take.
+	shortestSleep = time.Millisecond
+)
+
+// sleepers are the readers of one process that found nothing. They share one blocking command and one call when
+// something is due, at least each second: two commands a second while nothing is, however many readers wait. The queue's
+// record counts the process as one sleeper, to which a write sends a wake-up token.
 type sleepers struct {
 	d *dispatcher
 
@@ -26,6 +31,8 @@ type sleepers struct {
 	counted  bool               // the record counts this process
 	counting bool               // a call is in flight that may change counted
 	absent   bool               // the queue did not exist when last asked
+	due      time.Time          // when to ask next
+	sooner   chan struct{}      // due may be earlier than before
 }
 
 // sleeper is a reader that waits.
@@ -69,8 +76,17 @@ func (s *sleepers) wait(ctx context.Context, request workRequest, pause time.Dur
 	s.mu.Lock()
 	s.waiting = append(s.waiting, self)
 	if !s.running {
+		s.due = time.Now().Add(longestSleep)
+	}
+	s.askBy(pause)
+	if !s.running {
 		s.running = true
-		go s.sleep(pause) //nolint:gosec // it sleeps for others, too, whose contexts go on
+		go s.sleep() //nolint:gosec // it sleeps for others, too, whose contexts go on
+	} else {
+		select {
+		case s.sooner <- struct{}{}:
+		default:
+		}
 	}
 	s.mu.Unlock()
 	select {
@@ -89,8 +105,8 @@ func (s *sleepers) wait(ctx context.Context, request workRequest, pause time.Dur
 	}
 	self.gone = true
 	s.remove(self)
-	if len(s.waiting) == 0 && s.cancel != nil {
-		s.cancel()
+	if len(s.waiting) == 0 {
+		s.stopBlocking()
 	}
 	return workAnswer{}, context.Cause(ctx)
 }
@@ -101,52 +117,109 @@ func (s *sleepers) remove(gone *sleeper) {
 }
 
 // sleep sleeps for all who wait, until nobody does.
-func (s *sleepers) sleep(pause time.Duration) {
+func (s *sleepers) sleep() {
+	var tokens <-chan token // of the blocking command; nil if there is none
 	for asked := 0; ; {
 		s.mu.Lock()
 		waiting := s.waiting
 		if len(waiting) == 0 {
+			s.stopBlocking()
 			s.running = false
 			s.mu.Unlock()
 			return
 		}
 		if !s.counted && !s.absent && asked < 3 { // no write would wake them
 			s.mu.Unlock()
-			pause = s.ask(waiting)
+			s.ask(waiting)
 			asked++
 			continue
 		}
 		asked = 0
-		most := longestSleep
-		if pause >= 0 {
-			most = min(most, pause)
+		if tokens == nil {
+			tokens = s.block()
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		s.cancel = cancel
+		rest := max(time.Until(s.due), shortestSleep)
 		s.mu.Unlock()
 
-		woken, err := wake.Wait(ctx, s.d.run.Client, baseKey(s.d.name)+":wake", most)
-		if err != nil {
-			retry.Sleep(ctx, max(most, 10*time.Millisecond)) // the next call returns the error
+		timer := time.NewTimer(rest)
+		select {
+		case t := <-tokens:
+			tokens = nil
+			s.unblocked(t)
+			if t.err != nil {
+				retry.Sleep(context.Background(), max(rest, 10*time.Millisecond)) // the next call returns the error
+			}
+			if t.err != nil || t.early {
+				s.askAll()
+			}
+		case <-s.sooner:
+		case <-timer.C: // the blocking command goes on
+			s.askAll()
 		}
-		cancel()
-		s.mu.Lock()
-		s.cancel = nil
-		if woken {
-			s.counted, s.absent = false, false
-		}
-		waiting = s.waiting
-		s.mu.Unlock()
-		if !woken {
-			pause = s.ask(waiting)
-		}
+		timer.Stop()
 	}
 }
 
-// ask makes one call for those who wait, or one for each way in which they read. It returns
-// the time until a message becomes due.
-func (s *sleepers) ask(waiting []*sleeper) (pause time.Duration) {
-	pause = -1
+// token is what a blocking command ended with.
+type token struct {
+	woken, early bool // early: before its timeout, and without a token
+	err          error
+}
+
+// block starts the blocking command. It only brings tokens: its timeout, at which the server looks every tenth of a second
+// or less often, is too coarse for messages that become due. Call it with mu held.
+func (s *sleepers) block() <-chan token {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	tokens, began := make(chan token, 1), time.Now()
+	go func() {
+		woken, err := wake.Wait(ctx, s.d.run.Client, baseKey(s.d.name)+":wake", longestSleep)
+		if ctx.Err() != nil {
+			err = nil
+		}
+		tokens <- token{woken, !woken && time.Since(began) < longestSleep, err}
+	}()
+	return tokens
+}
+
+// stopBlocking ends the blocking command, if there is one. Call it with mu held.
+func (s *sleepers) stopBlocking() {
+	if s.cancel != nil {
+		s.cancel()
+		s.cancel = nil
+	}
+}
+
+// unblocked notes that the blocking command has ended.
+func (s *sleepers) unblocked(t token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopBlocking()
+	if t.woken {
+		s.counted, s.absent = false, false
+	}
+}
+
+// askBy makes the next call come after a pause at the latest, if it is not negative. Call it with mu held.
+func (s *sleepers) askBy(pause time.Duration) {
+	if then := time.Now().Add(pause); pause >= 0 && then.Before(s.due) {
+		s.due = then
+	}
+}
+
+// askAll asks for all who wait.
+func (s *sleepers) askAll() {
+	s.mu.Lock()
+	waiting := s.waiting
+	s.mu.Unlock()
+	s.ask(waiting)
+}
+
+// ask makes one call for those who wait, or one for each way in which they read.
+func (s *sleepers) ask(waiting []*sleeper) {
+	s.mu.Lock()
+	s.due = time.Now().Add(longestSleep)
+	s.mu.Unlock()
 	for len(waiting) > 0 {
 		var turn, rest []*sleeper
 		var requests []workRequest
@@ -170,11 +243,9 @@ func (s *sleepers) ask(waiting []*sleeper) (pause time.Duration) {
 			case len(answers[i].messages) > 0:
 				w.answer <- answers[i]
 			default:
-				if p := answers[i].pause; p >= 0 && (pause < 0 || p < pause) {
-					pause = p
-				}
+				s.askBy(answers[i].pause)
 				if answers[i].again {
-					pause = 0
+					s.askBy(0)
 				}
 				continue
 			}
@@ -183,5 +254,4 @@ func (s *sleepers) ask(waiting []*sleeper) (pause time.Duration) {
 		s.mu.Unlock()
 		waiting = rest
 	}
-	return pause
 }

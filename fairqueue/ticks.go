@@ -81,6 +81,19 @@ func planTicks(s Schedule, next, now time.Time) (p plan) {
 	return p
 }
 
+// nextTick returns where the plan of a schedule begins: at its next tick, unless that was planned while the server's clock
+// was ahead. A clock that went back by less than a minute repeats no tick; after a larger step the schedule ticks on by
+// the clock.
+func nextTick(s Schedule, p progress, now time.Time) time.Time {
+	if ahead := p.last.Sub(now); ahead > 0 && ahead <= missedAfter {
+		now = p.last
+	}
+	if next := s.Spec.Next(now); !next.IsZero() && next.Before(p.next) {
+		return next
+	}
+	return p.next
+}
+
 // never is when a schedule ticks that has no more ticks.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -117,7 +130,7 @@ func (q *Queue) keepSchedule(ctx context.Context, now time.Time, e scheduleEntry
 		}
 		return later(unknownPause, e.trouble)
 	}
-	p := planTicks(s, e.next, now)
+	p := planTicks(s, nextTick(s, e.progress, now), now)
 	if p.next.IsZero() {
 		p.next = never
 	}

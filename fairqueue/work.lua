@@ -61,8 +61,7 @@ if consumes or limiting or n.blocked > 0 then
   redis.call('ZCARD', blocked)
 end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
-n.used = now
-local due = now >= n.next or n.flying > 0 and n.next > now + 10000
+local due = now >= n.next or behind > 0
 if due then
   n.next = now + 100 -- another call does not say so, too
 end

@@ -46,7 +46,7 @@ elseif answered then
   reply[1] = reply[1] .. (#reply <= max and '0000000000' or '')
   return #reply > 2 and reply or table.concat(reply)
 end
-local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, _, cancelled, held_back, removed, roll =
+local virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, used, cancelled, held_back, removed, roll =
   struct.unpack('<dddddddddddddddc8', found[1])
 local tenant, counting = sub(found[1], 129), flags % 16 > 7
 if consumes and max > 0 and ARGV[1] ~= roll then
@@ -111,7 +111,7 @@ for i = 1, acks do
   end
 end
 local due = '0'
-if now >= due_next or flying > 0 and due_next > now + 10000 then
+if now >= due_next or used > now + 1000 then -- or the clock went back: see rewind
   if flags > 15 then
     return 'general' -- a tenant's sleep may be over
   end
@@ -326,8 +326,8 @@ if due == '4' or #released > taken then
   fields[#fields + 1], fields[#fields + 2] = 'w', struct.pack('<dd', written, sleepers + (due == '4' and 1 or 0)) .. sub(found[2], 17)
 end
 fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
-fields[4] = struct.pack('<dddddddddddddddc8', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others, now,
-  cancelled, held_back, removed, roll) .. tenant
+fields[4] = struct.pack('<dddddddddddddddc8', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others,
+  used > now and used or now, cancelled, held_back, removed, roll) .. tenant
 redis.call('HSET', hot, unpack(fields))
 reply[1] = instant .. due .. verdicts
 if taken < max then

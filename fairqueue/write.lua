@@ -162,17 +162,17 @@ for arg = 5, #ARGV, 3 do
     id = string.rep('0', 16 - #id) .. id
     n.last, n.written, ids[#ids + 1] = id, n.written + 1, id
     if ttl > 0 then
-      deadline = whole(now + ttl)
+      deadline = whole(now + behind + ttl)
       expiring[#expiring + 1] = deadline
       expiring[#expiring + 1] = id
-      due_at(now + ttl)
+      due_at(now + behind + ttl)
     end
     if written then
       written(id)
     end
     sets[id] = deadline .. (cost ~= '1' and '*' .. cost or '') .. ':' .. priority .. flow .. owner .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
     if wait > 0 then
-      later[#later + 1] = whole(now + wait)
+      later[#later + 1] = whole(now + behind + wait)
       later[#later + 1] = flow .. '\1' .. priority .. id
     else
       ready = ready + 1
@@ -201,7 +201,7 @@ end
 if next(names) then
   local fields, times = {}, {}
   for name, id in pairs(names) do
-    fields[#fields + 1], times[#times + 1] = name, whole(now + ARGV[2])
+    fields[#fields + 1], times[#times + 1] = name, whole(now + behind + ARGV[2])
     fields[#fields + 1], times[#times + 1] = id, name
   end
   redis.call('HSET', dedupe, unpack(fields))

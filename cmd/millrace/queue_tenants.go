@@ -198,7 +198,7 @@ type tenantSet struct {
 	MaxInFlight *int           `placeholder:"N" help:"Deliveries at once; 0 for no limit."`
 	MaxShare    *float64       `placeholder:"PART" help:"The part of all handlers, from 0 to 1, at least one of them; 0 for no limit."`
 	Rate        *document.Rate `placeholder:"N/s" help:"Deliveries: 5/s, 100/m or 10/h; 0 for no limit."`
-	Burst       *int           `placeholder:"N" help:"Deliveries at once after a rest; 0 for a tenth of a second's worth."`
+	Burst       *int           `placeholder:"N" help:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least 2."`
 	MaxWaiting  *int           `placeholder:"N" help:"Messages that wait; writes of more are refused; 0 for no limit."`
 	IfUnset     bool           `help:"Change only those that are not set, as a program does when it starts."`
 }

@@ -19,7 +19,7 @@ func (q *Queue) Limits() LimitSettings { return LimitSettings{q} }
 // Rate, Burst and MaxWaiting, and the shares add up to the limit. No share is below one, so these
 // limits are at least the number of the tenant's parts. Weight and Paused are the same in each part.
 // MaxShare is a part of all handlers; in each of its parts a tenant may have at least one handler.
-// Without Burst the tenant may start at least one delivery at once in each part. Limits that are nil
+// Without Burst the tenant may start at least two deliveries at once in each part. Limits that are nil
 // stay.
 //
 // Those of the tenant "" are the default for each tenant. There each part gets the same share,

@@ -73,7 +73,7 @@ type Limits struct {
 	MaxInFlight int     `json:"max_in_flight" doc:"Deliveries at once, over all readers; 0 for no limit." example:"5"`
 	MaxShare    float64 `json:"max_share" doc:"The share of all handlers of consumers, at least one of them; 0 for no limit." example:"0.5"`
 	Rate        Rate    `json:"rate" doc:"Deliveries per second; 0 for no limit."`
-	Burst       int     `json:"burst" doc:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least one." example:"10"`
+	Burst       int     `json:"burst" doc:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least two." example:"10"`
 	MaxWaiting  int     `json:"max_waiting" doc:"Messages that wait; writes of more are refused; 0 for no limit." example:"10000"`
 	Paused      bool    `json:"paused" doc:"Its messages wait."`
 }
@@ -133,7 +133,7 @@ type LimitsChange struct {
 	MaxInFlight *int     `json:"max_in_flight,omitempty" minimum:"0" doc:"Deliveries at once, over all readers; 0 for no limit." example:"5"`
 	MaxShare    *float64 `json:"max_share,omitempty" minimum:"0" maximum:"1" doc:"The share of all handlers of consumers, at least one of them; 0 for no limit." example:"0.5"`
 	Rate        *Rate    `json:"rate,omitempty" doc:"Deliveries per second; 0 for no limit."`
-	Burst       *int     `json:"burst,omitempty" minimum:"0" doc:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least one." example:"10"`
+	Burst       *int     `json:"burst,omitempty" minimum:"0" doc:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least two." example:"10"`
 	MaxWaiting  *int     `json:"max_waiting,omitempty" minimum:"0" doc:"Messages that wait; writes of more are refused; 0 for no limit." example:"10000"`
 	Paused      *bool    `json:"paused,omitempty" doc:"Its messages wait."`
 }

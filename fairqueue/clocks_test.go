@@ -1,0 +1,440 @@
+package fairqueue
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/schedule"
+)
+
+// jump is by how much the clock of these tests is ahead for three seconds.
+const jump = 24 * time.Hour
+
+// clockTest is a queue whose scripts have a clock that the test sets.
+type clockTest struct {
+	*Queue
+
+	t     *testing.T
+	start time.Time
+}
+
+// at sets the clock to so long after the start.
+func (c *clockTest) at(d time.Duration) {
+	c.t.Helper()
+	micros := strconv.FormatInt(c.start.Add(d).UnixMicro(), 10)
+	want(c.t, "clock", nil, nil, do(c.t, c.run.Client, "SET", baseKey(c.name)+":clock", micros).Error())
+}
+
+// take reads and acknowledges all that may be read, which does what is due, and returns the bodies.
+func (c *clockTest) take() string {
+	c.t.Helper()
+	var list []string
+	for range 3 {
+		if some := read(c.t, c.Queue, 50); len(some) > 0 {
+			list = append(list, bodies(some))
+			ack(c.t, c.Queue, some...)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// wants sets the clock and says what may be read then.
+func (c *clockTest) wants(d time.Duration, bodies string) {
+	c.t.Helper()
+	c.at(d)
+	if got := c.take(); got != bodies {
+		c.t.Errorf("after %v there is %q, want %q", d, got, bodies)
+	}
+}
+
+func (c *clockTest) draft(d Draft) string {
+	c.t.Helper()
+	d.Tenant = "a"
+	id, err := c.Write(c.t.Context(), d)
+	want(c.t, "write", nil, nil, err)
+	return id
+}
+
+// numbers returns the record, and what the clock shows so long after the start, as the record has it.
+func (c *clockTest) numbers(d time.Duration) (record, float64) {
+	c.t.Helper()
+	there, _ := readRaw(c.t, c.Queue)
+	return there.record, float64(c.start.Add(d).UnixMilli())
+}
+
+// clockRows are what a clock that is ahead for three seconds could keep waiting, or let count, for as long as it is ahead:
+// before is done before, ahead while it is ahead, and after when it is right again.
+var clockRows = map[string]struct{ before, ahead, after func(c *clockTest) }{
+	"a delay": {
+		func(c *clockTest) { c.draft(Draft{Body: []byte("long"), Delay: 2 * jump}) },
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), Delay: 10 * time.Second}) },
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.wants(12*time.Second, "")
+			c.wants(14*time.Second, "x")
+			c.wants(2*jump-time.Second, "")
+			c.wants(2*jump+time.Second, "long")
+		},
+	},
+	"a delay that is written before the queue notices": {
+		nil,
+		func(c *clockTest) { c.draft(Draft{Body: []byte("later"), Delay: 4 * jump}) },
+		func(c *clockTest) {
+			c.draft(Draft{Body: []byte("x"), Delay: 10 * time.Second})
+			c.draft(Draft{Body: []byte("long"), Delay: 2 * jump})
+			c.wants(3*time.Second, "")
+			c.wants(8*time.Second, "")
+			c.wants(14*time.Second, "x")
+			c.wants(2*jump-time.Second, "")
+			c.wants(2*jump+6*time.Second, "long")
+		},
+	},
+	"more delays than one call moves": {
+		nil,
+		func(c *clockTest) { writeAll(c.t, c.Queue, 1200, Draft{Tenant: "a", Delay: 10 * time.Second}) },
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.at(14 * time.Second)
+			for range 1200 / 15 { // so many become due a call
+				c.upkeep()
+			}
+			got := 0
+			for range 12 {
+				got += len(read(c.t, c.Queue, 100))
+			}
+			want(c.t, "messages", got, 1200, nil)
+		},
+	},
+	"a retry": {
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x")}) },
+		func(c *clockTest) {
+			nack(c.t, c.Queue, NackConfig{Delay: 10 * time.Second}, read(c.t, c.Queue, 1)...)
+		},
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.wants(12*time.Second, "")
+			c.wants(14*time.Second, "x")
+		},
+	},
+	"what a reader has that died": {
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x")}) },
+		func(c *clockTest) { want(c.t, "read", len(read(c.t, c.Queue, 1)), 1, nil) },
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.wants(30*time.Second, "")
+			c.wants(40*time.Second, "x")
+		},
+	},
+	"what a reader has for a short time that died": {
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x")}) },
+		func(c *clockTest) {
+			_, err := c.Read(c.t.Context(), ReadConfig{Visibility: 5 * time.Second})
+			want(c.t, "read", nil, nil, err)
+		},
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.wants(7*time.Second, "")
+			c.wants(9*time.Second, "x")
+		},
+	},
+	"what a reader has extended that died": {
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x")}) },
+		func(c *clockTest) {
+			c.at(0)
+			got, err := c.Read(c.t.Context(), ReadConfig{})
+			want(c.t, "read", nil, nil, err)
+			c.at(jump)
+			_, err = c.Extend(c.t.Context(), 20*time.Second, got[0].Receipt)
+			want(c.t, "extend", nil, nil, err)
+		},
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.wants(20*time.Second, "")
+			c.wants(25*time.Second, "x")
+		},
+	},
+	"a rate": {
+		func(c *clockTest) {
+			limit(c.t, c.Queue, "", Limits{Rate: 1, Burst: 1})
+			write(c.t, c.Queue, "a:1 a:2 a:3 a:4")
+		},
+		func(c *clockTest) { want(c.t, "messages", c.take(), "1", nil) },
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.wants(4100*time.Millisecond, "2")
+			c.wants(5200*time.Millisecond, "3")
+		},
+	},
+	"a throttle": {
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x")}) },
+		func(c *clockTest) {
+			want(c.t, "throttle", nil, nil, throttle(c.t, c.Queue, read(c.t, c.Queue, 1)[0], 10*time.Second))
+		},
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.wants(12*time.Second, "")
+			c.wants(14*time.Second, "x")
+		},
+	},
+	"a deadline": {
+		nil,
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), TTL: time.Minute}) },
+		func(c *clockTest) {
+			held := read(c.t, c.Queue, 1)
+			want(c.t, "messages", bodies(held), "x", nil)
+			nack(c.t, c.Queue, NackConfig{}, held...)
+			c.draft(Draft{Body: []byte("y"), TTL: jump})
+			c.wants(70*time.Second, "y")
+		},
+	},
+	"a dedupe id": {
+		nil,
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), DedupeID: "id"}) },
+		func(c *clockTest) {
+			c.wants(10*time.Second, "x")
+			c.draft(Draft{Body: []byte("y"), DedupeID: "id"})
+			c.wants(12*time.Second, "")
+			c.at(315 * time.Second)
+			c.draft(Draft{Body: []byte("z"), DedupeID: "id"})
+			if got := c.take(); !strings.Contains(got, "z") {
+				c.t.Errorf("a write after the window is a duplicate: there is %q", got)
+			}
+		},
+	},
+	"a dead reader": {
+		func(c *clockTest) { c.draft(Draft{}) },
+		func(c *clockTest) { c.beats("dead", 5) },
+		func(c *clockTest) {
+			for d := 3 * time.Second; d < 25*time.Second; d += 5 * time.Second {
+				c.at(d)
+				c.beats("living", 2)
+			}
+			got, _ := c.numbers(0)
+			want(c.t, "handlers", got.capacity, 2.0, nil)
+		},
+	},
+	"when other tenants were served": {
+		func(c *clockTest) { write(c.t, c.Queue, "a:1 b:1") },
+		func(c *clockTest) { c.take() },
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			if got, now := c.numbers(3 * time.Second); got.since > now || got.others > now || got.used > now {
+				c.t.Errorf("the last deliveries were at %.0f and %.0f and the last call at %.0f, want none after %.0f", got.since, got.others, got.used, now)
+			}
+		},
+	},
+	"the age of a dead letter": {
+		func(c *clockTest) { c.draft(Draft{}) },
+		func(c *clockTest) { nack(c.t, c.Queue, NackConfig{Dead: true}, read(c.t, c.Queue, 1)...) },
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			there, _ := readRaw(c.t, c.Queue)
+			_, now := c.numbers(3 * time.Second)
+			for id, at := range there.dead {
+				if id != "" && at > now {
+					c.t.Errorf("a message died at %.0f, want no later than %.0f", at, now)
+				}
+			}
+		},
+	},
+	"a lane that upkeep looks at": {
+		func(c *clockTest) { c.draft(Draft{}) },
+		func(c *clockTest) { c.upkeep() },
+		func(c *clockTest) {
+			c.at(3 * time.Second)
+			c.upkeep()
+			there, _ := readRaw(c.t, c.Queue)
+			lanes := 0
+			for field := range there.hot {
+				if strings.HasPrefix(field, "l") {
+					lanes++
+				}
+			}
+			if lanes == 0 {
+				c.t.Error("the answers of all lanes are forgotten, want those of the last ten minutes")
+			}
+		},
+	},
+	"a lane that was used ahead": {
+		nil,
+		func(c *clockTest) { c.draft(Draft{}) },
+		func(c *clockTest) {
+			for d := 3 * time.Second; d < 4000*time.Second; d += 610 * time.Second {
+				c.at(d)
+				c.upkeep()
+			}
+			there, _ := readRaw(c.t, c.Queue)
+			for field := range there.hot {
+				if strings.HasPrefix(field, "l") {
+					c.t.Errorf("the answer of a lane that rests is kept: %q", field)
+				}
+			}
+		},
+	},
+	"a request that its client repeats": {
+		func(c *clockTest) { c.draft(Draft{}) },
+		func(c *clockTest) { c.seeded("x") },
+		func(c *clockTest) {
+			c.at(3 * time.Second)
+			c.seeded("x")
+			c.seeded("y")
+			c.seeded("x")
+			c.wants(4*time.Second, " x y")
+		},
+	},
+}
+
+func (c *clockTest) beats(name string, handlers int) {
+	c.t.Helper()
+	_, err := c.beat(c.t.Context(), time.Hour, readerOf(reader{id: name, handlers: float64(handlers)}), nil)
+	want(c.t, "beat", nil, nil, err)
+}
+
+func (c *clockTest) upkeep() {
+	c.t.Helper()
+	_, err := c.tend(c.t.Context(), "")
+	want(c.t, "upkeep", nil, nil, err)
+}
+
+// seeded writes a message in a request that its client repeats.
+func (c *clockTest) seeded(body string) {
+	c.t.Helper()
+	_, err := c.WriteBatch(reqid.With(c.t.Context(), body), Draft{Tenant: "a", Body: []byte(body)})
+	want(c.t, "write", nil, nil, err)
+}
+
+// TestClockIsAheadForAMoment: nothing waits for, or counts until, an instant that only the wrong clock named.
+func TestClockIsAheadForAMoment(t *testing.T) {
+	t.Parallel()
+	for name, row := range clockRows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newClockTest(t)
+			c.at(0)
+			if row.before != nil {
+				row.before(c)
+			}
+			c.at(jump)
+			if row.ahead != nil {
+				row.ahead(c)
+			}
+			c.at(3 * time.Second)
+			row.after(c)
+			if wrong, err := c.Check(t.Context()); len(wrong) > 0 || err != nil {
+				t.Errorf("the queue is wrong: %q, %v", wrong, err)
+			}
+		})
+	}
+}
+
+func newClockTest(t *testing.T) *clockTest {
+	t.Helper()
+	client := redistest.Shared(t).Client(t)
+	scripts := clocked(t, library)
+	scripttest.Load(t, client, scripts)
+	c := &clockTest{openOn(t, client, redistest.Name(t), Config{MaxAttempts: 100}), t, time.Now().Truncate(time.Second)}
+	c.run.Scripts, c.shared.run.Scripts = scripts, scripts
+	return c
+}
+
+// TestServerWhoseClockIsBehind: after a failover to it, what is written before a reader notices lasts as long as it is to.
+func TestServerWhoseClockIsBehind(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	c.at(10 * time.Second)
+	first := c.draft(Draft{Body: []byte("first")})
+	want(t, "messages", c.take(), "first", nil)
+	c.at(0)
+	id := c.draft(Draft{Body: []byte("delayed"), Delay: 20 * time.Second})
+	c.draft(Draft{Body: []byte("expiring"), TTL: 20 * time.Second})
+	c.draft(Draft{Body: []byte("deduped"), DedupeID: "id"})
+	if id <= first {
+		t.Errorf("a message with the id %s was written after %s", id, first)
+	}
+	c.upkeep()
+	c.wants(19*time.Second, "expiring deduped")
+	c.wants(20*time.Second, "delayed")
+	c.at(defaultDedupeWindow - time.Second)
+	c.draft(Draft{Body: []byte("again"), DedupeID: "id"})
+	want(t, "messages", c.take(), "", nil)
+	c.at(defaultDedupeWindow + time.Second)
+	c.draft(Draft{Body: []byte("new"), DedupeID: "id"})
+	want(t, "messages", c.take(), "new", nil)
+}
+
+// TestIDsGrow while the clock jumps and goes back.
+func TestIDsGrow(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	var ids []string
+	for _, d := range []time.Duration{0, jump, jump + time.Second, time.Second, -time.Hour, jump / 2, 2 * jump, 0} {
+		c.at(d)
+		ids = append(ids, write(t, c.Queue, "a:1 b:2")...)
+		ids = append(ids, c.draft(Draft{TTL: time.Hour}))
+	}
+	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
+	want(t, "ids", ids, sorted, nil)
+}
+
+// TestScheduleAfterAClockAhead: a schedule that ticked while the clock was ahead goes on with the next tick by the clock,
+// and no tick has two messages for a clock that goes back a little.
+func TestScheduleAfterAClockAhead(t *testing.T) {
+	t.Parallel()
+	const interval = time.Hour
+	for name, row := range map[string]struct {
+		ahead   time.Duration
+		repeats bool
+	}{"a day": {jump, true}, "half a minute": {30 * time.Second, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newClockTest(t)
+			c.at(0)
+			setSchedule(t, c.Queue, Schedule{Name: "x", Spec: every(t, interval), Missed: schedule.Once, Draft: Draft{Tenant: "a"}})
+			planned := scheduleOf(t, c.Queue, "x").Next
+			keep := func(now time.Time) { // as keepSchedules does, which asks the server what time it is
+				t.Helper()
+				c.at(now.Sub(c.start))
+				c.take()
+				_, entries, err := c.schedules(t.Context(), "x")
+				want(t, "schedules", len(entries), 1, err)
+				want(t, "keep", nil, nil, c.keepSchedule(t.Context(), now, entries[0]))
+			}
+			before := planned.Add(-10 * time.Second)
+			keep(before.Add(row.ahead))
+			want(t, "ticks while the clock is ahead", scheduleOf(t, c.Queue, "x").Ticks, int64(1), nil)
+			keep(before)
+			next := planned
+			if !row.repeats {
+				next = planned.Add(interval)
+			}
+			want(t, "next tick", scheduleOf(t, c.Queue, "x").Next.UTC(), next.UTC(), nil)
+			due, err := do(t, c.run.Client, "ZSCORE", baseKey(c.name)+":ticks", "x").AsFloat64()
+			want(t, "looked for", due, float64(next.UnixMilli()), err)
+			keep(next)
+			want(t, "ticks", scheduleOf(t, c.Queue, "x").Ticks, int64(2), nil)
+		})
+	}
+}
+
+// TestKeepersLookAfterAClockAhead: a reader has the keepers look at schedules that wait for an instant of the wrong clock.
+func TestKeepersLookAfterAClockAhead(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	c.at(0)
+	setSchedule(t, c.Queue, Schedule{Name: "x", Spec: every(t, time.Hour), Draft: Draft{Tenant: "a"}})
+	_, entries, err := c.schedules(t.Context(), "x")
+	want(t, "schedules", len(entries), 1, err)
+	c.at(jump)
+	want(t, "keep", nil, nil, c.keepSchedule(t.Context(), c.start.Add(jump), entries[0]))
+	c.at(-time.Second) // the keeper asks the server what time it is, which is not before that
+	c.take()
+	if next := scheduleOf(t, c.Queue, "x").Next; next.After(time.Now().Add(time.Hour)) {
+		t.Errorf("the next tick is at %v, want within the hour", next)
+	}
+}

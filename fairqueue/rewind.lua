@@ -1,0 +1,92 @@
+-- fragment rewind: after the server's clock went back
+--
+-- Instants that were named while the clock was ahead lie too far ahead, by as much as it went back. The first tend
+-- afterwards moves them back, so that nothing waits for, or counts until, an instant that only a wrong clock named. Others
+-- stay: the id of a message, the start of a retry's delay and the instant of a delivery tell by which clock it was. Of a
+-- sleep nothing tells, so those are moved that end up to an hour after the latest instant that a call saw.
+--
+-- Needs    record, dedupes, deliveries, returns
+-- Touches  hot, flight, delayed, deadlines, dedupes, asleep, buckets, dead, ticks
+-- Gives    rewind() -> whether there may be more: moves up to 500 instants of each kind; only if behind
+local function rewind()
+  local more, from = false, math.max(now, seen - 60000) -- by then what was due before was done
+
+  -- Moves members of a sorted set with scores from start to stop: all, or those for which wrong has true.
+  local function move(name, unit, start, stop, wrong)
+    local list, names, moved = redis.call('ZRANGEBYSCORE', prefix .. name, whole(start), stop, 'WITHSCORES', 'LIMIT', '0', '500'), {}, {}
+    for i = 1, #list, 2 do
+      names[#names + 1] = list[i]
+    end
+    local chosen = #names > 0 and wrong and wrong(names)
+    for i, member in ipairs(names) do
+      if not chosen or chosen[i] then
+        moved[#moved + 1], moved[#moved + 2] = string.format('%.1f', math.max(now * unit, list[2 * i] - behind * unit)), member
+      end
+    end
+    if #moved > 0 then
+      redis.call('ZADD', prefix .. name, unpack(moved))
+      more = more or #names == 500 and moved[#moved - 1] + 0 < start -- else the next page might have them again
+    end
+  end
+
+  local function ahead(ids)
+    local list = {}
+    for i, id in ipairs(ids) do
+      list[i] = (tonumber(id) or 0) > micros
+    end
+    return list
+  end
+
+  n.since, n.others = math.min(n.since, now), math.min(n.others, now)
+  move('flight', 1, from, '(inf', function(receipts)
+    local list = {}
+    for i, value in ipairs(redis.call('HMGET', hot, unpack(receipts))) do
+      local at, ends = tonumber(string.sub(value or '', 1, 16)) or 0, tonumber(string.sub(value or '', 17, 29)) or 0
+      list[i] = at > micros or ends > now + 43200000 -- the longest visibility
+      if list[i] then
+        at = at > micros and math.max(micros, at - 1000 * behind) or at
+        sets[receipts[i]] = whole(at) .. whole(math.max(now, ends - behind)) .. string.sub(value, 30)
+      end
+    end
+    return list
+  end)
+  move('delayed', 1, from, '(inf', function(members)
+    local names, ids = {}, {}
+    for i, member in ipairs(members) do
+      ids[i] = string.sub(member, -16)
+      names[i] = 'a' .. ids[i]
+    end
+    local list = ahead(ids)
+    for i, past in ipairs(redis.call('HMGET', hot, unpack(names))) do
+      local since = tonumber(string.match(past or '', '^%d+;(%d+);'))
+      if since then -- a retry
+        list[i] = since > now
+      end
+    end
+    return list
+  end)
+  local room = 1048576
+  move('deadlines', 1, from, '(inf', function(ids)
+    local list = ahead(ids)
+    for i, id in ipairs(ids) do
+      local body = list[i] and room > 0 and redis.call('HGET', hot, id)
+      local deadline, rest = string.match(body or '', '^(%d+)(:.*)$')
+      list[i] = deadline
+      if deadline then
+        sets[id], room = whole(math.max(now, deadline - behind)) .. rest, room - #body
+      end
+    end
+    return list
+  end)
+  move('dedupes', 1, from, '(inf', function(names)
+    return ahead(redis.call('HMGET', dedupe, unpack(names)))
+  end)
+  move('asleep', 1, from, whole(seen + 3600000))
+  move('buckets', 1000, from * 1000, '(inf')
+  move('dead', 1, now + 1, '(inf')
+  local due = redis.call('ZRANGEBYSCORE', prefix .. 'ticks', '(' .. whole(now), '(inf', 'LIMIT', '0', '1000')
+  for _, name in ipairs(due) do
+    redis.call('ZADD', prefix .. 'ticks', whole(now), name) -- so that its keeper looks
+  end
+  return more
+end
