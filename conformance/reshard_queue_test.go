@@ -90,7 +90,7 @@ func (p *post) write(ctx context.Context, t *testing.T, d fairqueue.Draft) {
 // told so.
 func (p *post) read(ctx context.Context, t *testing.T, picky bool) {
 	t.Helper()
-	messages, err := p.queue.Read(ctx, fairqueue.ReadConfig{Max: 20, Block: 20 * time.Millisecond})
+	messages, err := p.queue.Read(ctx, fairqueue.ReadConfig{Max: 20, Block: time.Second})
 	if errors.Is(err, fairqueue.ErrEmpty) || !p.count(ctx, t, "Read", err) {
 		return
 	}

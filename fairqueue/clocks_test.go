@@ -193,6 +193,17 @@ var clockRows = map[string]struct{ before, ahead, after func(c *clockTest) }{
 			c.wants(70*time.Second, "y")
 		},
 	},
+	"a deadline of a message with a cost": {
+		nil,
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), TTL: time.Minute, Cost: 7}) },
+		func(c *clockTest) {
+			held := read(c.t, c.Queue, 1)
+			want(c.t, "messages", bodies(held), "x", nil)
+			nack(c.t, c.Queue, NackConfig{}, held...)
+			c.draft(Draft{Body: []byte("y"), TTL: jump})
+			c.wants(70*time.Second, "y")
+		},
+	},
 	"a dedupe id": {
 		nil,
 		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), DedupeID: "id"}) },

@@ -70,7 +70,7 @@ local function rewind()
     local list = ahead(ids)
     for i, id in ipairs(ids) do
       local body = list[i] and room > 0 and redis.call('HGET', hot, id)
-      local deadline, rest = string.match(body or '', '^(%d+)(:.*)$')
+      local deadline, rest = string.match(body or '', '^(%d+)(%D.*)$')
       list[i] = deadline
       if deadline then
         sets[id], room = whole(math.max(now, deadline - behind)) .. rest, room - #body

@@ -136,6 +136,36 @@ func TestOneTenantAlone(t *testing.T) {
 	})
 }
 
+// TestTenantOfStreamsAloneAgain: a slow tenant whose messages have costs has all workers again when the others were quiet.
+func TestTenantOfStreamsAloneAgain(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{Streams: 4, PerTenant: 2})
+	q.run.Scripts = scripttest.Without(t, library, "> 60000", "> 500")
+	hold, busy, served := make(chan bool), atomic.Int64{}, atomic.Bool{}
+	write(t, q, "quiet:first")
+	writeAll(t, q, 30, Draft{Tenant: "slow", Body: []byte("slow"), Cost: 2})
+	stop := consume(t, q, ConsumeConfig{Concurrency: slowWorkers, Visibility: time.Minute}, func(_ context.Context, m Message) error {
+		switch string(m.Body) {
+		case "slow":
+			busy.Add(1)
+			<-hold
+		case "second":
+			served.Store(true)
+		}
+		return nil
+	})
+	t.Cleanup(func() {
+		want(t, "pause", nil, nil, q.Pause(context.Background()))
+		close(hold)
+		stop()
+	})
+	redistest.Eventually(t, "half of the workers are slow", func() bool { return busy.Load() >= slowWorkers/2 })
+	write(t, q, "quiet:second") // now the last message is another tenant's
+	all := func() bool { return busy.Load() == slowWorkers }
+	redistest.Eventually(t, "the quiet tenant is served, unless half a second passed before", func() bool { return served.Load() || all() })
+	redistest.Eventually(t, "the slow tenant has all workers", all)
+}
+
 // TestReadersAreNotLimited: what is read by Read counts for nobody's share.
 func TestReadersAreNotLimited(t *testing.T) {
 	t.Parallel()
