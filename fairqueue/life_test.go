@@ -181,7 +181,7 @@ func TestExtendKeepsAMessageInvisible(t *testing.T) {
 	}
 	good, err := q.Extend(t.Context(), time.Hour, messages[0].Receipt)
 	want(t, "extend", good, []bool{true}, err)
-	_, err = q.Read(t.Context(), ReadConfig{Block: 150 * time.Millisecond})
+	_, err = q.Read(t.Context(), ReadConfig{Block: time.Second})
 	wantError(t, err, ErrEmpty)
 	good, err = q.Extend(t.Context(), 20*time.Millisecond, messages[0].Receipt)
 	want(t, "extend to less", good, []bool{true}, err)
@@ -374,7 +374,7 @@ func TestPause(t *testing.T) {
 	want(t, "paused", stats(t, q).Paused, true, nil)
 	_, err := q.Read(t.Context(), ReadConfig{})
 	wantError(t, err, ErrPaused)
-	_, err = q.Read(t.Context(), ReadConfig{Block: 50 * time.Millisecond})
+	_, err = q.Read(t.Context(), ReadConfig{Block: time.Second})
 	wantError(t, err, ErrPaused)
 	ack(t, q, flying...)
 	write(t, q, "a:3")

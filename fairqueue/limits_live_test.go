@@ -56,8 +56,13 @@ func serverTime(t *testing.T, client rueidis.Client) int64 {
 
 // deliveredAt is the instant of a delivery that is not settled, in milliseconds; or else now.
 func deliveredAt(t *testing.T, q *Queue, m Message, now int64) int64 {
-	value, err := do(t, q.run.Client, "HGET", baseKey(q.name)+":hot", m.receipt().handle()).ToString()
-	if err != nil || len(value) < 16 {
+	var value string
+	redistest.Eventually(t, "the server tells a delivery", func() bool {
+		var err error
+		value, err = do(t, q.run.Client, "HGET", baseKey(q.name)+":hot", m.receipt().handle()).ToString()
+		return err == nil || rueidis.IsRedisNil(err)
+	})
+	if len(value) < 16 {
 		return now
 	}
 	at, _ := strconv.ParseInt(value[:13], 10, 64) // digits that a script wrote

@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -181,6 +182,9 @@ func TestManyFirstReaders(t *testing.T) {
 				messages, err := q.Read(t.Context(), ReadConfig{Max: 3, Block: 200 * time.Millisecond})
 				if errors.Is(err, ErrEmpty) {
 					return
+				}
+				if errors.Is(err, context.DeadlineExceeded) { // the machine is busy
+					continue
 				}
 				if err != nil {
 					t.Errorf("read: %v", err)
