@@ -317,6 +317,17 @@ func (s *storm) trouble(r *rand.Rand) {
 
 // drain ends what holds messages back, and handles them all. It repeats that, since a call that was cut off may arrive late.
 func (s *storm) drain() {
+	drained := false
+	defer func() {
+		for _, q := range s.direct.parts {
+			for _, state := range []fairqueue.State{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed, fairqueue.Dead} {
+				messages, _, err := q.Browse(s.t.Context(), fairqueue.BrowseConfig{State: state, Max: 3})
+				if !drained {
+					s.t.Logf("%s: %+v, %v", state, messages, err)
+				}
+			}
+		}
+	}()
 	redistest.Eventually(s.t, "the queue is drained", func() bool {
 		ctx := s.t.Context()
 		left := 0
@@ -344,9 +355,10 @@ func (s *storm) drain() {
 			for _, m := range messages {
 				s.saw(m)
 				s.handled(m)
-				if _, err := s.direct.Ack(ctx, m.Receipt); err == nil {
-					s.over(m.ID)
+				if _, err := s.direct.Ack(ctx, m.Receipt); err != nil {
+					s.t.Errorf("ack %+v after the storm: %v", m, err)
 				}
+				s.over(m.ID)
 			}
 			if errors.Is(err, fairqueue.ErrEmpty) || errors.Is(err, fairqueue.ErrPaused) { // a pause may arrive late
 				break
@@ -363,7 +375,8 @@ func (s *storm) drain() {
 			}
 			left += stats.Waiting + stats.InFlight + stats.Delayed + stats.Dead
 		}
-		return left == 0
+		drained = left == 0
+		return drained
 	})
 }
 
