@@ -66,6 +66,7 @@ soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model|ResizeUnderLoad|OneServerWouldHave|Million' \
 		./ick ./fairqueue ./expiry ./pinned ./tracker ./scatter ./lease -rapid.checks=2000
 	MILLRACE_SOAK=1 go test -count=1 -timeout=2h -v -run 'MillionMessages|SkippedFlows|GrowingQueue|NothingGrows' ./fairqueue
+	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestEverything$$' ./fairqueue
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'EveryProtection|Killed|ManyKeys|Outage' ./fetch
 	go run ./internal/script/mutate -first 'Histories|Wrong|Version|Foreign|Refuse' ./ick ./ick/channel=./ick ./lease ./expiry ./pinned ./tracker ./scatter ./upkeep \
 		./internal/registry ./internal/shards=./expiry ./internal/shards=./pinned ./internal/reqid=./internal/script

@@ -379,6 +379,24 @@ func TestServerWhoseClockIsBehind(t *testing.T) {
 	want(t, "messages", c.take(), "new", nil)
 }
 
+// TestDelayAfterAClockThatOnlyReadersSaw: a delay that is written before a reader notices that the clock went back is as long
+// as it is to be, though no message was written while the clock was ahead.
+func TestDelayAfterAClockThatOnlyReadersSaw(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	c.at(0)
+	c.draft(Draft{Body: []byte("first")})
+	c.at(jump)
+	want(t, "messages", c.take(), "first", nil)
+	c.at(time.Second)
+	c.draft(Draft{Body: []byte("delayed"), Delay: 10 * time.Second})
+	c.draft(Draft{Body: []byte("expiring"), TTL: 5 * time.Second, Delay: 8 * time.Second})
+	c.upkeep()
+	c.wants(10*time.Second, "")
+	c.wants(12*time.Second, "delayed")
+	want(t, "expired", stats(t, c.Queue).Counters.Expired, int64(1), nil)
+}
+
 // TestIDsGrow while the clock jumps and goes back.
 func TestIDsGrow(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,3 +26,19 @@ func SoonAlonePool(t *testing.T, handlers int) *Pool {
 	p.alone = 500 * time.Millisecond
 	return p
 }
+
+// Shifted has scripts take the server's clock to be ahead by the seconds in the key ShiftKey.
+func Shifted(queues ...*Queue) {
+	const ahead = "(redis.call('GET', prefix .. 'clock') or 0)"
+	shifted := library.Edit(func(_, source string) string {
+		source = strings.ReplaceAll(source, "tonumber(redis.call('TIME')[1])", "tonumber(redis.call('TIME')[1]) + "+ahead)
+		return strings.ReplaceAll(source, "local clock = redis.call('TIME')",
+			"local clock = redis.call('TIME') clock[1] = string.format('%d', clock[1] + "+ahead+")")
+	})
+	for _, q := range queues {
+		q.run.Scripts = shifted
+	}
+}
+
+// ShiftKey is the key by which a test moves the clock of a queue.
+func ShiftKey(name string) string { return baseKey(name) + ":clock" }

@@ -158,7 +158,7 @@ for arg = 5, #ARGV, 3 do
       flow, owner = string.match(flow, '^([#%d,]*)(=.*)$')
       flow = least_loaded(flow)
     end
-    local id = string.format('%d', math.max(n.last + 1, micros))
+    local id = string.format('%d', math.max(n.last + 1, micros + (rare and 1000 * behind or 0))) -- by the clock of its instants; see rewind
     id = string.rep('0', 16 - #id) .. id
     n.last, n.written, ids[#ids + 1] = id, n.written + 1, id
     if ttl > 0 then

@@ -1,0 +1,469 @@
+package fairqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/parts"
+	"github.com/millrace/millrace/schedule"
+)
+
+// queue is what a queue and one over several parts have in common.
+type queue interface {
+	Write(ctx context.Context, d fairqueue.Draft) (string, error)
+	WriteBatch(ctx context.Context, drafts ...fairqueue.Draft) ([]fairqueue.Written, error)
+	Read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error)
+	Consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler fairqueue.Handler) error
+	Ack(ctx context.Context, receipts ...string) (int, error)
+	Nack(ctx context.Context, cfg fairqueue.NackConfig, receipts ...string) (int, error)
+	Extend(ctx context.Context, d time.Duration, receipts ...string) ([]bool, error)
+	Cancel(ctx context.Context, ids ...string) ([]fairqueue.State, error)
+	PurgeTenant(ctx context.Context, tenant string) (int, error)
+	Len(ctx context.Context) (int, error)
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+}
+
+type limits interface {
+	Set(ctx context.Context, tenant string, l fairqueue.OwnLimits) error
+	SetIfUnset(ctx context.Context, tenant string, l fairqueue.OwnLimits) error
+	Clear(ctx context.Context, tenant string, names ...string) error
+	Pause(ctx context.Context, tenant string, d time.Duration) error
+	Resume(ctx context.Context, tenant string) error
+}
+
+type deadLetters interface {
+	Redrive(ctx context.Context, ids ...string) (int, error)
+	Purge(ctx context.Context, ids ...string) (int, error)
+}
+
+// session is a queue as one process sees it.
+type session struct {
+	queue
+
+	limits limits
+	dead   deadLetters
+	stats  func(ctx context.Context) error
+	parts  []*fairqueue.Queue // one of a queue without parts
+	client []rueidis.Client   // of each part
+}
+
+func sessionOf(q queue, clients []rueidis.Client) session {
+	if q, ok := q.(*parts.Queue); ok {
+		return session{q, q.Limits(), q.Dead(), func(ctx context.Context) error { _, err := q.Stats(ctx); return err }, q.Parts(), clients}
+	}
+	one := q.(*fairqueue.Queue)
+	return session{one, one.Limits(), one.Dead(), func(ctx context.Context) error { _, err := one.Stats(ctx); return err }, []*fairqueue.Queue{one}, clients}
+}
+
+// Messages of the last two tenants may be purged.
+var (
+	everyTenant  = []string{"a", "b\x01", "c\x02c", "d", "purged", "purged too"}
+	purgedTenant = everyTenant[4:]
+)
+
+var everySecond, _ = schedule.Every(time.Second)
+
+// refusals are the errors that a call may return because of what others did, or of trouble with the server.
+var refusals = []error{
+	fairqueue.ErrEmpty, fairqueue.ErrPaused, fairqueue.ErrTenantFull, millrace.ErrNotFound, millrace.ErrFull,
+	millrace.ErrUncertain, millrace.ErrStale, millrace.ErrPartial, context.Canceled, context.DeadlineExceeded,
+}
+
+// alsoRefusals are those that only some calls may return.
+var alsoRefusals = map[string][]error{
+	"consume":    {fairqueue.ErrUnsettled, rueidis.ErrClosing},
+	"set limits": {millrace.ErrBadArgument}, "set unset limits": {millrace.ErrBadArgument}, "clear limits": {millrace.ErrBadArgument}, // with streams
+	"pause a tenant": {millrace.ErrBadArgument}, "resume a tenant": {millrace.ErrBadArgument}, "purge": {millrace.ErrBadArgument},
+	"resize": {millrace.ErrBadArgument}, // with limits
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+// caller makes one random call after the other.
+type caller struct {
+	session
+
+	s      *storm
+	r      *rand.Rand
+	number int
+	drafts int
+
+	held     []fairqueue.Message
+	position int64
+	pending  *fairqueue.Draft // has that position, and nobody knows whether it was written
+}
+
+// everyCall has all calls, and how often each is made beside others.
+var everyCall = []struct {
+	name   string
+	weight int
+	call   func(c *caller, ctx context.Context) error
+}{
+	{"write", 30, (*caller).write},
+	{"write a position", 5, (*caller).writePosition},
+	{"read", 25, (*caller).read},
+	{"ack", 20, (*caller).ack},
+	{"nack", 8, (*caller).nack},
+	{"extend", 5, (*caller).extend},
+	{"forget", 1, func(c *caller, _ context.Context) error { c.held = nil; return nil }}, // as a reader that dies
+	{"cancel", 2, (*caller).cancel},
+	{"check", 3, (*caller).check},
+	{"len", 1, func(c *caller, ctx context.Context) error { return second(c.Len(ctx)) }},
+	{"stats", 1, func(c *caller, ctx context.Context) error { return c.stats(ctx) }},
+	{"ready", 1, func(c *caller, ctx context.Context) error { return c.part().Ready(ctx) }},
+	{"browse", 2, func(c *caller, ctx context.Context) error {
+		_, _, err := c.part().Browse(ctx, fairqueue.BrowseConfig{State: c.state(), Max: pick(c.r, 1, 50), Tenant: pick(c.r, "", "a")})
+		return err
+	}},
+	{"search", 1, func(c *caller, ctx context.Context) error {
+		return second(c.part().Search(ctx, fairqueue.SearchConfig{State: c.state(), Text: "7"}))
+	}},
+	{"pause", 1, func(c *caller, ctx context.Context) error { return c.Pause(ctx) }},
+	{"resume", 3, func(c *caller, ctx context.Context) error { return c.Resume(ctx) }},
+	{"purge", 1, func(c *caller, ctx context.Context) error {
+		return second(c.PurgeTenant(ctx, pick(c.r, purgedTenant...)))
+	}},
+	{"resize", 2, func(c *caller, ctx context.Context) error {
+		if c.s.cfg.Streams == 0 {
+			return nil
+		}
+		return c.part().Resize(ctx, pick(c.r, 0, 2, 4, 7), 0)
+	}},
+	{"redrive", 1, func(c *caller, ctx context.Context) error {
+		return second(c.dead.Redrive(ctx, c.s.someIDs(c.r, 5, false)...))
+	}},
+	{"redrive all", 1, func(c *caller, ctx context.Context) error {
+		_, _, err := c.part().Dead().RedriveMatching(ctx, fairqueue.SearchConfig{})
+		return err
+	}},
+	{"redrive some", 1, (*caller).redriveSome},
+	{"purge dead", 1, func(c *caller, ctx context.Context) error {
+		return second(c.dead.Purge(ctx, c.s.someIDs(c.r, 2, true)...))
+	}},
+	{"purge all dead", 1, func(c *caller, ctx context.Context) error {
+		_, _, err := c.part().Dead().PurgeMatching(ctx, fairqueue.SearchConfig{Tenant: pick(c.r, purgedTenant...)})
+		return err
+	}},
+	{"dead groups", 1, func(c *caller, ctx context.Context) error {
+		_, _, err := c.part().Dead().Groups(ctx, fairqueue.SearchConfig{})
+		return err
+	}},
+	{"keep dead", 1, func(c *caller, ctx context.Context) error {
+		if c.s.dropsDead {
+			return c.part().Dead().Keep(ctx, pick(c.r, 3, 10), pick(c.r, 0, 100*time.Millisecond))
+		}
+		return c.part().Dead().Keep(ctx, pick(c.r, 0, 10_000), 0)
+	}},
+	{"set limits", 1, func(c *caller, ctx context.Context) error { return c.limits.Set(ctx, c.tenant(), c.limit()) }},
+	{"set unset limits", 1, func(c *caller, ctx context.Context) error { return c.limits.SetIfUnset(ctx, c.tenant(), c.limit()) }},
+	{"clear limits", 1, func(c *caller, ctx context.Context) error {
+		return c.limits.Clear(ctx, c.tenant(), pick(c.r, nil, c.limit().Set())...)
+	}},
+	{"limits of", 1, func(c *caller, ctx context.Context) error { return second(c.part().Limits().Get(ctx, c.tenant())) }},
+	{"all limits", 1, func(c *caller, ctx context.Context) error { return last(c.part().Limits().All(ctx)) }},
+	{"pause a tenant", 1, func(c *caller, ctx context.Context) error {
+		return c.limits.Pause(ctx, pick(c.r, everyTenant...), pick(c.r, 0, 50*time.Millisecond))
+	}},
+	{"resume a tenant", 3, func(c *caller, ctx context.Context) error { return c.limits.Resume(ctx, pick(c.r, everyTenant...)) }},
+	{"set a schedule", 2, func(c *caller, ctx context.Context) error { return c.part().Schedules().Set(ctx, c.schedule()) }},
+	{"pause a schedule", 1, func(c *caller, ctx context.Context) error { return c.part().Schedules().Pause(ctx, c.schedule().Name) }},
+	{"resume a schedule", 1, func(c *caller, ctx context.Context) error { return c.part().Schedules().Resume(ctx, c.schedule().Name) }},
+	{"remove a schedule", 1, func(c *caller, ctx context.Context) error { return c.part().Schedules().Remove(ctx, c.schedule().Name) }},
+	{"run a schedule", 1, func(c *caller, ctx context.Context) error {
+		return second(c.part().Schedules().Run(ctx, c.schedule().Name))
+	}},
+	{"a schedule", 1, func(c *caller, ctx context.Context) error {
+		return second(c.part().Schedules().Get(ctx, c.schedule().Name))
+	}},
+	{"all schedules", 1, func(c *caller, ctx context.Context) error { return last(c.part().Schedules().All(ctx)) }},
+	{"sources", 1, func(c *caller, ctx context.Context) error { return second(c.part().Sources().All(ctx)) }},
+	{"position", 1, (*caller).at},
+	{"set a position", 1, func(c *caller, ctx context.Context) error {
+		return c.part().Sources().SetPosition(ctx, "an operator's", pick(c.r, int64(0), 7))
+	}},
+	{"list", 1, func(c *caller, ctx context.Context) error { return last(fairqueue.List(ctx, pick(c.r, c.client...))) }},
+	{"upkeep", 3, (*caller).upkeep},
+}
+
+// second returns the error of a call.
+func second[T any](_ T, err error) error { return err }
+
+// last returns the last error of a listing.
+func last[T any](all iter.Seq2[T, error]) (err error) {
+	for _, err = range all { //nolint:revive // it ends with an error
+	}
+	return err
+}
+
+func (c *caller) part() *fairqueue.Queue { return pick(c.r, c.parts...) }
+
+func (c *caller) tenant() string { return pick(c.r, append([]string{""}, everyTenant...)...) }
+
+func (c *caller) state() fairqueue.State {
+	return pick(c.r, fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed, fairqueue.Dead)
+}
+
+// run makes calls until the storm is over.
+func (c *caller) run() {
+	sum := 0
+	for _, e := range everyCall {
+		sum += e.weight
+	}
+	for c.s.blows() {
+		at, n := 0, c.r.IntN(sum)
+		for ; n >= everyCall[at].weight; at++ {
+			n -= everyCall[at].weight
+		}
+		e := everyCall[at]
+		ctx, cancel := context.WithTimeout(context.Background(), pick(c.r, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond))
+		err := e.call(c, ctx)
+		cancel()
+		c.s.note(e.name, err)
+	}
+}
+
+// draft returns a message with a body of its own, and notes it.
+func (c *caller) draft() fairqueue.Draft {
+	c.drafts++
+	d := fairqueue.Draft{
+		Tenant: pick(c.r, everyTenant...), Priority: pick(c.r, 0, 0, 0, -4, 4), Cost: pick(c.r, 1, 1, 1, 1, 30),
+		Body: fmt.Append(nil, c.number, "-", c.drafts, strings.Repeat(" x", pick(c.r, 0, 0, 100))),
+	}
+	switch c.r.IntN(10) {
+	case 0:
+		d.Delay = pick(c.r, time.Millisecond, 100*time.Millisecond, 500*time.Millisecond)
+	case 1:
+		d.TTL = pick(c.r, 20*time.Millisecond, time.Hour)
+	case 2:
+		d.Headers = map[string]string{"h": pick(c.r, "1", "2")}
+	}
+	if slices.Contains(purgedTenant, d.Tenant) || d.TTL > 0 {
+		c.s.excuse(string(d.Body))
+	}
+	return d
+}
+
+func (c *caller) write(ctx context.Context) error {
+	if c.s.crowded() {
+		return nil
+	}
+	if c.r.IntN(3) == 0 {
+		d := c.draft()
+		id, err := c.Write(ctx, d)
+		if err == nil {
+			c.s.wrote(id, d.Body)
+		}
+		return err
+	}
+	drafts := make([]fairqueue.Draft, 1+c.r.IntN(8))
+	for i := range drafts {
+		drafts[i] = c.draft()
+		drafts[i].DedupeID = pick(c.r, "x", "y", "", "", "", "", "", "", "", "")
+	}
+	written, err := c.WriteBatch(ctx, drafts...)
+	for i, w := range written {
+		if w.ID != "" && !w.Duplicate {
+			c.s.wrote(w.ID, drafts[i].Body)
+		}
+	}
+	return err
+}
+
+// writePosition writes the next position of the caller's own source, again and again until it is sure.
+func (c *caller) writePosition(ctx context.Context) error {
+	if c.pending == nil {
+		d := c.draft()
+		d.Source, d.Position = fmt.Sprint("source ", c.number), c.position+1
+		c.pending = &d
+	}
+	id, err := c.Write(ctx, *c.pending)
+	if err == nil {
+		c.s.wrote(id, c.pending.Body)
+		c.position, c.pending = c.pending.Position, nil
+	}
+	return err
+}
+
+func (c *caller) read(ctx context.Context) error {
+	cfg := fairqueue.ReadConfig{
+		Max: pick(c.r, 1, 1, 3, 50), Block: pick(c.r, 0, 0, 0, 0, 20*time.Millisecond, -1),
+		Visibility: pick(c.r, 10*time.Millisecond, 100*time.Millisecond, 2*time.Second),
+	}
+	if c.r.IntN(2) == 0 {
+		cfg.Worker, cfg.Concurrency = fmt.Sprint("worker ", c.number), 4
+	}
+	messages, err := c.Read(ctx, cfg)
+	for _, m := range messages {
+		c.s.saw(m)
+	}
+	c.held = append(c.held, messages...)
+	return err
+}
+
+// take takes a few of the messages that the caller holds, and returns their receipts.
+func (c *caller) take() (some []fairqueue.Message, receipts []string) {
+	n := min(len(c.held), pick(c.r, 1, 1, 1, 5))
+	some, c.held = slices.Clone(c.held[:n]), c.held[n:]
+	for _, m := range some {
+		receipts = append(receipts, m.Receipt)
+	}
+	return some, receipts
+}
+
+func (c *caller) ack(ctx context.Context) error {
+	some, receipts := c.take()
+	for _, m := range some {
+		c.s.handled(m)
+	}
+	n, err := c.Ack(ctx, receipts...)
+	if err == nil && n == len(some) {
+		for _, m := range some {
+			c.s.over(m.ID)
+		}
+	}
+	return err
+}
+
+func (c *caller) nack(ctx context.Context) error {
+	some, receipts := c.take()
+	cfg := fairqueue.NackConfig{Delay: pick(c.r, 0, 10*time.Millisecond, 300*time.Millisecond), Reason: pick(c.r, "", "reason")}
+	switch c.r.IntN(4) {
+	case 0:
+		cfg.Dead = true
+		c.s.dies(some...)
+	case 1:
+		cfg.Unstarted = true
+	}
+	_, err := c.Nack(ctx, cfg, receipts...)
+	return err
+}
+
+func (c *caller) extend(ctx context.Context) error {
+	var receipts []string
+	for _, m := range c.held {
+		receipts = append(receipts, m.Receipt)
+	}
+	good, err := c.Extend(ctx, pick(c.r, 10*time.Millisecond, time.Second), receipts...)
+	if err == nil && len(good) != len(receipts) {
+		return fmt.Errorf("%d answers for %d receipts", len(good), len(receipts))
+	}
+	return err
+}
+
+func (c *caller) cancel(ctx context.Context) error {
+	ids := c.s.someIDs(c.r, 3, true)
+	states, err := c.Cancel(ctx, ids...)
+	if err == nil {
+		for i, state := range states {
+			if state != fairqueue.Gone {
+				c.s.over(ids[i])
+			}
+		}
+	}
+	return err
+}
+
+func (c *caller) check(ctx context.Context) error {
+	wrong, err := c.part().Check(ctx)
+	if len(wrong) > 0 {
+		return fmt.Errorf("check: %q", wrong)
+	}
+	return err
+}
+
+// redriveSome redrives dead messages while it lists them.
+func (c *caller) redriveSome(ctx context.Context) (err error) {
+	q := c.part()
+	for m, failed := range q.Dead().All(ctx) {
+		if err = failed; err == nil && c.r.IntN(2) == 0 {
+			_, err = q.Dead().Redrive(ctx, m.ID)
+		}
+	}
+	return err
+}
+
+func (c *caller) limit() (l fairqueue.OwnLimits) {
+	switch c.r.IntN(6) {
+	case 0:
+		l.Weight = new(pick(c.r, 0.5, 1, 4))
+	case 1:
+		l.MaxInFlight = new(pick(c.r, 0, 2, 4))
+	case 2:
+		l.MaxShare = new(pick(c.r, 0, 0.3))
+	case 3:
+		l.Rate, l.Burst = new(pick(c.r, 20.0, 200)), new(pick(c.r, 2, 5))
+	case 4:
+		l.MaxWaiting = new(pick(c.r, 0, 20))
+	case 5:
+		l.Paused = new(c.r.IntN(4) == 0)
+	}
+	return l
+}
+
+func (c *caller) schedule() fairqueue.Schedule {
+	return fairqueue.Schedule{
+		Name: pick(c.r, "s1", "s2"), Spec: everySecond, Missed: pick(c.r, schedule.Once, schedule.Skip), Jitter: pick(c.r, 0, 100*time.Millisecond),
+		Draft: fairqueue.Draft{Tenant: pick(c.r, everyTenant...), Body: []byte("tick")},
+	}
+}
+
+// at asks where the caller's source is.
+func (c *caller) at(ctx context.Context) error {
+	source := fmt.Sprint("source ", c.number)
+	at, err := c.part().Sources().Position(ctx, source)
+	if at > c.position+1 || err == nil && len(c.parts) == 1 && at < c.position {
+		return fmt.Errorf("%s has position %d, and %d was written last", source, at, c.position+1)
+	}
+	return err
+}
+
+func (c *caller) upkeep(ctx context.Context) error {
+	for _, job := range fairqueue.Jobs(pick(c.r, c.client...)) {
+		if _, err := job.Slice(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handle is a handler. A message's outcome depends on the seed, on its body and on the attempt.
+func (s *storm) handle(ctx context.Context, m fairqueue.Message) error {
+	s.saw(m)
+	hash := fnv.New64()
+	_, _ = hash.Write(m.Body)
+	r := rand.New(rand.NewPCG(s.seed, hash.Sum64()+uint64(m.Attempt))) //nolint:gosec // for tests
+	failure := errors.New("the handler failed")
+	switch r.IntN(16) {
+	case 0:
+		return failure
+	case 1:
+		s.dies(m)
+		return fairqueue.NoRetry(failure)
+	case 2:
+		return fairqueue.RetryAfter(10*time.Millisecond, failure)
+	case 3:
+		return fairqueue.Throttle(10*time.Millisecond, failure)
+	case 4:
+		panic(failure)
+	case 5:
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+	s.handled(m)
+	return nil
+}
