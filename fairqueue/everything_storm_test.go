@@ -38,8 +38,11 @@ var stormCells = map[string]struct {
 //
 // It first repeats the seeds in testdata/seeds, one a line behind the name of its kind of queue. Since goroutines are never
 // scheduled in the same way, a seed repeats the same plan and not the same history: one that failed may need several runs.
-// It takes ten seconds; MILLRACE_SOAK makes it an hour.
+// It takes ten seconds, in `make more`; MILLRACE_SOAK makes it an hour.
 func TestEverything(t *testing.T) {
+	if os.Getenv("MILLRACE_SOAK") == "" {
+		redistest.Long(t)
+	}
 	t.Parallel()
 	group := func(name string, lasts time.Duration, seeds [][2]string) {
 		t.Run(name, func(t *testing.T) {
