@@ -32,7 +32,7 @@ const (
 
 	// smallKey is how many bytes a key that stays takes at most. A hash that was large keeps
 	// a table of over 1,000 bytes for a while, depending on the server's random hash seed.
-	smallKey = 2000
+	smallKey = 2500
 )
 
 // TestNothingStays uses each structure once, lets all that is in it end, and looks at what
