@@ -68,9 +68,12 @@ func (c *clockTest) numbers(d time.Duration) (record, float64) {
 	return there.record, float64(c.start.Add(d).UnixMilli())
 }
 
+// clockRow is what happens before the clock is ahead, while it is, and when it is right again.
+type clockRow struct{ before, ahead, after func(c *clockTest) }
+
 // clockRows are what a clock that is ahead for three seconds could keep waiting, or let count, for as long as it is ahead:
 // before is done before, ahead while it is ahead, and after when it is right again.
-var clockRows = map[string]struct{ before, ahead, after func(c *clockTest) }{
+var clockRows = map[string]clockRow{
 	"a delay": {
 		func(c *clockTest) { c.draft(Draft{Body: []byte("long"), Delay: 2 * jump}) },
 		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), Delay: 10 * time.Second}) },
@@ -182,28 +185,8 @@ var clockRows = map[string]struct{ before, ahead, after func(c *clockTest) }{
 			c.wants(14*time.Second, "x")
 		},
 	},
-	"a deadline": {
-		nil,
-		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), TTL: time.Minute}) },
-		func(c *clockTest) {
-			held := read(c.t, c.Queue, 1)
-			want(c.t, "messages", bodies(held), "x", nil)
-			nack(c.t, c.Queue, NackConfig{}, held...)
-			c.draft(Draft{Body: []byte("y"), TTL: jump})
-			c.wants(70*time.Second, "y")
-		},
-	},
-	"a deadline of a message with a cost": {
-		nil,
-		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), TTL: time.Minute, Cost: 7}) },
-		func(c *clockTest) {
-			held := read(c.t, c.Queue, 1)
-			want(c.t, "messages", bodies(held), "x", nil)
-			nack(c.t, c.Queue, NackConfig{}, held...)
-			c.draft(Draft{Body: []byte("y"), TTL: jump})
-			c.wants(70*time.Second, "y")
-		},
-	},
+	"a deadline":                          deadlineRow(1),
+	"a deadline of a message with a cost": deadlineRow(7),
 	"a dedupe id": {
 		nil,
 		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), DedupeID: "id"}) },
@@ -299,6 +282,21 @@ var clockRows = map[string]struct{ before, ahead, after func(c *clockTest) }{
 			c.wants(4*time.Second, " x y")
 		},
 	},
+}
+
+// deadlineRow is that of a message with a deadline and that cost.
+func deadlineRow(cost int) clockRow {
+	return clockRow{
+		nil,
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x"), TTL: time.Minute, Cost: cost}) },
+		func(c *clockTest) {
+			held := read(c.t, c.Queue, 1)
+			want(c.t, "messages", bodies(held), "x", nil)
+			nack(c.t, c.Queue, NackConfig{}, held...)
+			c.draft(Draft{Body: []byte("y"), TTL: jump})
+			c.wants(70*time.Second, "y")
+		},
+	}
 }
 
 func (c *clockTest) beats(name string, handlers int) {
