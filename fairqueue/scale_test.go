@@ -293,11 +293,6 @@ func (c *crowd) round(n int) {
 		purged, err := q.Dead().Purge(ctx, ids...)
 		want(t, "purged", purged, n, err)
 	})
-	c.measure("len", func() {
-		_, err := q.Len(ctx)
-		good("Len", err)
-	})
-	c.measure("stats", func() { stats(t, q) })
 	if q.cfg.Streams == 0 {
 		c.measure("limit", func() { good("Limits.Set", setWeight(q, ctx, "tenant5", 1)) })
 	}
