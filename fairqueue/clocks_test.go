@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script/scripttest"
@@ -340,10 +342,14 @@ func TestClockIsAheadForAMoment(t *testing.T) {
 
 func newClockTest(t *testing.T) *clockTest {
 	t.Helper()
-	client := redistest.Shared(t).Client(t)
+	return newClockTestOn(t, redistest.Shared(t).Client(t), Config{MaxAttempts: 100})
+}
+
+func newClockTestOn(t *testing.T, client rueidis.Client, cfg Config) *clockTest {
+	t.Helper()
 	scripts := clocked(t, library)
 	scripttest.Load(t, client, scripts)
-	c := &clockTest{openOn(t, client, redistest.Name(t), Config{MaxAttempts: 100}), t, time.Now().Truncate(time.Second)}
+	c := &clockTest{openOn(t, client, redistest.Name(t), cfg), t, time.Now().Truncate(time.Second)}
 	c.run.Scripts, c.shared.run.Scripts = scripts, scripts
 	return c
 }
