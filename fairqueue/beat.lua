@@ -25,7 +25,7 @@ for i, value in ipairs(values) do
   reply[i + 1] = good and 1 or 0
   if good then
     redis.call('ZADD', flight, whole(now + ARGV[1]), receipt)
-    sets[receipt] = string.sub(value, 1, 16) .. whole(now + ARGV[1]) .. string.sub(value, 30, 30) .. 'f' .. string.sub(value, 32)
+    sets[receipt] = string.sub(value, 1, 16) .. whole(now + ARGV[1]) .. string.sub(value, 30, 30) .. 'f' .. instant .. string.match(value, '^%d*(.*)$', 32)
     due_at(now + ARGV[1])
   end
 end

@@ -128,7 +128,7 @@ elseif state == 'flight' then
     local value = more and receipt ~= '' and redis.call('HGET', hot, receipt)
     if value and (receipts[i + 1] or string.byte(value, 31) == 46) then -- . ; else flight has it
       local ends = receipts[i + 1] or string.sub(value, 17, 29)
-      local id, flow = string.sub(receipt, 1, 16), string.match(value, '^#%d+', 32) or string.sub(value, 32)
+      local id, flow = string.sub(receipt, 1, 16), string.match(value, '^%d*(#%d+)', 32) or string.match(value, '=.*$', 32)
       local priority = string.match(redis.call('HGET', hot, id) or '', '^[%d*]*:(.)')
       more = show((receipts[i + 1] and 'flight ' .. ends or 'young 0') .. ' ' .. receipt, flow .. '\1' .. (priority or '4') .. id, ends, id,
         receipt .. string.sub(value, 30, 30) .. string.sub(value, 1, 16))

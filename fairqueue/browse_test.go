@@ -119,6 +119,18 @@ func TestBrowse(t *testing.T) {
 			}
 			flies.Until, flies.Since = got.Until, got.Since
 			want(t, "in flight", got, flies, nil)
+			for range 2 {
+				good, err := q.Extend(ctx, time.Hour, messages[0].Receipt)
+				want(t, "extended", good, []bool{true}, err)
+				got = look(InFlight)
+				if left := got.Until.Sub(flies.Until); left < 50*time.Minute || left > time.Hour {
+					t.Errorf("in flight for %v longer, want a little less than an hour", left)
+				}
+				got.Until = flies.Until
+				want(t, "in flight for longer", got, flies, nil)
+				wrong, err := q.Check(ctx)
+				want(t, "wrong", wrong, []string(nil), err)
+			}
 
 			nack(t, q, NackConfig{}, messages[0])
 			waits.Attempt = 1

@@ -63,7 +63,7 @@ end
 letters = table.concat(letters)
 local _, changed = string.gsub(letters, '%a', '')
 count(counters[verb], changed)
-wake(returned)
+wake(returned + freed)
 if changed > 0 then
   answer(letters)
 end

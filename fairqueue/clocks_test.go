@@ -1,11 +1,14 @@
 package fairqueue
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/reqid"
@@ -134,6 +137,17 @@ var clockRows = map[string]clockRow{
 			c.wants(40*time.Second, "x")
 		},
 	},
+	"what a reader has when the clock goes back again": {
+		func(c *clockTest) { c.draft(Draft{Body: []byte("x")}) },
+		func(c *clockTest) { want(c.t, "read", len(read(c.t, c.Queue, 1)), 1, nil) },
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			c.wants(20*time.Second, "")
+			c.wants(10*time.Second, "")
+			c.wants(32*time.Second, "")
+			c.wants(34*time.Second, "x")
+		},
+	},
 	"what a reader has for a short time that died": {
 		func(c *clockTest) { c.draft(Draft{Body: []byte("x")}) },
 		func(c *clockTest) {
@@ -144,22 +158,6 @@ var clockRows = map[string]clockRow{
 			c.wants(3*time.Second, "")
 			c.wants(7*time.Second, "")
 			c.wants(9*time.Second, "x")
-		},
-	},
-	"what a reader has extended that died": {
-		func(c *clockTest) { c.draft(Draft{Body: []byte("x")}) },
-		func(c *clockTest) {
-			c.at(0)
-			got, err := c.Read(c.t.Context(), ReadConfig{})
-			want(c.t, "read", nil, nil, err)
-			c.at(jump)
-			_, err = c.Extend(c.t.Context(), 20*time.Second, got[0].Receipt)
-			want(c.t, "extend", nil, nil, err)
-		},
-		func(c *clockTest) {
-			c.wants(3*time.Second, "")
-			c.wants(20*time.Second, "")
-			c.wants(25*time.Second, "x")
 		},
 	},
 	"a rate": {
@@ -344,12 +342,76 @@ func TestClockIsAheadForAMoment(t *testing.T) {
 
 func newClockTest(t *testing.T) *clockTest {
 	t.Helper()
-	client := redistest.Shared(t).Client(t)
+	return newClockTestOn(t, redistest.Shared(t).Client(t), Config{MaxAttempts: 100})
+}
+
+func newClockTestOn(t *testing.T, client rueidis.Client, cfg Config) *clockTest {
+	t.Helper()
 	scripts := clocked(t, library)
 	scripttest.Load(t, client, scripts)
-	c := &clockTest{openOn(t, client, redistest.Name(t), Config{MaxAttempts: 100}), t, time.Now().Truncate(time.Second)}
+	c := &clockTest{openOn(t, client, redistest.Name(t), cfg), t, time.Now().Truncate(time.Second)}
 	c.run.Scripts, c.shared.run.Scripts = scripts, scripts
 	return c
+}
+
+// TestExtendedWhileTheClockIsAhead: what a dead reader has extended comes again when the visibility is over that it asked for, by the
+// clock that was right when it asked or is right now. What was extended by a right clock keeps its end.
+func TestExtendedWhileTheClockIsAhead(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	for _, ahead := range []time.Duration{time.Minute, hour, 11 * hour, jump} {
+		for name, row := range map[string]struct {
+			read       time.Duration // the visibility of the delivery
+			at, extend time.Duration // when it is extended, and for how long
+			end        time.Duration // when it comes again
+		}{
+			"after a read before":          {hour, ahead, 20 * time.Second, 23 * time.Second},
+			"after a short read before":    {5 * time.Second, ahead, 20 * time.Second, 23 * time.Second},
+			"for long":                     {hour, ahead, 6 * hour, 6*hour + 3*time.Second},
+			"by the right clock before":    {hour, 0, 12 * hour, 12 * hour},
+			"by the right clock after":     {13 * time.Second, 3 * time.Second, 12 * hour, 12*hour + 3*time.Second},
+			"a little by the right clock":  {13 * time.Second, 3 * time.Second, 20 * time.Second, 23 * time.Second},
+			"after a read ahead":           {-hour, ahead, 20 * time.Second, 23 * time.Second},
+			"by the right clock long ago":  {hour, -6 * hour, 12 * hour, 6 * hour},
+			"by the right clock, but over": {hour, 0, 2 * time.Second, 3 * time.Second},
+		} {
+			t.Run(fmt.Sprint(name, " ", ahead), func(t *testing.T) {
+				t.Parallel()
+				c := newClockTest(t)
+				c.at(min(0, row.at))
+				c.draft(Draft{Body: []byte("x")})
+				if row.read < 0 {
+					c.at(ahead)
+				}
+				held, err := c.Read(t.Context(), ReadConfig{Visibility: row.read.Abs()})
+				want(t, "read", len(held), 1, err)
+				extend := func() {
+					c.at(row.at)
+					good, err := c.Extend(t.Context(), row.extend, held[0].Receipt)
+					want(t, "good", good, []bool{true}, err)
+				}
+				if row.at <= 0 {
+					extend()
+				}
+				c.at(ahead)
+				c.draft(Draft{Tenant: "a", Delay: 2 * jump}) // a call by this clock
+				if row.at == ahead {
+					extend()
+				}
+				if row.at == 3*time.Second {
+					extend()
+				}
+				if row.end > 3*time.Second {
+					c.wants(3*time.Second, "")
+					c.wants(row.end-time.Second, "")
+				}
+				c.wants(row.end+time.Millisecond, "x")
+				if wrong, err := c.Check(t.Context()); len(wrong) > 0 || err != nil {
+					t.Errorf("the queue is wrong: %q, %v", wrong, err)
+				}
+			})
+		}
+	}
 }
 
 // TestServerWhoseClockIsBehind: after a failover to it, what is written before a reader notices lasts as long as it is to.

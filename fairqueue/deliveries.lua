@@ -6,12 +6,13 @@
 -- back last, and \1.
 --
 -- The field of a delivery has the instant of the delivery in microseconds, 16 digits; the end of its visibility in
--- milliseconds, 13 digits; its kind, c of a handler of Consume, o counted for limits, r neither, a capital if the message
--- has a deadline or a second field; its place; its flow, and '=TENANT' if that is a stream. A receipt is the id and 8 random
--- letters. The place is '.' in the list young, where deliveries of the last seconds lie in their order, and 'f' in the
--- sorted set flight, where the others lie with the end of their visibility as score. So a message that is handled quickly
--- never touches the sorted set, and young may have receipts that are settled. The field of a cancelled message is gone;
--- its delivery stays until it is over.
+-- milliseconds, 13 digits; its kind, c of a handler of Consume, o counted for limits, r neither, a capital if the
+-- message has a deadline or a second field; its place; if it was extended the instant of the last time in milliseconds,
+-- 13 digits; its flow, and '=TENANT' if that is a stream. A receipt is the id and 8 random letters. The place is '.' in
+-- the list young, where deliveries of the last seconds lie in their order, and 'f' in the sorted set flight, where the
+-- others lie with the end of their visibility as score. So a message that is handled quickly never touches the sorted
+-- set, and young may have receipts that are settled. The field of a cancelled message is gone; its delivery stays until
+-- it is over.
 --
 -- Needs    record, owners
 -- Touches  hot, young, flight

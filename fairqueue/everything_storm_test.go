@@ -16,7 +16,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fairqueue/parts"
 	"github.com/millrace/millrace/internal/redistest"
@@ -346,21 +345,10 @@ func (s *storm) drain() {
 					errs = append(errs, err)
 				}
 			}
-			// An extension by a clock that was ahead keeps a message for as long as it was.
-			held, _, err := q.Browse(ctx, fairqueue.BrowseConfig{State: fairqueue.InFlight, Max: 1000})
-			errs = append(errs, err)
-			for _, m := range held {
-				if m.Receipt == "" { // it was cancelled
-					continue
-				}
-				if _, err := q.Nack(ctx, fairqueue.NackConfig{Unstarted: true}, m.Receipt); !errors.Is(err, millrace.ErrStale) {
-					errs = append(errs, err)
-				}
-			}
 			for one := range q.Schedules().All(ctx) {
 				errs = append(errs, q.Schedules().Remove(ctx, one.Name))
 			}
-			_, _, err = q.Dead().RedriveMatching(ctx, fairqueue.SearchConfig{})
+			_, _, err := q.Dead().RedriveMatching(ctx, fairqueue.SearchConfig{})
 			if err = errors.Join(append(errs, err)...); err != nil {
 				s.t.Errorf("after the storm: %v", err)
 			}

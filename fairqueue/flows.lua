@@ -9,6 +9,7 @@
 -- Needs    record, backlog
 -- Touches  hot, backlog
 -- Gives    refund(flow, id): a head that was paid for is no longer the head; limits has it
+--          reconsider(flow): another message is the head, and was not popped; limits has it
 --          load_flows(names): reads flows in one call
 --          add(flow, entry) -> whether the flow was empty
 --          head(flow) -> its first entry, or nil
@@ -18,7 +19,7 @@
 --          waiting(flow) -> how many entries it has
 --          emptied: flows that lost their last entry
 local records, emptied = {}, {}
-local refund
+local refund, reconsider
 
 local function load_flows(names)
   local values = redis.call('HMGET', hot, unpack(names))
@@ -46,6 +47,9 @@ local function set_record(flow, record)
     record = string.byte(record) == 43 and refill(flow) -- +
   end
   records[flow], sets[flow], gone[flow], emptied[flow] = record, record or nil, not record or nil, not record or nil
+  if was and record and string.sub(was, 2, 18) ~= string.sub(record, 2, 18) then
+    reconsider(flow)
+  end
 end
 
 local function add(flow, entry)

@@ -145,7 +145,7 @@ const (
 
 var (
 	handleForm   = regexp.MustCompile(`^` + handleText + `$`)
-	deliveryForm = regexp.MustCompile(`(?s)^\d{29}([croCRO])([.f])(#\d+)?(=[^\x01]*)$`)
+	deliveryForm = regexp.MustCompile(`(?s)^\d{29}([croCRO])([.f])(?:\d{13})?(#\d+)?(=[^\x01]*)$`)
 )
 
 // storedDelivery is what the field of a delivery says.

@@ -109,14 +109,17 @@ function recheck(owner)
   end
   state.flows, state.changed = '', true
   for flow in string.gmatch(flows, '[^\1]+') do
-    if redis.call('ZSCORE', blocked, flow) then -- else it was released by unblock
+    local at = redis.call('ZSCORE', blocked, flow)
+    if at then -- else it was released by unblock
       local where, score = place_to_wait(owner, n.capacity > 0, string.byte(flow) == 35) -- #
       if not where then
         release(flow)
       elseif where == 'asleep' then
         suspend(flow, score)
       else
-        redis.call('ZADD', blocked, 'XX', exact(score), flow)
+        if flow == owner or score < at + 0 then -- a stream may be held for another owner by now
+          redis.call('ZADD', blocked, exact(score), flow)
+        end
         state.flows = state.flows .. flow .. '\1'
       end
     end

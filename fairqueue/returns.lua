@@ -129,7 +129,7 @@ local function age_young(most)
       local ends = string.sub(values[i], 17, 29) - math.max(0, math.floor(at / 1000) - now) -- of a clock that was ahead
       late[#late + 1] = whole(ends)
       late[#late + 1] = receipt
-      sets[receipt] = string.sub(values[i], 1, 30) .. 'f' .. string.sub(values[i], 32)
+      sets[receipt] = whole(math.min(at, micros)) .. whole(ends) .. string.sub(values[i], 30, 30) .. 'f' .. string.sub(values[i], 32)
     end
   end
   if #late > 0 then

@@ -2,7 +2,7 @@
 --
 -- Instants that were named while the clock was ahead lie too far ahead, by as much as it went back. The first tend
 -- afterwards moves them back, so that nothing waits for, or counts until, an instant that only a wrong clock named. Others
--- stay: the id of a message, the start of a retry's delay and the instant of a delivery tell by which clock it was. Of a
+-- stay: the id of a message, the start of a retry's delay, and the instant of a delivery or of its last extension tell by which clock it was. Of a
 -- sleep nothing tells, so those are moved that end up to an hour after the latest instant that a call saw.
 --
 -- Needs    record, dedupes, deliveries, returns
@@ -42,10 +42,11 @@ local function rewind()
     local list = {}
     for i, value in ipairs(redis.call('HMGET', hot, unpack(receipts))) do
       local at, ends = tonumber(string.sub(value or '', 1, 16)) or 0, tonumber(string.sub(value or '', 17, 29)) or 0
-      list[i] = at > micros or ends > now + 43200000 -- the longest visibility
+      local extended, rest = string.match(value or '', '^(%d*)(.*)$', 32)
+      list[i] = math.max(at, (tonumber(extended) or 0) * 1000) > micros
       if list[i] then
         at = at > micros and math.max(micros, at - 1000 * behind) or at
-        sets[receipts[i]] = whole(at) .. whole(math.max(now, ends - behind)) .. string.sub(value, 30)
+        sets[receipts[i]] = whole(at) .. whole(math.max(now, ends - behind)) .. string.sub(value, 30, 31) .. rest
       end
     end
     return list
