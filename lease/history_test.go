@@ -353,7 +353,7 @@ func TestSabotageIsNotLinearizable(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, scripttest.Without(t, library, s.old, s.replacement))
-			for seed := range uint64(50) {
+			for seed := range uint64(300) { // on a busy machine few calls overlap
 				switch porcupine.CheckOperationsTimeout(model, st.record(t, seed), checkTimeout) {
 				case porcupine.Illegal:
 					return

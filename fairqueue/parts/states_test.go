@@ -198,7 +198,7 @@ func TestPartIsGone(t *testing.T) {
 	a.server.Kill()
 	for i := range 12 {
 		a.put(t, 1+i%3, "other")
-		if body, took, err := a.read(t, 0); err != nil || body != "other" || took > 3*time.Second {
+		if body, took, err := a.read(t, time.Second); err != nil || body != "other" || took > 3*time.Second {
 			t.Fatalf("read %d = %q, %v after %s, want the other part's", i, body, err, took)
 		}
 	}
