@@ -227,7 +227,7 @@ func (r *run) consume() {
 			same++
 		}
 		last = s
-		const sure = 3 // polls after which what is in flight is another reader's
+		const sure = 10 // polls, of a tenth of a second together, after which what is in flight is another reader's
 		switch {
 		case !busy && ready == 0 && (s.InFlight == 0 || same >= sure):
 			cancel()
