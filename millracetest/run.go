@@ -73,10 +73,10 @@ func RunUntilEmpty(t testing.TB, q *fairqueue.Queue, handler fairqueue.Handler, 
 	until := r.stats().At.Add(cfg.Within)
 	for {
 		r.consume()
+		due, now := r.due() // first: a message that becomes due between the two looks is ready
 		if r.ready() > 0 {
 			continue // handed back by the consumer, or written meanwhile
 		}
-		due, now := r.due()
 		if due.IsZero() || due.After(until) {
 			break
 		}
@@ -227,7 +227,7 @@ func (r *run) consume() {
 			same++
 		}
 		last = s
-		const sure = 10 // polls, of a tenth of a second together, after which what is in flight is another reader's
+		const sure = 3 // polls after which what is in flight is another reader's
 		switch {
 		case !busy && ready == 0 && (s.InFlight == 0 || same >= sure):
 			cancel()
@@ -255,7 +255,7 @@ func (r *run) consume() {
 func (r *run) due() (due, now time.Time) {
 	r.t.Helper()
 	due = r.tick()
-	for _, state := range []fairqueue.State{fairqueue.Delayed, fairqueue.InFlight} {
+	for _, state := range []fairqueue.State{fairqueue.InFlight, fairqueue.Delayed} { // as messages go, so that none is missed
 		page, _, err := r.q.Browse(r.t.Context(), fairqueue.BrowseConfig{State: state, Max: 1}) // the next that is due
 		if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 			r.t.Fatalf("the messages of queue %q: %v", r.q.Name(), err)

@@ -43,11 +43,8 @@ const (
 	collectJob = "sessions.collect"
 	signJob    = "site.sign"
 
-	// Keys of the site.
-	pages, sessions, dueSessions = "pages", "sessions", "sessions:due"
-
-	// closed is the key that tells the web processes to make no more requests.
-	closed = "closed"
+	// Keys of the site. If there is a key closed, the web processes make no more requests.
+	pages, sessions, dueSessions, closed = "pages", "sessions", "sessions:due", "closed"
 )
 
 func stealScene() chaos.Scene {
