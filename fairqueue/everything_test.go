@@ -299,7 +299,7 @@ func (c *caller) writePosition(ctx context.Context) error {
 func (c *caller) read(ctx context.Context) error {
 	cfg := fairqueue.ReadConfig{
 		Max: pick(c.r, 1, 1, 3, 50), Block: pick(c.r, 0, 0, 0, 0, 20*time.Millisecond, -1),
-		Visibility: pick(c.r, 10*time.Millisecond, 100*time.Millisecond, 2*time.Second),
+		Visibility: pick(c.r, 10*time.Millisecond, 100*time.Millisecond, 20*time.Second),
 	}
 	if c.r.IntN(2) == 0 {
 		cfg.Worker, cfg.Concurrency = fmt.Sprint("worker ", c.number), 4
@@ -355,7 +355,7 @@ func (c *caller) extend(ctx context.Context) error {
 	for _, m := range c.held {
 		receipts = append(receipts, m.Receipt)
 	}
-	good, err := c.Extend(ctx, pick(c.r, 10*time.Millisecond, time.Second), receipts...)
+	good, err := c.Extend(ctx, pick(c.r, 10*time.Millisecond, 20*time.Second), receipts...)
 	if err == nil && len(good) != len(receipts) {
 		return fmt.Errorf("%d answers for %d receipts", len(good), len(receipts))
 	}
