@@ -207,20 +207,3 @@ func TestHeadOnAFullServer(t *testing.T) {
 	want(t, "maxmemory", nil, nil, do(t, client, "CONFIG", "SET", "maxmemory", "0").Error())
 	h.check()
 }
-
-// TestHeadThatCostsLess: a tenant that waits for its rate because of a message that costs much does not when one that costs
-// less goes first.
-func TestHeadThatCostsLess(t *testing.T) {
-	t.Parallel()
-	c := newClockTest(t)
-	c.at(0)
-	limit(t, c.Queue, "a", Limits{Rate: 1, Burst: 10})
-	c.draft(Draft{Body: []byte("first"), Cost: 10})
-	c.draft(Draft{Body: []byte("large"), Cost: 10})
-	c.wants(0, "first")
-	c.draft(Draft{Body: []byte("small"), Priority: 1})
-	c.wants(900*time.Millisecond, "")
-	c.wants(1100*time.Millisecond, "small")
-	c.wants(10900*time.Millisecond, "")
-	c.wants(11100*time.Millisecond, "large")
-}

@@ -165,7 +165,7 @@ func (m *legacyMover) page(ctx context.Context, n int) (taken, moved int, err er
 		}
 		if err != nil {
 			if q.shared.warn("legacy " + e.ID) {
-				q.cfg.Logger.Error("an entry of the legacy stream is no message, and stays pending", "queue", q.name, "entry", e.ID, "consumer", m.consumer(), "error", err)
+				q.cfg.Logger.ErrorContext(ctx, "an entry of the legacy stream is no message, and stays pending", "queue", q.name, "entry", e.ID, "consumer", m.consumer(), "error", err)
 			}
 			continue
 		}

@@ -91,16 +91,13 @@ local function activate(flow)
   return head(flow) and put({flow}, 0)
 end
 
--- Another head may start at once: that of a stream may be another tenant's, and that of a tenant may cost less. A full
--- server refuses the turn before anything is changed.
+-- Another head of a stream may be another tenant's, which may start at once. A full server refuses the turn before
+-- anything is changed. A tenant that sleeps by its rate sleeps on: a bucket says less about a message that cost much.
 function reconsider(flow)
-  local stream = string.byte(flow) == 35 -- #
-  local where = stream and n.blocked > 0 and 'blocked' or not stream and rating and 'asleep'
-  local score = where and tonumber(redis.call('ZSCORE', prefix .. where, flow) or nil)
-  if score and (stream or score ~= math.floor(score)) then -- else it is a pause
+  if string.byte(flow) == 35 and n.blocked > 0 and redis.call('ZSCORE', prefix .. 'blocked', flow) then -- #
     redis.call('ZADD', active, 'NX', tag_of(n.virtual), flow)
-    redis.call('ZREM', prefix .. where, flow)
-    n.blocked, freed = n.blocked - (stream and 1 or 0), freed + 1
+    redis.call('ZREM', prefix .. 'blocked', flow)
+    n.blocked, freed = n.blocked - 1, freed + 1
   end
 end
 

@@ -92,12 +92,14 @@ func Start(t testing.TB, opts Options) *Cluster {
 			return newGated(conn, m.peers, c.at(addr).peers), nil
 		})
 		m.env = append(os.Environ(), "HTTP_PROXY=http://"+proxy, "NO_PROXY=", "http_proxy=", "no_proxy=")
+		// Tests end processes, never the machine. So nothing is lost without fsync, and a slow disk does not
+		// make a member silent.
 		m.args = append([]string{
 			"--name", fmt.Sprintf("m%d", i), "--data-dir", filepath.Join(dir, "data"),
 			"--listen-client-urls", scheme + m.direct, "--advertise-client-urls", scheme + m.addr,
 			"--listen-peer-urls", "http://" + listeners[peerAddr(i)], "--initial-advertise-peer-urls", "http://" + peerAddr(i),
 			"--initial-cluster", strings.Join(names, ","), "--initial-cluster-state", "new",
-			"--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap", "--log-level", "warn",
+			"--heartbeat-interval", "50", "--election-timeout", "500", "--unsafe-no-fsync", "--logger", "zap", "--log-level", "warn",
 		}, opts.Args...)
 	}
 	for _, m := range c.Members {

@@ -166,11 +166,16 @@ func playExpiry(ctx context.Context, play *chaos.Play) {
 	loading := time.Since(began)
 	p.Params = p.visitors
 	p.Start(2)
-	until := time.Now().Add(p.Duration)
-	serving, stop := context.WithDeadline(ctx, until)
+	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	p.Go(func() error { return p.renew(serving) })
-	p.WatchKilling(ctx, until, p.look)
+	p.Watch(ctx, func(ctx context.Context) bool { // on a busy machine they start late
+		p.look(ctx)
+		sum, _, _ := p.sum()
+		return sum.Reads > 0
+	})
+	p.WatchKilling(ctx, time.Now().Add(p.Duration), p.look)
+	stop()
 	p.Drain(ctx, func(ctx context.Context) int { // until there is something to judge
 		p.look(ctx)
 		sum, job, _ := p.sum()

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/must"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -44,6 +45,9 @@ const (
 
 	// Keys of the site.
 	pages, sessions, dueSessions = "pages", "sessions", "sessions:due"
+
+	// closed is the key that tells the web processes to make no more requests.
+	closed = "closed"
 )
 
 func stealScene() chaos.Scene {
@@ -78,7 +82,7 @@ type sites struct {
 
 func playSteal(ctx context.Context, p *chaos.Play) {
 	p.Key(pages)
-	open, due := p.Key(sessions), p.Key(dueSessions)
+	open, due, stop := p.Key(sessions), p.Key(dueSessions), p.Key(closed)
 	var mu sync.Mutex
 	reports := map[int]siteReport{}
 	var times siteReport
@@ -114,13 +118,16 @@ func playSteal(ctx context.Context, p *chaos.Play) {
 	}
 
 	began := time.Now()
-	until := began.Add(p.Duration)
-	p.Params = until
 	p.Start(2)
-	p.WatchKilling(ctx, until, func(ctx context.Context) {
+	p.Watch(ctx, func(ctx context.Context) bool { // on a busy machine they start late
+		look(ctx, "web processes start")
+		return sum().Sessions > 0
+	})
+	p.WatchKilling(ctx, time.Now().Add(p.Duration), func(ctx context.Context) {
 		look(ctx, "requests do the upkeep")
 		most = max(most, backlog)
 	})
+	must.Do(p.Client.Do(ctx, p.Client.B().Set().Key(stop).Value("1").Build()).Error())
 	serving, atEnd := time.Since(began), backlog
 	p.Note("the requests stopped: a timer in each process, the floor, collects the rest")
 	p.Drain(ctx, func(ctx context.Context) int {
@@ -200,19 +207,27 @@ func (s *site) OnRecruit(ctx context.Context, end steal.Recruited) {
 }
 
 func serveSite(ctx context.Context, w *chaos.Worker) error {
-	var until time.Time
-	w.Params(&until)
 	s := &site{Worker: w}
 	s.recruiter = steal.New(steal.Config{Budget: time.Second, Floor: stealFloor, Hooks: []millrace.Hook{s}})
 	sign := func(context.Context) (millrace.Progress, error) { return millrace.Worked, nil }
 	must.Do(s.recruiter.Install(millrace.Job{Name: collectJob, Slice: s.collect}, collectRate))
 	must.Do(s.recruiter.Install(millrace.Job{Name: signJob, Slice: sign}, 0))
 	handler := steal.Middleware(s.recruiter)(http.HandlerFunc(s.serve))
-	requests, stop := context.WithDeadline(ctx, until)
+	requests, stop := context.WithCancel(ctx)
 	defer stop()
+	go s.awaitClosing(requests, stop)
 	go func() { _ = s.recruiter.Run(ctx) }() // it ends with the context
 	return w.Serve(ctx, requests, 8, chaos.About(4*time.Millisecond),
 		func(ctx context.Context) error { return s.visit(ctx, handler) }, s.since, closeRecruiter(s.recruiter))
+}
+
+// awaitClosing ends the requests when the site is closed.
+func (s *site) awaitClosing(ctx context.Context, stop func()) {
+	for retry.Sleep(ctx, 20*time.Millisecond) {
+		if n, err := s.Client.Do(ctx, s.Client.B().Exists().Key(chaos.Key(s.Name, closed)).Build()).AsInt64(); err == nil && n == 1 {
+			stop()
+		}
+	}
 }
 
 // closeRecruiter ends a recruiter; what hangs ends with the process.

@@ -99,7 +99,7 @@ func (w *world) agentEvery(interval time.Duration) (stop func()) {
 	go func() {
 		defer close(done)
 		restored := func(context.Context, *directory.Map, int, string) error { w.restored.Add(1); return nil }
-		_ = New(w.dir, members, Config{Interval: interval, Restored: restored, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		_ = New(w.dir, members, Config{Interval: interval, Restored: restored, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))}).Run(ctx)
 		members.Close()
 	}()
 	var once sync.Once
