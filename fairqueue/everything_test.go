@@ -99,106 +99,92 @@ type caller struct {
 	r      *rand.Rand
 	number int
 	drafts int
+	ctx    context.Context //nolint:containedctx // of the present call
 
 	held     []fairqueue.Message
 	position int64
 	pending  *fairqueue.Draft // has that position, and nobody knows whether it was written
 }
 
-// everyCall has all calls, and how often each is made beside others.
-var everyCall = []struct {
+// call is a call, and how often it is made beside others.
+type call struct {
 	name   string
 	weight int
-	call   func(c *caller, ctx context.Context) error
-}{
-	{"write", 30, (*caller).write},
-	{"write a position", 5, (*caller).writePosition},
-	{"read", 25, (*caller).read},
-	{"ack", 20, (*caller).ack},
-	{"nack", 8, (*caller).nack},
-	{"extend", 5, (*caller).extend},
-	{"forget", 1, func(c *caller, _ context.Context) error { c.held = nil; return nil }}, // as a reader that dies
-	{"cancel", 2, (*caller).cancel},
-	{"check", 3, (*caller).check},
-	{"len", 1, func(c *caller, ctx context.Context) error { return second(c.Len(ctx)) }},
-	{"stats", 1, func(c *caller, ctx context.Context) error { return c.stats(ctx) }},
-	{"ready", 1, func(c *caller, ctx context.Context) error { return c.part().Ready(ctx) }},
-	{"browse", 2, func(c *caller, ctx context.Context) error {
-		_, _, err := c.part().Browse(ctx, fairqueue.BrowseConfig{State: c.state(), Max: pick(c.r, 1, 50), Tenant: pick(c.r, "", "a")})
-		return err
-	}},
-	{"search", 1, func(c *caller, ctx context.Context) error {
-		return second(c.part().Search(ctx, fairqueue.SearchConfig{State: c.state(), Text: "7"}))
-	}},
-	{"pause", 1, func(c *caller, ctx context.Context) error { return c.Pause(ctx) }},
-	{"resume", 3, func(c *caller, ctx context.Context) error { return c.Resume(ctx) }},
-	{"purge", 1, func(c *caller, ctx context.Context) error {
-		return second(c.PurgeTenant(ctx, pick(c.r, purgedTenant...)))
-	}},
-	{"resize", 2, func(c *caller, ctx context.Context) error {
-		if c.s.cfg.Streams == 0 {
-			return nil
-		}
-		return c.part().Resize(ctx, pick(c.r, 0, 2, 4, 7), 0)
-	}},
-	{"redrive", 1, func(c *caller, ctx context.Context) error {
-		return second(c.dead.Redrive(ctx, c.s.someIDs(c.r, 5, false)...))
-	}},
-	{"redrive all", 1, func(c *caller, ctx context.Context) error {
-		_, _, err := c.part().Dead().RedriveMatching(ctx, fairqueue.SearchConfig{})
-		return err
-	}},
-	{"redrive some", 1, (*caller).redriveSome},
-	{"purge dead", 1, func(c *caller, ctx context.Context) error {
-		return second(c.dead.Purge(ctx, c.s.someIDs(c.r, 2, true)...))
-	}},
-	{"purge all dead", 1, func(c *caller, ctx context.Context) error {
-		_, _, err := c.part().Dead().PurgeMatching(ctx, fairqueue.SearchConfig{Tenant: pick(c.r, purgedTenant...)})
-		return err
-	}},
-	{"dead groups", 1, func(c *caller, ctx context.Context) error {
-		_, _, err := c.part().Dead().Groups(ctx, fairqueue.SearchConfig{})
-		return err
-	}},
-	{"keep dead", 1, func(c *caller, ctx context.Context) error {
-		if c.s.dropsDead {
-			return c.part().Dead().Keep(ctx, pick(c.r, 3, 10), pick(c.r, 0, 100*time.Millisecond))
-		}
-		return c.part().Dead().Keep(ctx, pick(c.r, 0, 10_000), 0)
-	}},
-	{"set limits", 1, func(c *caller, ctx context.Context) error { return c.limits.Set(ctx, c.tenant(), c.limit()) }},
-	{"set unset limits", 1, func(c *caller, ctx context.Context) error { return c.limits.SetIfUnset(ctx, c.tenant(), c.limit()) }},
-	{"clear limits", 1, func(c *caller, ctx context.Context) error {
-		return c.limits.Clear(ctx, c.tenant(), pick(c.r, nil, c.limit().Set())...)
-	}},
-	{"limits of", 1, func(c *caller, ctx context.Context) error { return second(c.part().Limits().Get(ctx, c.tenant())) }},
-	{"all limits", 1, func(c *caller, ctx context.Context) error { return last(c.part().Limits().All(ctx)) }},
-	{"pause a tenant", 1, func(c *caller, ctx context.Context) error {
-		return c.limits.Pause(ctx, pick(c.r, everyTenant...), pick(c.r, 0, 50*time.Millisecond))
-	}},
-	{"resume a tenant", 3, func(c *caller, ctx context.Context) error { return c.limits.Resume(ctx, pick(c.r, everyTenant...)) }},
-	{"set a schedule", 2, func(c *caller, ctx context.Context) error { return c.part().Schedules().Set(ctx, c.schedule()) }},
-	{"pause a schedule", 1, func(c *caller, ctx context.Context) error { return c.part().Schedules().Pause(ctx, c.schedule().Name) }},
-	{"resume a schedule", 1, func(c *caller, ctx context.Context) error { return c.part().Schedules().Resume(ctx, c.schedule().Name) }},
-	{"remove a schedule", 1, func(c *caller, ctx context.Context) error { return c.part().Schedules().Remove(ctx, c.schedule().Name) }},
-	{"run a schedule", 1, func(c *caller, ctx context.Context) error {
-		return second(c.part().Schedules().Run(ctx, c.schedule().Name))
-	}},
-	{"a schedule", 1, func(c *caller, ctx context.Context) error {
-		return second(c.part().Schedules().Get(ctx, c.schedule().Name))
-	}},
-	{"all schedules", 1, func(c *caller, ctx context.Context) error { return last(c.part().Schedules().All(ctx)) }},
-	{"sources", 1, func(c *caller, ctx context.Context) error { return second(c.part().Sources().All(ctx)) }},
-	{"position", 1, (*caller).at},
-	{"set a position", 1, func(c *caller, ctx context.Context) error {
-		return c.part().Sources().SetPosition(ctx, "an operator's", pick(c.r, int64(0), 7))
-	}},
-	{"list", 1, func(c *caller, ctx context.Context) error { return last(fairqueue.List(ctx, pick(c.r, c.client...))) }},
-	{"upkeep", 3, (*caller).upkeep},
+	make   func() error
+}
+
+// calls are all calls.
+func (c *caller) calls() []call {
+	return []call{
+		{"write", 30, c.write},
+		{"write a position", 5, c.writePosition},
+		{"read", 25, c.read},
+		{"ack", 20, c.ack},
+		{"nack", 8, c.nack},
+		{"extend", 5, c.extend},
+		{"forget", 1, func() error { c.held = nil; return nil }}, // as a reader that dies
+		{"cancel", 2, c.cancel},
+		{"check", 3, c.check},
+		{"len", 1, func() error { return second(c.Len(c.ctx)) }},
+		{"stats", 1, func() error { return c.stats(c.ctx) }},
+		{"ready", 1, func() error { return c.part().Ready(c.ctx) }},
+		{"browse", 2, func() error {
+			return third(c.part().Browse(c.ctx, fairqueue.BrowseConfig{State: c.state(), Max: pick(c.r, 1, 50), Tenant: pick(c.r, "", "a")}))
+		}},
+		{"search", 1, func() error {
+			return second(c.part().Search(c.ctx, fairqueue.SearchConfig{State: c.state(), Text: "7"}))
+		}},
+		{"pause", 1, func() error { return c.Pause(c.ctx) }},
+		{"resume", 3, func() error { return c.Resume(c.ctx) }},
+		{"purge", 1, func() error { return second(c.PurgeTenant(c.ctx, pick(c.r, purgedTenant...))) }},
+		{"resize", 2, func() error {
+			if c.s.cfg.Streams == 0 {
+				return nil
+			}
+			return c.part().Resize(c.ctx, pick(c.r, 0, 2, 4, 7), 0)
+		}},
+		{"redrive", 1, func() error { return second(c.dead.Redrive(c.ctx, c.s.someIDs(c.r, 5, false)...)) }},
+		{"redrive all", 1, func() error { return third(c.part().Dead().RedriveMatching(c.ctx, fairqueue.SearchConfig{})) }},
+		{"redrive some", 1, c.redriveSome},
+		{"purge dead", 1, func() error { return second(c.dead.Purge(c.ctx, c.s.someIDs(c.r, 2, true)...)) }},
+		{"purge all dead", 1, func() error {
+			return third(c.part().Dead().PurgeMatching(c.ctx, fairqueue.SearchConfig{Tenant: pick(c.r, purgedTenant...)}))
+		}},
+		{"dead groups", 1, func() error { return third(c.part().Dead().Groups(c.ctx, fairqueue.SearchConfig{})) }},
+		{"keep dead", 1, func() error {
+			if c.s.dropsDead {
+				return c.part().Dead().Keep(c.ctx, pick(c.r, 3, 10), pick(c.r, 0, 100*time.Millisecond))
+			}
+			return c.part().Dead().Keep(c.ctx, pick(c.r, 0, 10_000), 0)
+		}},
+		{"set limits", 1, func() error { return c.limits.Set(c.ctx, c.tenant(), c.limit()) }},
+		{"set unset limits", 1, func() error { return c.limits.SetIfUnset(c.ctx, c.tenant(), c.limit()) }},
+		{"clear limits", 1, func() error { return c.limits.Clear(c.ctx, c.tenant(), pick(c.r, nil, c.limit().Set())...) }},
+		{"limits of", 1, func() error { return second(c.part().Limits().Get(c.ctx, c.tenant())) }},
+		{"all limits", 1, func() error { return last(c.part().Limits().All(c.ctx)) }},
+		{"pause a tenant", 1, func() error {
+			return c.limits.Pause(c.ctx, pick(c.r, everyTenant...), pick(c.r, 0, 50*time.Millisecond))
+		}},
+		{"resume a tenant", 3, func() error { return c.limits.Resume(c.ctx, pick(c.r, everyTenant...)) }},
+		{"set a schedule", 2, func() error { return c.part().Schedules().Set(c.ctx, c.schedule()) }},
+		{"pause a schedule", 1, func() error { return c.part().Schedules().Pause(c.ctx, c.schedule().Name) }},
+		{"resume a schedule", 1, func() error { return c.part().Schedules().Resume(c.ctx, c.schedule().Name) }},
+		{"remove a schedule", 1, func() error { return c.part().Schedules().Remove(c.ctx, c.schedule().Name) }},
+		{"run a schedule", 1, func() error { return second(c.part().Schedules().Run(c.ctx, c.schedule().Name)) }},
+		{"a schedule", 1, func() error { return second(c.part().Schedules().Get(c.ctx, c.schedule().Name)) }},
+		{"all schedules", 1, func() error { return last(c.part().Schedules().All(c.ctx)) }},
+		{"sources", 1, func() error { return second(c.part().Sources().All(c.ctx)) }},
+		{"position", 1, c.at},
+		{"set a position", 1, func() error { return c.part().Sources().SetPosition(c.ctx, "an operator's", pick(c.r, int64(0), 7)) }},
+		{"list", 1, func() error { return last(fairqueue.List(c.ctx, pick(c.r, c.client...))) }},
+		{"upkeep", 3, c.upkeep},
+	}
 }
 
 // second returns the error of a call.
 func second[T any](_ T, err error) error { return err }
+
+func third[A, B any](_ A, _ B, err error) error { return err }
 
 // last returns the last error of a listing.
 func last[T any](all iter.Seq2[T, error]) (err error) {
@@ -217,18 +203,15 @@ func (c *caller) state() fairqueue.State {
 
 // run makes calls until the storm is over.
 func (c *caller) run() {
-	sum := 0
-	for _, e := range everyCall {
-		sum += e.weight
+	var deck []call // each as often as its weight says
+	for _, e := range c.calls() {
+		deck = append(deck, slices.Repeat([]call{e}, e.weight)...)
 	}
 	for c.s.blows() {
-		at, n := 0, c.r.IntN(sum)
-		for ; n >= everyCall[at].weight; at++ {
-			n -= everyCall[at].weight
-		}
-		e := everyCall[at]
-		ctx, cancel := context.WithTimeout(context.Background(), pick(c.r, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond))
-		err := e.call(c, ctx)
+		e := pick(c.r, deck...)
+		var cancel context.CancelFunc
+		c.ctx, cancel = context.WithTimeout(context.Background(), pick(c.r, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond))
+		err := e.make()
 		cancel()
 		c.s.note(e.name, err)
 	}
@@ -255,13 +238,13 @@ func (c *caller) draft() fairqueue.Draft {
 	return d
 }
 
-func (c *caller) write(ctx context.Context) error {
+func (c *caller) write() error {
 	if c.s.crowded() {
 		return nil
 	}
 	if c.r.IntN(3) == 0 {
 		d := c.draft()
-		id, err := c.Write(ctx, d)
+		id, err := c.Write(c.ctx, d)
 		if err == nil {
 			c.s.wrote(id, d.Body)
 		}
@@ -272,7 +255,7 @@ func (c *caller) write(ctx context.Context) error {
 		drafts[i] = c.draft()
 		drafts[i].DedupeID = pick(c.r, "x", "y", "", "", "", "", "", "", "", "")
 	}
-	written, err := c.WriteBatch(ctx, drafts...)
+	written, err := c.WriteBatch(c.ctx, drafts...)
 	for i, w := range written {
 		if w.ID != "" && !w.Duplicate {
 			c.s.wrote(w.ID, drafts[i].Body)
@@ -282,13 +265,13 @@ func (c *caller) write(ctx context.Context) error {
 }
 
 // writePosition writes the next position of the caller's own source, again and again until it is sure.
-func (c *caller) writePosition(ctx context.Context) error {
+func (c *caller) writePosition() error {
 	if c.pending == nil {
 		d := c.draft()
 		d.Source, d.Position = fmt.Sprint("source ", c.number), c.position+1
 		c.pending = &d
 	}
-	id, err := c.Write(ctx, *c.pending)
+	id, err := c.Write(c.ctx, *c.pending)
 	if err == nil {
 		c.s.wrote(id, c.pending.Body)
 		c.position, c.pending = c.pending.Position, nil
@@ -296,15 +279,15 @@ func (c *caller) writePosition(ctx context.Context) error {
 	return err
 }
 
-func (c *caller) read(ctx context.Context) error {
+func (c *caller) read() error {
 	cfg := fairqueue.ReadConfig{
 		Max: pick(c.r, 1, 1, 3, 50), Block: pick(c.r, 0, 0, 0, 0, 20*time.Millisecond, -1),
-		Visibility: pick(c.r, 10*time.Millisecond, 100*time.Millisecond, 2*time.Second),
+		Visibility: pick(c.r, 10*time.Millisecond, 100*time.Millisecond, 20*time.Second),
 	}
 	if c.r.IntN(2) == 0 {
 		cfg.Worker, cfg.Concurrency = fmt.Sprint("worker ", c.number), 4
 	}
-	messages, err := c.Read(ctx, cfg)
+	messages, err := c.Read(c.ctx, cfg)
 	for _, m := range messages {
 		c.s.saw(m)
 	}
@@ -322,12 +305,12 @@ func (c *caller) take() (some []fairqueue.Message, receipts []string) {
 	return some, receipts
 }
 
-func (c *caller) ack(ctx context.Context) error {
+func (c *caller) ack() error {
 	some, receipts := c.take()
 	for _, m := range some {
 		c.s.handled(m)
 	}
-	n, err := c.Ack(ctx, receipts...)
+	n, err := c.Ack(c.ctx, receipts...)
 	if err == nil && n == len(some) {
 		for _, m := range some {
 			c.s.over(m.ID)
@@ -336,7 +319,7 @@ func (c *caller) ack(ctx context.Context) error {
 	return err
 }
 
-func (c *caller) nack(ctx context.Context) error {
+func (c *caller) nack() error {
 	some, receipts := c.take()
 	cfg := fairqueue.NackConfig{Delay: pick(c.r, 0, 10*time.Millisecond, 300*time.Millisecond), Reason: pick(c.r, "", "reason")}
 	switch c.r.IntN(4) {
@@ -346,25 +329,25 @@ func (c *caller) nack(ctx context.Context) error {
 	case 1:
 		cfg.Unstarted = true
 	}
-	_, err := c.Nack(ctx, cfg, receipts...)
+	_, err := c.Nack(c.ctx, cfg, receipts...)
 	return err
 }
 
-func (c *caller) extend(ctx context.Context) error {
+func (c *caller) extend() error {
 	var receipts []string
 	for _, m := range c.held {
 		receipts = append(receipts, m.Receipt)
 	}
-	good, err := c.Extend(ctx, pick(c.r, 10*time.Millisecond, time.Second), receipts...)
+	good, err := c.Extend(c.ctx, pick(c.r, 10*time.Millisecond, 20*time.Second), receipts...)
 	if err == nil && len(good) != len(receipts) {
 		return fmt.Errorf("%d answers for %d receipts", len(good), len(receipts))
 	}
 	return err
 }
 
-func (c *caller) cancel(ctx context.Context) error {
+func (c *caller) cancel() error {
 	ids := c.s.someIDs(c.r, 3, true)
-	states, err := c.Cancel(ctx, ids...)
+	states, err := c.Cancel(c.ctx, ids...)
 	if err == nil {
 		for i, state := range states {
 			if state != fairqueue.Gone {
@@ -375,8 +358,8 @@ func (c *caller) cancel(ctx context.Context) error {
 	return err
 }
 
-func (c *caller) check(ctx context.Context) error {
-	wrong, err := c.part().Check(ctx)
+func (c *caller) check() error {
+	wrong, err := c.part().Check(c.ctx)
 	if len(wrong) > 0 {
 		return fmt.Errorf("check: %q", wrong)
 	}
@@ -384,11 +367,11 @@ func (c *caller) check(ctx context.Context) error {
 }
 
 // redriveSome redrives dead messages while it lists them.
-func (c *caller) redriveSome(ctx context.Context) (err error) {
+func (c *caller) redriveSome() (err error) {
 	q := c.part()
-	for m, failed := range q.Dead().All(ctx) {
+	for m, failed := range q.Dead().All(c.ctx) {
 		if err = failed; err == nil && c.r.IntN(2) == 0 {
-			_, err = q.Dead().Redrive(ctx, m.ID)
+			_, err = q.Dead().Redrive(c.ctx, m.ID)
 		}
 	}
 	return err
@@ -420,18 +403,18 @@ func (c *caller) schedule() fairqueue.Schedule {
 }
 
 // at asks where the caller's source is.
-func (c *caller) at(ctx context.Context) error {
+func (c *caller) at() error {
 	source := fmt.Sprint("source ", c.number)
-	at, err := c.part().Sources().Position(ctx, source)
+	at, err := c.part().Sources().Position(c.ctx, source)
 	if at > c.position+1 || err == nil && len(c.parts) == 1 && at < c.position {
 		return fmt.Errorf("%s has position %d, and %d was written last", source, at, c.position+1)
 	}
 	return err
 }
 
-func (c *caller) upkeep(ctx context.Context) error {
+func (c *caller) upkeep() error {
 	for _, job := range fairqueue.Jobs(pick(c.r, c.client...)) {
-		if _, err := job.Slice(ctx); err != nil {
+		if _, err := job.Slice(c.ctx); err != nil {
 			return err
 		}
 	}

@@ -42,3 +42,12 @@ func Shifted(queues ...*Queue) {
 
 // ShiftKey is the key by which a test moves the clock of a queue.
 func ShiftKey(name string) string { return baseKey(name) + ":clock" }
+
+// EndWorkers forgets the named workers of Read, which are reported for a while after their last one.
+func EndWorkers(queues ...*Queue) {
+	for _, q := range queues {
+		q.shared.workers.mu.Lock()
+		q.shared.workers.of = nil
+		q.shared.workers.mu.Unlock()
+	}
+}
