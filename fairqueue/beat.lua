@@ -1,6 +1,7 @@
 -- fairqueue.beat(K) visibility reader handlers busy name host {receipt} ... -> {roll, 1 or 0, ...}
 --
--- Extends deliveries, and registers a reader. A reader that was not registered again for 15 seconds is removed, with
+-- Extends deliveries, and registers a reader, whose deliveries are extended once a sixth of their time is over: most have ended by
+-- then. A reader that was not registered again for 15 seconds is removed, with
 -- its handlers, and the roll is another one: so all others register again before they take messages. So is one that a clock
 -- registered that was ahead.
 --
@@ -21,9 +22,10 @@ local reply, flight, readers = {}, prefix .. 'flight', prefix .. 'readers'
 local values = #ARGV > 6 and redis.call('HMGET', hot, unpack(ARGV, 7)) or {}
 for i, value in ipairs(values) do
   local receipt = ARGV[i + 6]
-  local good = value and redis.call('HEXISTS', hot, string.sub(receipt, 1, 16)) == 1
+  local good = value and (n.cancelled == 0 or redis.call('HEXISTS', hot, string.sub(receipt, 1, 16)) == 1)
+  local left = good and string.sub(value, 17, 29) - now
   reply[i + 1] = good and 1 or 0
-  if good then
+  if good and (ARGV[2] == '' or left <= ARGV[1] * 5 / 6 or left > ARGV[1] + 0) then
     redis.call('ZADD', flight, whole(now + ARGV[1]), receipt)
     sets[receipt] = string.sub(value, 1, 16) .. whole(now + ARGV[1]) .. string.sub(value, 30, 30) .. 'f' .. instant .. string.match(value, '^%d*(.*)$', 32)
     due_at(now + ARGV[1])

@@ -119,6 +119,9 @@ func (r *keys) parse() {
 			r.is(more || len(behind[field]) == 0, "flow %q has %d entries in backlog, and does not say so", field, len(behind[field]))
 			r.flows[field] = append(entries, behind[field]...)
 			r.is(slices.IsSorted(r.flows[field]), "flow %q is not in order: %q", field, r.flows[field])
+		case strings.HasPrefix(field, quickPrefix+"#"):
+			r.is(r.hot[field[1:]] != "" && len(value) <= maxQuick && value[0] == 1 && value[len(value)-1] == 1,
+				"field %q has %q, or its stream no messages", field, value)
 		case strings.HasPrefix(field, ownerPrefix):
 			r.owners[strings.TrimPrefix(field, ownerPrefix)] = readOwner(value)
 		default:

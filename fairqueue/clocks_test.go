@@ -527,3 +527,46 @@ func TestKeepersLookAfterAClockAhead(t *testing.T) {
 		t.Errorf("the next tick is at %v, want within the hour", next)
 	}
 }
+
+// TestBeatExtendsWhatIsOld: a consumer extends a delivery once a sixth of its visibility has passed, or if it ends later than
+// it may; [Queue.Extend] at once; and each says which deliveries are stale.
+func TestBeatExtendsWhatIsOld(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	write(t, c.Queue, "a:1 a:2")
+	both := read(t, c.Queue, 2)
+	handles := []receipt{both[0].receipt(), both[1].receipt()}
+	ends := func() time.Duration {
+		t.Helper()
+		there, _ := readRaw(t, c.Queue)
+		ms, err := strconv.ParseInt(there.hot[handles[0].handle()][16:29], 10, 64)
+		want(t, "end", nil, nil, err)
+		return time.UnixMilli(ms).Sub(c.start.Truncate(time.Millisecond))
+	}
+	consumer := readerOf(reader{id: "c", handlers: 2})
+	for _, step := range []struct {
+		at     time.Duration
+		of     *registration
+		extend bool
+	}{
+		{4 * time.Second, consumer, false},
+		{4 * time.Second, nil, true},
+		{8 * time.Second, consumer, false},
+		{9*time.Second + time.Millisecond, consumer, true},
+		{-time.Hour, consumer, true}, // the clock was ahead
+	} {
+		c.at(step.at)
+		before := ends()
+		good, err := c.beat(t.Context(), defaultVisibility, step.of, handles)
+		want(t, "good", good, []bool{true, true}, err)
+		after := before
+		if step.extend {
+			after = step.at + defaultVisibility
+		}
+		want(t, fmt.Sprintf("the end at %v", step.at), ends(), after, nil)
+	}
+	_, err := c.Cancel(t.Context(), both[1].ID)
+	want(t, "cancel", nil, nil, err)
+	good, err := c.beat(t.Context(), defaultVisibility, consumer, handles)
+	want(t, "good after a cancel", good, []bool{true, false}, err)
+}

@@ -42,9 +42,9 @@ type ConsumeConfig struct {
 	// characters. Defaults to the process's number.
 	Name string
 
-	// Visibility is after how long the messages of a consumer that died come again. A
-	// consumer extends its messages every third of it, at least every 5 s. Defaults to
-	// 30 s.
+	// Visibility is after how long at most the messages of a consumer that died come again. A
+	// consumer extends its messages every third of it, at least every 5 s, once a sixth of it
+	// has passed. Defaults to 30 s.
 	Visibility time.Duration
 
 	// Timeout ends a handler's context. Defaults to 0, never.

@@ -50,6 +50,6 @@ local function finish(receipt, value, took)
   end
   n.flying = math.max(0, n.flying - 1)
   took = took == '' and math.max(0, math.floor((micros - string.sub(value, 1, 16)) / 1000)) or tonumber(took)
-  end_delivery(string.match(value, '=.*$', 32), string.sub(value, 30, 30), took)
+  end_delivery(string.match(value, '=.*$', 32), string.sub(value, 30, 30), took, string.match(value, '^%d*(#%d+)', 32))
   return string.sub(receipt, 1, 16)
 end

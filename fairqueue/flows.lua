@@ -47,6 +47,9 @@ local function set_record(flow, record)
     record = string.byte(record) == 43 and refill(flow) -- +
   end
   records[flow], sets[flow], gone[flow], emptied[flow] = record, record or nil, not record or nil, not record or nil
+  if not record and string.byte(flow) == 35 then -- #
+    gone['q' .. flow] = true
+  end
   if was and record and string.sub(was, 2, 18) ~= string.sub(record, 2, 18) then
     reconsider(flow)
   end

@@ -167,6 +167,13 @@ func readDelivery(value string) (d storedDelivery, ok bool) {
 // ownerPrefix is in front of a tenant's flow in the name of its field as an owner.
 const ownerPrefix = "o"
 
+// quickPrefix is in front of a stream in the name of the field with owners whose handlers are quick, which has at most
+// maxQuick bytes. See quick.lua.
+const (
+	quickPrefix = "q"
+	maxQuick    = 1000
+)
+
 // storedOwner is what hot counts of a tenant.
 type storedOwner struct {
 	n, mean, others float64 // with handlers of Consume, their mean time in milliseconds or -1, and others that are counted

@@ -45,7 +45,7 @@ local function take_next(max, kind, consumes, visibility, random, give)
       deadline, _, _, owner, _, cost = header(body)
       room = room - #(body or '')
       if body and (owner ~= flow or cost > 1) and (consumes or limiting) then
-        where, score = place_to_wait(owner, consumes, owner ~= flow, cost)
+        where, score = place_to_wait(owner, consumes, owner ~= flow and flow or nil, cost)
       end
     end
     local paid, rest = string.byte(entry or '', 18) == 36, cost > 1 and turn(flow, cost) - turn(flow) or 0 -- $
@@ -83,6 +83,9 @@ local function take_next(max, kind, consumes, visibility, random, give)
         suspend(owner, sleeps)
       elseif head(flow) then
         redis.call('ZADD', active, tag, flow)
+        if string.find('\1' .. state_of(owner or flow).flows, '\1' .. flow .. '\1', 1, true) then
+          freed = freed + 2 -- it was held until a moment ago, and writes of the rest woke nobody: see write_plain
+        end
       else
         redis.call('ZREM', active, flow)
       end

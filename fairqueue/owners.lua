@@ -13,17 +13,18 @@
 -- An owner has no state if it has none in flight, unless its flow, which is no stream, has messages: so its mean is
 -- remembered.
 --
--- Needs    record, flows, limits
+-- Needs    record, flows, limits, quick
 -- Touches  hot, active, blocked, asleep, buckets
 -- Gives    only: the only tenant's flow that may be alone, or nil or false for any; work sets it
 --          load_states(owners): reads the states of owners in one call
 --          state_of(owner): one of them
 --          place_to_wait(owner, consumes, stream, cost) -> the key where it has to wait and the score
---          there; nil if a delivery of that cost, 1 by default, may start, to a handler if consumes
+--          there; nil if a delivery of that cost, 1 by default, may start, to a handler if consumes. stream is the
+--          flow, nil for that of a tenant
 --          hold(flow, owner, where, score): takes a flow's turn away
 --          begin_delivery(owner, kind): counts one of a kind: c of a handler, o counted for limits, r not
 --          counted
---          end_delivery(owner, kind, took): counts one down that took so many milliseconds, or nil
+--          end_delivery(owner, kind, took, stream): counts one down that took so many milliseconds, or nil
 --          unblock(room, most) -> whether there may be more: gives at most so many flows their
 --          turn, of tenants that have fewer than room in flight, or of all if room is nil, and
 --          those of the tenant of the last message, or of another one that is alone, if they may start
@@ -71,6 +72,9 @@ end
 local function place_to_wait(owner, consumes, stream, cost)
   local where, score
   local state = state_of(owner)
+  if stream and state.n + state.others == 0 and state.mean < 0 and is_quick(redis.call('HGET', hot, 'q' .. stream), owner) then
+    state.mean = 0
+  end
   if epoch and not stream then
     where, score = limit_of(owner, state, consumes, cost)
   end
@@ -111,7 +115,7 @@ function recheck(owner)
   for flow in string.gmatch(flows, '[^\1]+') do
     local at = redis.call('ZSCORE', blocked, flow)
     if at then -- else it was released by unblock
-      local where, score = place_to_wait(owner, n.capacity > 0, string.byte(flow) == 35) -- #
+      local where, score = place_to_wait(owner, n.capacity > 0, string.match(flow, '^#.*'))
       if not where then
         release(flow)
       elseif where == 'asleep' then
@@ -135,13 +139,13 @@ local function begin_delivery(owner, kind)
   end
 end
 
-local function end_delivery(owner, kind, took)
+local function end_delivery(owner, kind, took, stream)
   kind = string.lower(kind)
   if kind == 'r' then
     return
   end
   local state = state_of(owner)
-  state.changed = true
+  state.changed, state.stream = true, stream
   if kind == 'o' then
     state.others = math.max(0, state.others - 1)
   else
@@ -197,6 +201,10 @@ local function save_states()
       local rare = state.limited or state.flows ~= ''
       if state.n + state.others == 0 and not rare and not (string.byte(owner) == 61 and record_of(owner)) then -- =
         gone['o' .. owner] = true
+        if state.stream and record_of(state.stream) then
+          local field = 'q' .. state.stream
+          sets[field] = remember(sets[field] or redis.call('HGET', hot, field), owner, state.mean) or nil
+        end
       else
         sets['o' .. owner] = struct.pack('<ddd', state.n, state.mean, state.others) ..
           (rare and (state.limited and '1' or '0') .. state.flows or '')

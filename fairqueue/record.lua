@@ -6,6 +6,7 @@
 --   t              the part that deliveries change
 --   =TENANT #N     a flow: its first messages that wait, see flows
 --   o=TENANT       an owner: what a tenant has in flight, see owners
+--   q#N            owners of a stream whose handlers are quick, see quick
 --   lLANE          the answer to the last call of a lane, see lane
 --   16 digits      a message: its header and its body, see deliveries
 --   aID            its deliveries so far, see deliveries

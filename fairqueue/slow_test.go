@@ -115,7 +115,8 @@ func TestSlowTenants(t *testing.T) {
 func withoutTheSlowRule(t *testing.T) *script.Library {
 	t.Helper()
 	scripts := scripttest.Without(t, library, "state.n == 0 or state.n < n.capacity - n.busy or", "true or")
-	return scripttest.Without(t, scripts, "state[1] > 0 and state[1] >= capacity - busy and", "false and")
+	scripts = scripttest.Without(t, scripts, "state[1] > 0 and state[1] >= capacity - busy and", "false and")
+	return scripttest.Without(t, scripts, "if rest and not is_stream and consumes and", "if false and")
 }
 
 // TestSlowTenantsWithoutTheRule have all workers, so the rule is what helps.

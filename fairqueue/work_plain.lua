@@ -5,7 +5,7 @@
 -- one hash: see record. The choice of the next message is that of the fragment next, and flows of tenants lie in blocked
 -- as owners says.
 --
--- Needs    clock, ticket, backlog
+-- Needs    clock, ticket, backlog, quick
 -- Touches  hot, active, blocked, backlog, young, flight, buckets
 -- Beside   wake
 -- KEYS[1]  K
@@ -87,6 +87,7 @@ for i = 1, acks do
         of_owner = {count, mean, other, found[3 + 2 * acks + i], held_own}
         states[owner], rechecks = of_owner, rechecks or held_own
       end
+      of_owner[6] = class == 35 and string.match(held, '^#%d+', 32) or nil -- #
       if was == 111 then -- o
         of_owner[3] = of_owner[3] > 0 and of_owner[3] - 1 or 0
       else
@@ -117,50 +118,57 @@ if now >= due_next or used > now + 1000 then -- or the clock went back: see rewi
   end
   due, due_next = '1', now + 100
 end
-local active, young, released = prefix .. 'active', prefix .. 'young', {}
-if capacity - busy > least then
-  released = redis.call('ZRANGEBYSCORE', prefix .. 'blocked', '-inf', '(' .. capacity - busy, 'LIMIT', '0', string.format('%d', math.max(max, 1)))
-end
-if flown or rechecks or #released > 0 then
-  for _, name in ipairs({'active', 'backlog', 'blocked'}) do -- a key of another type ends the script here
-    redis.call('ZCARD', prefix .. name)
-  end
-  redis.call('LLEN', young)
+local active, blocked, young, most_released = prefix .. 'active', prefix .. 'blocked', prefix .. 'young', math.max(1, max, #verdicts)
+if flown or rechecks or capacity - busy > least then -- a key of another type ends the script here
+  redis.call('ZCARD', active)
+  redis.call('ZCARD', blocked)
 end
 if flown then
   redis.call('ZREM', prefix .. 'flight', unpack(flown))
+elseif rechecks then
+  redis.call('HDEL', hot, 'none') -- a full server does not refuse it, nor then what follows
 end
 
--- Flows that may start again have a turn now. Owners know those that released has by now until a message of them ends or
--- begins.
-if #released > 0 then
-  redis.call('ZREM', prefix .. 'blocked', unpack(released))
-end
+-- Flows that may start again have a turn now, those of tenants with the fewest in flight first. Owners know others that
+-- have one by now until a message of them ends or begins.
+local released = {}
 for owner, state in pairs(rechecks and states or {}) do
   local flow = sub(owner, 2)
-  if state[5] and redis.call('ZREM', prefix .. 'blocked', flow) == 0 then
-    state[5] = false -- it is one of those
-  elseif state[5] and state[1] > 0 and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20) and capacity > 0 then
-    redis.call('ZADD', prefix .. 'blocked', string.format('%d', state[1]), flow)
-    least = state[1] < least and state[1] or least
+  if state[5] and state[1] > 0 and (state[2] < 0 or state[2] > 20) and capacity > 0 then
+    state[5] = redis.call('ZADD', blocked, 'XX', 'CH', string.format('%d', state[1]), flow) == 1
+    least = state[5] and state[1] < least and state[1] or least
   elseif state[5] then
-    released[#released + 1], state[5] = flow, false
+    state[5] = false
+    released[#released + 1] = redis.call('ZREM', blocked, flow) == 1 and flow or nil
+  end
+end
+if capacity - busy > least and #released < most_released then
+  local flows = redis.call('ZRANGEBYSCORE', blocked, '-inf', '(' .. capacity - busy, 'LIMIT', '0', string.format('%d', most_released - #released))
+  if #flows > 0 then
+    redis.call('ZREM', blocked, unpack(flows))
+  end
+  for _, flow in ipairs(flows) do
+    released[#released + 1] = flow
+    if states['o' .. flow] then
+      states['o' .. flow][5] = false
+    end
   end
 end
 if #released > 0 then
   local turns = {}
   for i, flow in ipairs(released) do
     turns[2 * i - 1], turns[2 * i] = string.format('%d', virtual), flow
+    released[flow] = true
   end
   redis.call('ZADD', active, unpack(turns))
   held_back = held_back - #released
-  least = held_back > 0 and redis.call('ZRANGE', prefix .. 'blocked', '0', '0', 'WITHSCORES')[2] + 0 or 1e15
+  least = held_back > 0 and redis.call('ZRANGE', blocked, '0', '0', 'WITHSCORES')[2] + 0 or 1e15
 end
 
 -- Take messages, each from the flow whose turn it is. records are those of flows that had one in this call. back are
 -- flows that keep their turn, also because their tenant may not start another message.
-local records, reply, back, stop, failed = max > 0 and {} or nil, {'', nil}, nil, false, nil
-local taken, room, pushed, held, receipts = 0, 1048576, 0, 0, max > 0 and {nil, nil, nil, nil} or nil
+local records, quick, reply, back, stop, failed = max > 0 and {} or nil, {}, {'', nil}, nil, false, nil
+local taken, room, pushed, held, missed, receipts = 0, 1048576, 0, 0, 0, max > 0 and {nil, nil, nil, nil} or nil
 local start = max > 0 and instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c.' or counting and 'o.' or 'r.')
 while taken < max and room > 0 and not stop do
   local top = redis.call('ZPOPMIN', active) -- the first write: a full server does not refuse it
@@ -171,8 +179,13 @@ while taken < max and room > 0 and not stop do
   elseif flow ~= '' then
     local owner, record, stored, is_stream = 'o' .. flow, records[flow], nil, byte(flow) == 35 -- #
     if record == nil then
-      local values = redis.call('HMGET', hot, flow, owner)
-      record, stored = values[1], values[2]
+      local values = redis.call('HMGET', hot, flow, is_stream and 'q' .. flow or owner)
+      record = values[1]
+      if is_stream then
+        quick[flow] = values[2]
+      else
+        stored = values[2]
+      end
     end
     local id = record and byte(record, 19) == 46 and sub(record, 3, 18) -- .
     if is_stream and id then
@@ -185,6 +198,8 @@ while taken < max and room > 0 and not stop do
       local count, mean, other = 0, -1, 0
       if stored then
         count, mean, other = struct.unpack('<ddd', stored)
+      elseif is_stream and is_quick(quick[flow], sub(owner, 2)) then
+        mean = 0
       end
       state = {count, mean, other, false}
     end
@@ -208,7 +223,7 @@ while taken < max and room > 0 and not stop do
     end
     passes = id and consumes and state[1] > 0 and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20)
     if passes and not is_stream then
-      local added = redis.pcall('ZADD', prefix .. 'blocked', string.format('%d', state[1]), flow)
+      local added = redis.pcall('ZADD', blocked, string.format('%d', state[1]), flow)
       if type(added) == 'table' then
         id, passes, failed = nil, false, added
       else
@@ -247,7 +262,13 @@ while taken < max and room > 0 and not stop do
       receipts[taken], reply[taken + 1] = receipt, receipt .. body
       fields[#fields + 1], fields[#fields + 2] = receipt, start .. (is_stream and flow .. of or flow)
       records[flow], states[owner] = rest, state
-      if rest then
+      if rest and stored and #stored > 24 and not released[flow] then
+        missed = missed + 1 -- writes of the rest woke nobody
+      end
+      if rest and not is_stream and consumes and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20) and
+        type(redis.pcall('ZADD', blocked, string.format('%d', state[1]), flow)) ~= 'table' then
+        state[5], held, held_back, least = true, held + 1, held_back + 1, state[1] < least and state[1] or least
+      elseif rest then
         redis.call('ZADD', active, string.format('%d', tag + 1000), flow)
       end
       if rated then
@@ -288,6 +309,7 @@ if taken > 0 then
       fields[#fields + 1], fields[#fields + 2] = flow, record
     else
       gone[#gone + 1] = flow
+      gone[#gone + 1] = byte(flow) == 35 and 'q' .. flow or nil
     end
   end
 end
@@ -298,6 +320,15 @@ for owner, state in pairs(states) do
       (state[5] and '0' .. sub(owner, 2) .. '\1' or '')
   elseif state[1] then
     gone[#gone + 1] = owner
+    local stream = state[6]
+    record = stream and (not records or records[stream] ~= false)
+    if record then
+      local stored = redis.call('HMGET', hot, 'q' .. stream, stream)
+      local names = remember(quick[stream] or stored[1], sub(owner, 2), state[2])
+      if names and stored[2] and names ~= stored[1] then
+        fields[#fields + 1], fields[#fields + 2], quick[stream] = 'q' .. stream, names, names
+      end
+    end
   end
 end
 if #gone == 0 and max == 0 then
@@ -316,9 +347,10 @@ if stop then
 elseif byte(ARGV[2]) == 43 and taken < max and room > 0 and due == '0' then
   due = '4'
 end
-if due == '4' or #released > taken then
+local wakes = math.max(0, #released - taken) + missed -- for readers whose handlers are free
+if due == '4' or wakes > 0 then
   local written, sleepers = struct.unpack('<dd', found[2])
-  for _ = 1, math.min(sleepers, #released - taken) do -- for readers whose handlers are free
+  for _ = 1, math.min(sleepers, wakes) do
     redis.pcall('LPUSH', prefix .. 'wake', '1')
     redis.pcall('PEXPIRE', prefix .. 'wake', '10000')
     sleepers = sleepers - 1

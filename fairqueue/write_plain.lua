@@ -33,7 +33,7 @@ if digest ~= ARGV[1] or flags > 31 then
   return 'general' -- the settings are others, or there are limits for writes
 end
 local id, ids, records = clock[1] .. (#clock[2] == 6 and clock[2] or sub('00000' .. clock[2], -6)), {nil}, {}
-local fields, turns, spilled, tag = {'w', '', 'l' .. lane, '', nil, nil, nil, nil}, {nil, nil}, nil, nil
+local fields, turns, spilled, tag, ready = {'w', '', 'l' .. lane, '', nil, nil, nil, nil}, {nil, nil}, nil, nil, 0
 for i = 1, many do
   local at = choices * (i - 1)
   local flow, owner, priority = ARGV[3 + at], ARGV[2 + choices * many + i], ARGV[2 + (choices + 1) * many + i]
@@ -56,6 +56,9 @@ for i = 1, many do
     id = string.format('%016.0f', last + 1)
   end
   last, ids[i] = id, id
+  if each > 0 or not state or #state == 24 then
+    ready = ready + 1 -- else the flow waits for a handler, or had a turn a moment ago: see work_plain
+  end
   if not record then
     tag = tag or string.format('%d', virtual + 1000)
     turns[#turns + 1], turns[#turns + 2] = tag, flow
@@ -84,7 +87,7 @@ end
 for flow, record in pairs(records) do
   fields[#fields + 1], fields[#fields + 2] = flow, record
 end
-local wakes = sleepers < many and sleepers or many
+local wakes = sleepers < ready and sleepers or ready
 local answer = many == 1 and last or table.concat(ids, ' ')
 fields[2] = struct.pack('<ddc16c8', written + many, sleepers - wakes, last, digest)
 fields[4] = ticket .. clock[1] .. answer
