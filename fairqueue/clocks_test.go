@@ -533,6 +533,7 @@ func TestKeepersLookAfterAClockAhead(t *testing.T) {
 func TestBeatExtendsWhatIsOld(t *testing.T) {
 	t.Parallel()
 	c := newClockTest(t)
+	c.at(0)
 	write(t, c.Queue, "a:1 a:2")
 	both := read(t, c.Queue, 2)
 	handles := []receipt{both[0].receipt(), both[1].receipt()}
