@@ -232,7 +232,7 @@ func TestWrongTypeBehindAFlow(t *testing.T) {
 			for _, m := range acks {
 				settle = append(settle, settlement{m.receipt(), "a", "50"})
 			}
-			if a, err := s.take(2, false, settle); err != nil || a == nil || !a.more {
+			if a, err := s.take(1, false, settle); err != nil || a == nil || !a.more {
 				t.Errorf("a short call = %+v, %v, want one that leaves the rest to a general one", a, err)
 			}
 			if err := do(t, client, "RENAME", young+"2", young).Error(); err != nil {

@@ -47,7 +47,7 @@ var protections = []struct {
 		"a delivery moves its flow's head by a turn", "tag, extra = tag_of(tag + turn(flow))", "tag, extra = '1'",
 		[]string{"flows take turns"},
 		[]string{
-			"string.format('%d', tag + 1000), flow)\n      end", "'1', flow)\n      end",
+			"string.format('%d', tag + 1000), flow", "'1', flow",
 		},
 	},
 	{

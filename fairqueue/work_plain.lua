@@ -119,7 +119,10 @@ if now >= due_next or used > now + 1000 then -- or the clock went back: see rewi
   due, due_next = '1', now + 100
 end
 local active, blocked, young, most_released = prefix .. 'active', prefix .. 'blocked', prefix .. 'young', math.max(1, max, #verdicts)
-if flown or rechecks or capacity - busy > least then -- a key of another type ends the script here
+if max > 1 then
+  redis.call('LLEN', young) -- a key of another type ends the script here, before the first write
+end
+if flown or rechecks or capacity - busy > least then -- as above
   redis.call('ZCARD', active)
   redis.call('ZCARD', blocked)
 end
@@ -165,152 +168,200 @@ if #released > 0 then
   least = held_back > 0 and redis.call('ZRANGE', blocked, '0', '0', 'WITHSCORES')[2] + 0 or 1e15
 end
 
--- Take messages, each from the flow whose turn it is. records are those of flows that had one in this call. back are
--- flows that keep their turn, also because their tenant may not start another message.
-local records, quick, reply, back, stop, failed = max > 0 and {} or nil, {}, {'', nil}, nil, false, nil
-local taken, room, pushed, held, missed, receipts = 0, 1048576, 0, 0, 0, max > 0 and {nil, nil, nil, nil} or nil
+-- Take messages in rounds: one from each flow whose turn comes before a second one of the first. records are those of flows that
+-- had a turn in this call. back are flows that keep their turn, because their message is not plain or their stream waits.
+local records, changed, quick, full, paid = nil, nil, nil, nil, nil
+local reply, back, ended, stop, failed, receipts = {'', nil}, nil, false, false, nil, nil
+local taken, room, pushed, held, missed = 0, 1048576, 0, 0, 0
+if max > 0 then
+  records, changed, receipts = {}, {nil, nil}, {nil, nil}
+end
 local start = max > 0 and instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c.' or counting and 'o.' or 'r.')
-while taken < max and room > 0 and not stop do
-  local top = redis.call('ZPOPMIN', active) -- the first write: a full server does not refuse it
-  local flow, body, passes, keeps_turn = top[1], nil, nil, true
-  if not flow then
-    stop = true -- the key is lost, which work says
-    break
-  elseif flow ~= '' then
-    local owner, record, stored, is_stream = 'o' .. flow, records[flow], nil, byte(flow) == 35 -- #
-    if record == nil then
-      local values = redis.call('HMGET', hot, flow, is_stream and 'q' .. flow or owner)
-      record = values[1]
-      if is_stream then
-        quick[flow] = values[2]
-      else
-        stored = values[2]
+while taken < max and room > 0 and not stop and not ended do
+  local top, values, bound -- the first write: a full server does not refuse it
+  local turns, at, fresh = {nil, nil}, 1, taken
+  if max - taken == 1 then
+    top = redis.call('ZPOPMIN', active)
+    local flow = top[1]
+    if flow and flow ~= '' then
+      values = redis.call('HMGET', hot, flow, (byte(flow) == 35 and 'q' or 'o') .. flow) -- #
+    end
+  else -- one member stays: where a slot moves no key may be without members
+    top = redis.call('ZPOPMIN', active, string.format('%d', math.max(1, math.min(max - taken, redis.call('ZCARD', active) - 1))))
+    bound = top[2] and top[2] + 1000
+    local names = {nil, nil}
+    for i = 1, #top, 2 do
+      local flow = top[i]
+      if flow ~= '' and records[flow] == nil then
+        names[#names + 1], names[#names + 2] = flow, (byte(flow) == 35 and 'q' or 'o') .. flow
       end
     end
-    local id = record and byte(record, 19) == 46 and sub(record, 3, 18) -- .
-    if is_stream and id then
-      body = redis.call('HGET', hot, id)
-      owner = 'o' .. (string.match(body or '', '^:%d#%d+(=[^\1]*)') or '')
-      stored = redis.call('HGET', hot, owner)
+    if #names > 0 then
+      values = redis.call('HMGET', hot, unpack(names))
     end
-    local state = states[owner]
-    if not state and (stored or consumes or counting) then
-      local count, mean, other = 0, -1, 0
-      if stored then
-        count, mean, other = struct.unpack('<ddd', stored)
-      elseif is_stream and is_quick(quick[flow], sub(owner, 2)) then
-        mean = 0
+  end
+  stop = #top == 0 -- the key is lost, which work says
+  for i = 1, #top, 2 do
+    local flow, tag, body, passes, keeps_turn = top[i], top[i + 1], nil, nil, true
+    if flow == '' then
+      ended = i == 1 or #turns == 0
+      if ended and not back then
+        virtual = 0 -- nothing is active
       end
-      state = {count, mean, other, false}
-    end
-    local rated, full = gap > 0 and not is_stream, nil
-    local limited = #(stored or '') > 24 and sub(stored, 25) ~= '0' .. flow .. '\1'
-    if not is_stream and (most > 0 or share > 0) then
-      limited = limited or most > 0 and state[1] + state[3] >= most or
-        share > 0 and consumes and state[1] >= math.max(1, math.floor(share * capacity))
-    end
-    if rated then
-      full = redis.pcall('ZSCORE', prefix .. 'buckets', flow)
-      if type(full) == 'table' then
-        limited, failed = true, full
-      else
-        full = math.max(micros, math.min(full or 0, micros + burst + gap))
-        limited = limited or full - micros > burst
+      keeps_turn = false
+      turns[#turns + 1], turns[#turns + 2] = tag, flow
+    elseif stop or room <= 0 or bound and tag + 0 >= bound then
+      keeps_turn = false
+      turns[#turns + 1], turns[#turns + 2] = tag, flow
+    else
+      local owner, record, stored, is_stream = 'o' .. flow, records[flow], nil, byte(flow) == 35
+      if record == nil then
+        record, stored, at = values[at], values[at + 1], at + 2
+        records[flow] = record
       end
-    end
-    if limited then
-      id = nil -- the tenant has limits of its own, is blocked, or has to be
-    end
-    passes = id and consumes and state[1] > 0 and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20)
-    if passes and not is_stream then
-      local added = redis.pcall('ZADD', blocked, string.format('%d', state[1]), flow)
-      if type(added) == 'table' then
-        id, passes, failed = nil, false, added
-      else
-        states[owner], state[5], held, held_back, keeps_turn = state, true, held + 1, held_back + 1, false
-        least = state[1] < least and state[1] or least
+      if is_stream and stored then
+        quick = quick or {}
+        quick[flow], stored = stored, nil
       end
-    end
-    if not id or passes then
-      body = nil
-    elseif not body then
-      body = redis.call('HGET', hot, id)
-    end
-    local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
-    if body and #record > 19 then
-      rest = (byte(record) == 43 and '+' or '.') .. sub(record, 20)
-    elseif body and byte(record) == 43 then -- +
-      length = redis.pcall('LLEN', young)
-      rest = type(length) == 'table' and length or refill(flow)
-      failed = type(rest) == 'table' and rest
-    end
-    if body and not failed then
-      length = redis.pcall('RPUSH', young, receipt)
-      failed = type(length) == 'table' and length
-    end
-    if body and not failed then
-      if consumes then
-        state[1], busy = state[1] + 1, busy + 1
-      elseif counting then
-        state[3] = state[3] + 1
+      local id = record and byte(record, 19) == 46 and sub(record, 3, 18) -- .
+      if is_stream and id then
+        body = redis.call('HGET', hot, id)
+        owner = 'o' .. (string.match(body or '', '^:%d#%d+(=[^\1]*)') or '')
+        if not states[owner] then
+          stored = redis.call('HGET', hot, owner)
+        end
       end
-      local of, tag = sub(owner, 2), top[2] + 0
-      if of ~= tenant then
-        others, tenant = since, of
+      local state = states[owner]
+      if not state and (stored or consumes or counting) then
+        local count, mean, other = 0, -1, 0
+        if stored then
+          count, mean, other = struct.unpack('<ddd', stored)
+        elseif is_stream and quick and is_quick(quick[flow], sub(owner, 2)) then
+          mean = 0
+        end
+        state = {count, mean, other, false}
       end
-      virtual, since, room, pushed, taken = tag > virtual and tag or virtual, now, room - #body, length, taken + 1
-      receipts[taken], reply[taken + 1] = receipt, receipt .. body
-      fields[#fields + 1], fields[#fields + 2] = receipt, start .. (is_stream and flow .. of or flow)
-      records[flow], states[owner] = rest, state
-      if rest and stored and #stored > 24 and not released[flow] then
-        missed = missed + 1 -- writes of the rest woke nobody
+      local rated = gap > 0 and not is_stream
+      local limited = not states[owner] and #(stored or '') > 24 and sub(stored, 25) ~= '0' .. flow .. '\1'
+      if not is_stream and (most > 0 or share > 0) then
+        limited = limited or most > 0 and state[1] + state[3] >= most or
+          share > 0 and consumes and state[1] >= math.max(1, math.floor(share * capacity))
       end
-      if rest and not is_stream and consumes and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20) and
-        type(redis.pcall('ZADD', blocked, string.format('%d', state[1]), flow)) ~= 'table' then
-        state[5], held, held_back, least = true, held + 1, held_back + 1, state[1] < least and state[1] or least
-      elseif rest then
-        redis.call('ZADD', active, string.format('%d', tag + 1000), flow)
+      full, paid = full or rated and {}, paid or rated and {}
+      if rated and not full[flow] then
+        local score = redis.pcall('ZSCORE', prefix .. 'buckets', flow)
+        if type(score) == 'table' then
+          limited, failed = true, score
+        else
+          full[flow] = math.max(micros, math.min(score or 0, micros + burst + gap))
+        end
       end
-      if rated then
-        redis.call('ZADD', prefix .. 'buckets', string.format('%.0f', math.ceil(full + gap)), flow)
-        local old = redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', micros, 'LIMIT', '0', '2')
-        if #old > 0 then
-          redis.call('ZREM', prefix .. 'buckets', unpack(old))
+      limited = limited or rated and full[flow] - micros > burst
+      if limited then
+        id = nil -- the tenant has limits of its own, is blocked, or has to be
+      end
+      passes = id and consumes and state[1] > 0 and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20)
+      if passes and not is_stream then
+        local added = redis.pcall('ZADD', blocked, string.format('%d', state[1]), flow)
+        if type(added) == 'table' then
+          id, passes, failed = nil, false, added
+        else
+          states[owner], state[5], held, held_back, keeps_turn = state, true, held + 1, held_back + 1, false
+          least = state[1] < least and state[1] or least
+        end
+      end
+      if not id or passes then
+        body = nil
+      elseif not body then
+        body = redis.call('HGET', hot, id)
+      end
+      local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
+      if body and #record > 19 then
+        rest = (byte(record) == 43 and '+' or '.') .. sub(record, 20)
+      elseif body and byte(record) == 43 then -- +
+        if max == 1 then
+          length = redis.pcall('LLEN', young)
+        end
+        rest = type(length) == 'table' and length or refill(flow)
+        failed = type(rest) == 'table' and rest
+      end
+      if body and not failed and max == 1 then
+        length = redis.pcall('RPUSH', young, receipt)
+        failed = type(length) == 'table' and length
+      end
+      if body and not failed then
+        if consumes then
+          state[1], busy = state[1] + 1, busy + 1
+        elseif counting then
+          state[3] = state[3] + 1
+        end
+        local of = sub(owner, 2)
+        if of ~= tenant then
+          others, tenant = since, of
+        end
+        tag = tag + 0
+        virtual, since, room, pushed, taken = tag > virtual and tag or virtual, now, room - #body, length, taken + 1
+        receipts[taken], reply[taken + 1] = receipt, receipt .. body
+        fields[#fields + 1], fields[#fields + 2] = receipt, start .. (is_stream and flow .. of or flow)
+        if rest and stored and #stored > 24 and not released[flow] then
+          missed = missed + 1 -- writes of the rest woke nobody
+        end
+        records[flow], changed[#changed + 1], states[owner] = rest, flow, state
+        if rest and not is_stream and consumes and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20) and
+          type(redis.pcall('ZADD', blocked, string.format('%d', state[1]), flow)) ~= 'table' then
+          state[5], held, held_back, least = true, held + 1, held_back + 1, state[1] < least and state[1] or least
+        elseif rest then
+          turns[#turns + 1], turns[#turns + 2] = string.format('%d', tag + 1000), flow
+        end
+        if rated then
+          full[flow] = math.ceil(full[flow] + gap)
+          paid[#paid + 1] = flow
         end
       end
     end
-  end
-  if failed or not body and keeps_turn then
-    back = back or {}
-    back[#back + 1], back[#back + 2] = top[2], flow
-    if flow == '' then -- the first placeholder; there is another one, because where a slot moves no key may be without members
-      virtual = #back == 2 and 0 or virtual -- nothing is active
-      break
+    if failed and not stop or not body and keeps_turn then
+      back = back or {}
+      back[#back + 1], back[#back + 2] = top[i + 1], flow
+      stop = not passes -- work takes what is not plain
     end
-    stop = not passes -- work takes what is not plain
+    if held > 32 or back and #back > 64 then
+      stop = true -- so many flows wait for a handler, which work notes
+    end
   end
-  if held > 32 or back and #back > 66 then
-    stop = true -- so many flows wait for a handler, which work notes
+  if #turns > 0 then
+    redis.call('ZADD', active, unpack(turns))
+  end
+  if max > 1 and taken > fresh then
+    pushed = redis.call('RPUSH', young, unpack(receipts, fresh + 1, taken))
   end
 end
 if back then
   redis.call('ZADD', active, unpack(back))
 end
+if paid and #paid > 0 then
+  local scores = {}
+  for i, flow in ipairs(paid) do
+    scores[2 * i - 1], scores[2 * i] = string.format('%.0f', full[flow]), flow
+  end
+  redis.call('ZADD', prefix .. 'buckets', unpack(scores))
+  local old = redis.call('ZRANGEBYSCORE', prefix .. 'buckets', '-inf', micros, 'LIMIT', '0', string.format('%d', 2 * #paid))
+  if #old > 0 then
+    redis.call('ZREM', prefix .. 'buckets', unpack(old))
+  end
+end
 if failed and taken + held + #released == 0 then
   return failed
-elseif taken < max and room > 0 and (back and #back > 2 or held_back > 0 and (flags % 16 > 1 or now - others > 60000)) then
+elseif taken < max and room > 0 and (back or held_back > 0 and (flags % 16 > 1 or now - others > 60000)) then
   stop = true -- streams wait for a handler, a limit may be another one, or a tenant whose flow is blocked may be alone now
 end
 
 -- Store it.
-if taken > 0 then
-  for flow, record in pairs(records) do
-    if record then
-      fields[#fields + 1], fields[#fields + 2] = flow, record
-    else
-      gone[#gone + 1] = flow
-      gone[#gone + 1] = byte(flow) == 35 and 'q' .. flow or nil
-    end
+for _, flow in ipairs(changed or {}) do
+  if records[flow] then
+    fields[#fields + 1], fields[#fields + 2] = flow, records[flow]
+  else
+    gone[#gone + 1] = flow
+    gone[#gone + 1] = byte(flow) == 35 and 'q' .. flow or nil
   end
 end
 for owner, state in pairs(states) do
@@ -321,9 +372,9 @@ for owner, state in pairs(states) do
   elseif state[1] then
     gone[#gone + 1] = owner
     local stream = state[6]
-    record = stream and (not records or records[stream] ~= false)
-    if record then
+    if stream and (not records or records[stream] ~= false) then
       local stored = redis.call('HMGET', hot, 'q' .. stream, stream)
+      quick = quick or {}
       local names = remember(quick[stream] or stored[1], sub(owner, 2), state[2])
       if names and stored[2] and names ~= stored[1] then
         fields[#fields + 1], fields[#fields + 2], quick[stream] = 'q' .. stream, names, names
