@@ -129,7 +129,8 @@ end
 local function suspend(owner, score)
   enable('', 0)
   local asleep = prefix .. 'asleep'
-  local until_now = tonumber(redis.call('ZSCORE', asleep, owner) or nil) or 0
+  local until_now = redis.call('ZSCORE', asleep, owner)
+  until_now = until_now == 'inf' and math.huge or tonumber(until_now or nil) or 0 -- not every Lua reads that number
   if score == math.floor(score) and until_now < math.huge and until_now ~= math.floor(until_now) then
     until_now = 0 -- it slept by its rate, which the next read finds again
   end

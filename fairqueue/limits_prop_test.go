@@ -432,7 +432,9 @@ func TestLimitsModel(t *testing.T) {
 	server := redistest.Shared(t)
 	straight := server.Client(t)
 	scripts := clocked(t, withoutTheSlowRule(t))
+	mini := miniClient(t)
 	scripttest.Load(t, straight, scripts)
+	scripttest.Load(t, mini, scripts)
 	proxy := redistest.NewProxy(t, server.Addr())
 	never := func(*rapid.T) func() bool { return func() bool { return false } }
 	sometimes := func(r *rapid.T) func() bool {
@@ -444,13 +446,13 @@ func TestLimitsModel(t *testing.T) {
 		return func() bool { return lost.Count() > 0 }
 	}
 	for _, network := range []struct {
-		name   string
-		client rueidis.Client
-		lose   func(*rapid.T) func() bool
-	}{{"server", straight, never}, {"lossy", proxy.Client(t), sometimes}} {
+		name            string
+		client, watches rueidis.Client
+		lose            func(*rapid.T) func() bool
+	}{{"server", straight, straight, never}, {"lossy", proxy.Client(t), straight, sometimes}, {"miniredis", mini, mini, never}} {
 		t.Run(network.name, func(t *testing.T) {
 			t.Parallel()
-			rapid.Check(t, func(r *rapid.T) { playLimits(t, r, network.client, straight, scripts, network.lose) })
+			rapid.Check(t, func(r *rapid.T) { playLimits(t, r, network.client, network.watches, scripts, network.lose) })
 		})
 	}
 }

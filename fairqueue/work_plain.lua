@@ -188,7 +188,7 @@ while taken < max and room > 0 and not stop and not ended do
     end
   else -- one member stays: where a slot moves no key may be without members
     top = redis.call('ZPOPMIN', active, string.format('%d', math.max(1, math.min(max - taken, redis.call('ZCARD', active) - 1))))
-    bound = top[2] and top[2] + 1000
+    bound = top[1] and top[1] ~= '' and top[2] + 1000
     local names = {nil, nil}
     for i = 1, #top, 2 do
       local flow = top[i]
