@@ -138,7 +138,7 @@ type fleetInit struct {
 	PlacementTTL time.Duration `name:"placement-life" placeholder:"DURATION" help:"For how long a client remembers where a tag is, and how long forgetting takes. Defaults to 10s."`
 	MaxTags      int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
 	MaxFill      int           `placeholder:"PERCENT" help:"How full of its maxmemory a partition may be and still take new tags. Defaults to 80."`
-	Confirmed    int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. -1 goes on with any. Defaults to 1."`
+	Confirmed    int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. Defaults to 1."`
 }
 
 func (*fleetInit) Help() string {

@@ -33,10 +33,9 @@ type Settings struct {
 	// Defaults to 80.
 	MaxFill int `json:"max_fill,omitempty"`
 
-	// Confirmed is the greatest WaitReplicas of clients. A failover waits until so many
-	// replicas answer that one of them has every confirmed write: with one replica that
-	// one, of two both. With a negative value it elects one of those that answer. Defaults
-	// to 1.
+	// Confirmed is the least WaitReplicas of clients that wait for replicas. A failover waits
+	// until so many replicas answer that one of them has every confirmed write: with one
+	// replica that one, of two both. Defaults to 1.
 	Confirmed int `json:"confirmed,omitempty"`
 
 	// RestoredIck is the Ick to which agents add the tags of a partition that goes on with
@@ -74,8 +73,8 @@ func (s Settings) Check() error {
 		return millrace.ErrBadArgument.Errorf("max-tags cannot be %d: it is at least 0, which is no limit", e.MaxTags)
 	case e.MaxFill < 1 || e.MaxFill > 100:
 		return millrace.ErrBadArgument.Errorf("max-fill cannot be %d: it is 1 to 100 percent", e.MaxFill)
-	case e.Confirmed < -1:
-		return millrace.ErrBadArgument.Errorf("confirmed cannot be %d: it is a number of replicas, or -1", e.Confirmed)
+	case e.Confirmed < 0:
+		return millrace.ErrBadArgument.Errorf("confirmed cannot be %d: it is a number of replicas", e.Confirmed)
 	case e.RestoredIck != "":
 		return names.CheckText(millrace.ErrBadName, "name of an Ick", e.RestoredIck, maxIck)
 	}
@@ -112,9 +111,7 @@ func (m *Map) Waits() Settings {
 		s.ViewTTL = max(s.ViewTTL, next.ViewTTL)
 		s.ReplyTimeout = max(s.ReplyTimeout, next.ReplyTimeout)
 		s.PlacementTTL = max(s.PlacementTTL, next.PlacementTTL)
-		if s.Confirmed < 0 || next.Confirmed > 0 && next.Confirmed < s.Confirmed {
-			s.Confirmed = next.Confirmed // a negative value relies on any replica
-		}
+		s.Confirmed = min(s.Confirmed, next.Confirmed)
 	}
 	return s
 }

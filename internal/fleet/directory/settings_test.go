@@ -13,7 +13,7 @@ func TestSettings(t *testing.T) {
 	if diff := cmp.Diff(want, Settings{}.Effective()); diff != "" {
 		t.Errorf("the defaults (-want +got):\n%s", diff)
 	}
-	all := Settings{ViewTTL: 2 * time.Second, ReplyTimeout: 200 * time.Millisecond, PlacementTTL: time.Minute, MaxTags: 3, MaxFill: 50, Confirmed: -1}
+	all := Settings{ViewTTL: 2 * time.Second, ReplyTimeout: 200 * time.Millisecond, PlacementTTL: time.Minute, MaxTags: 3, MaxFill: 50, Confirmed: 2}
 	if diff := cmp.Diff(all, all.Effective()); diff != "" {
 		t.Errorf("settings that are all set (-want +got):\n%s", diff)
 	}
@@ -38,7 +38,7 @@ func TestNext(t *testing.T) {
 	least.ReplyTimeout, least.PlacementTTL = b.ReplyTimeout, b.PlacementTTL
 	most.ViewTTL = b.ViewTTL
 	for _, tc := range []struct{ present, next, writers, elections int }{
-		{1, 1, 1, 1}, {1, 2, 2, 1}, {2, 1, 2, 1}, {0, 2, 2, 1}, {3, 0, 3, 1}, {-1, 1, 1, 1}, {1, -1, 1, 1}, {-1, 3, 3, 3}, {-1, -1, -1, -1},
+		{1, 1, 1, 1}, {1, 2, 2, 1}, {2, 1, 2, 1}, {0, 2, 2, 1}, {3, 0, 3, 1},
 	} {
 		a.Confirmed, b.Confirmed, least.Confirmed, most.Confirmed = tc.present, tc.next, tc.writers, tc.elections
 		m := &Map{Settings: a, Next: &Next{Since: 7, Settings: b}}

@@ -39,7 +39,7 @@ func (r *reconciler) remove(ctx context.Context, m *directory.Map, p directory.P
 // enough returns how many of the remaining replicas must have all data: then each election
 // among them finds one that has it.
 func enough(m *directory.Map, rest []directory.Member) int {
-	return min(max(0, m.Waits().Confirmed), len(rest))
+	return min(m.Waits().Confirmed, len(rest))
 }
 
 // count returns how many of some replicas have the master's history up to an offset.

@@ -26,7 +26,7 @@ func TestChange(t *testing.T) {
 			func(s *directory.Settings) { s.PlacementTTL = 5 * time.Second },
 			func(s *directory.Settings) { s.MaxTags = 7 },
 			func(s *directory.Settings) { s.MaxFill = 70 },
-			func(s *directory.Settings) { s.Confirmed = -1 },
+			func(s *directory.Settings) { s.Confirmed = 2 },
 			func(s *directory.Settings) { s.ViewTTL = 0 },
 		} {
 			before, err := dir.Confirm(ctx, 0)
