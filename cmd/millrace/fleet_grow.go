@@ -142,7 +142,7 @@ type fleetInit struct {
 }
 
 func (*fleetInit) Help() string {
-	return `The servers must run and be empty, and so must the directory that --redis names. Settings can be changed later with fleet set. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): its supervisor must restart it with the boot fence on its command line, --replicaof 127.0.0.1 1 --replica-serve-stale-data no. Then masters are promoted and replicas follow them. Progress goes to standard error. To finish a command that was cut off, repeat it.
+	return `The servers must run and be empty, and so must the directory that --redis names. view-life, reply-limit, placement-life and confirmed do not change later; the other settings do, with fleet set. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): its supervisor must restart it with the boot fence on its command line, --replicaof 127.0.0.1 1 --replica-serve-stale-data no. Then masters are promoted and replicas follow them. Progress goes to standard error. To finish a command that was cut off, repeat it.
 
 With @NODE, two members of a partition on one machine are refused; without it the command cannot know.
 
