@@ -159,12 +159,11 @@ func (c *fleetInit) Run(ctx context.Context, a *app) error {
 	settings := directory.Settings{
 		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed,
 	}
-	var given []directory.Partition
 	for i, p := range c.partitions() {
-		given = append(given, directory.Partition{ID: i, Replicas: p.Replicas})
-	}
-	if err := checkConfirmed(settings, given); err != nil {
-		return err
+		if need := c.Confirmed; need > 1 && need > len(p.Replicas) { // writes that wait for so many would fail
+			return errUsage.Errorf("confirmed cannot be %d: partition %d has %s", need, i, readable.Count(len(p.Replicas), "replica")).
+				WithHint("Name so many replicas of each partition. The default, 1, is for all fleets.")
+		}
 	}
 	return c.grow(ctx, a, settings, grow.Init)
 }
@@ -175,19 +174,6 @@ func (a *app) defaultSettings() (s directory.Settings) {
 		s.ViewTTL = etcdViewTTL
 	}
 	return s
-}
-
-// checkConfirmed refuses settings by which writers wait for more replicas than a partition
-// has: such writes would fail. The default, 1, is for all fleets.
-func checkConfirmed(s directory.Settings, partitions []directory.Partition) error {
-	need := s.Effective().Confirmed
-	for _, p := range partitions {
-		if need > 1 && need > len(p.Replicas) {
-			return errUsage.Errorf("confirmed cannot be %d: partition %d has %s", need, p.ID, readable.Count(len(p.Replicas), "replica")).
-				WithHint("Give each partition so many replicas first: millrace fleet replica add.")
-		}
-	}
-	return nil
 }
 
 // etcdViewTTL is three election timeouts of etcd, by its default of a second: while it

@@ -211,7 +211,7 @@ func TestProtections(t *testing.T) {
 				t.Parallel()
 				s := schedule{
 					free: true, store: store, confirmed: tc.confirmed, replicas: 2, parts: 2, spares: 1, every: 200 * time.Millisecond, script: tc.script,
-					settings: directory.Settings{ViewTTL: 3 * time.Second, ReplyTimeout: time.Second, Confirmed: cmp.Or(tc.confirmed, 2)},
+					settings: directory.Settings{ViewTTL: 3 * time.Second, ReplyTimeout: time.Second, Confirmed: cmp.Or(tc.confirmed, lenient)},
 				}
 				if tc.out.late || tc.out.unsettled {
 					s.settings.ViewTTL, s.settings.ReplyTimeout, s.busy = time.Second, 300*time.Millisecond, tc.out.late
