@@ -86,8 +86,8 @@ func newTerm() *term {
 }
 
 // counts reports whether a reply that has arrived by now is from the master of that
-// time. The present view decides, not the one by which a long call began: settings may
-// have changed.
+// time. The present view decides, not the one by which a long call began: that may have
+// expired.
 func (p *partition) counts() bool {
 	if v := p.f.view.Load(); p.in(v) {
 		return p.f.now() < v.counts()

@@ -135,7 +135,7 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 
 // waitsEnough refuses a WaitReplicas with which failovers may lose confirmed writes.
 func (f *Fleet) waitsEnough() error {
-	if need := f.view.Load().m.Permissions().Confirmed; f.cfg.WaitReplicas > 0 && f.cfg.WaitReplicas < need {
+	if need := f.view.Load().m.Settings.Effective().Confirmed; f.cfg.WaitReplicas > 0 && f.cfg.WaitReplicas < need {
 		return millrace.ErrBadArgument.Errorf("a WaitReplicas of %d does not help: failovers of this fleet rely on %d", f.cfg.WaitReplicas, need).
 			WithHint("Wait for as many replicas as millrace fleet set shows for confirmed, or for none.")
 	}

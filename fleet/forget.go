@@ -61,7 +61,7 @@ func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
 	if len(marked) == 0 {
 		return nil
 	}
-	set := f.view.Load().m.Waits()
+	set := f.view.Load().m.Settings.Effective()
 	if !retry.Sleep(ctx, (set.PlacementTTL+set.ReplyTimeout)*11/10) {
 		return context.Cause(ctx)
 	}

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +57,7 @@ func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
 		return ErrReadOnly.Errorf("partition %d takes no writes now", p.id)
 	}
 	if p.f.cfg.WaitReplicas > 0 {
-		return cmp.Or(p.f.waitsEnough(), refusePop(cmds))
+		return refusePop(cmds)
 	}
 	return nil
 }
@@ -107,9 +106,6 @@ func (t target) send(ctx context.Context, c rueidis.CoreClient, spread bool, nee
 		}
 		// It was executed at an unknown time before now.
 		late = !p.counts() && !p.still(ctx)
-		if need > 0 { // more by now, if settings changed meanwhile
-			need = max(need, p.f.view.Load().m.Permissions().Confirmed)
-		}
 	case need > 0 || spread:
 		results = confirm(cmds...)
 		late = p.f.now()-t.began > p.v.replyTimeout

@@ -205,7 +205,7 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 			return err
 		}
 	}
-	set := m.Permissions()
+	set := m.Settings.Effective()
 	v := &view{
 		m: m, ring: points, rest: rest,
 		viewTTL: int64(set.ViewTTL), replyTimeout: int64(set.ReplyTimeout), placementTTL: int64(set.PlacementTTL),

@@ -21,7 +21,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/restored"
-	"github.com/millrace/millrace/internal/fleet/settings"
 	"github.com/millrace/millrace/internal/fleet/shrink"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
@@ -35,27 +34,14 @@ type fleetAgent struct {
 
 // archiveFlags are the flags of commands that take snapshots.
 type archiveFlags struct {
-	Archive string         `placeholder:"DIR" help:"The folder to which new snapshots are fetched. Defaults to leaving them with the members."`
-	Keep    int            `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
-	Share   snapshot.Share `name:"archive-share" placeholder:"PART/PARTS" help:"The part of the partitions that the archive keeps, such as 2/3: those whose number leaves 1 when it is divided by 3. Defaults to all."`
-	Name    string         `name:"archive-name" placeholder:"NAME" help:"The machine that has the archive, as fleet snapshot shows it. Defaults to this machine's name."`
+	Archive string `placeholder:"DIR" help:"The folder to which new snapshots are fetched, such as a network mount. Defaults to leaving them with the members."`
+	Keep    int    `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
 }
 
-// config returns how a keeper of this archive works.
-func (f archiveFlags) config(option rueidis.ClientOption, log *slog.Logger) snapshot.Config {
-	return snapshot.Config{Archive: f.Archive, Keep: f.Keep, Share: f.Share, Name: f.Name, Option: option, Logger: log}
-}
-
-// given reports whether there is any flag of an archive.
-func (f archiveFlags) given() bool { return f != archiveFlags{} }
-
-// check refuses a folder that does not exist, and what is said about an archive without one.
+// check refuses a folder that does not exist, and a number without one.
 func (f archiveFlags) check() error {
 	if f.Keep < 0 || f.Keep > 0 && f.Archive == "" {
 		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
-	}
-	if f.Archive == "" && f.given() {
-		return errUsage.Errorf("--archive-share and --archive-name are about an archive: name its folder with --archive")
 	}
 	if info, err := os.Stat(f.Archive); f.Archive != "" && (err != nil || !info.IsDir()) {
 		return errUsage.Errorf("--archive %s: there is no such folder", f.Archive)
@@ -64,11 +50,11 @@ func (f archiveFlags) check() error {
 }
 
 func (*fleetAgent) Help() string {
-	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off (fleet rebalance, fleet add, fleet set, fleet partition remove), marks what a restored partition has lost (fleet set restored-ick NAME), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
+	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off (fleet rebalance, fleet add, fleet partition remove), marks what a restored partition has lost (fleet set restored-ick NAME), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
 
 Run several, on different machines: one leads, and another one takes over within seconds when the leader ends. Agents need no disk. The fleet serves without agents, but a lost master is then not replaced.
 
-With --snapshots-every it has members write their data to their disks, one at a time on a node and the oldest snapshot first; with --archive it fetches them. Give all agents the same if they share a folder. With --archive-share several machines each keep a part of the partitions on their own disks; a second agent with the same share on another machine takes over if the first one ends. Nobody keeps a share that no agent has: alert on the ages.
+With --snapshots-every it has members write their data to their disks, one at a time on a node and the oldest snapshot first; with --archive it fetches them. Give all agents the same folder, or archive with one: each file is in one folder.
 
 With --json it prints one line when it has found the fleet: {"ready":true,"epoch":1,"partitions":4,"members":8}.
 
@@ -76,8 +62,7 @@ Examples:
 
     millrace fleet agent --redis fleet://10.0.0.1:7000
     millrace fleet agent --every 200ms --json
-    millrace fleet agent --snapshots-every 1h --archive /mnt/backup/redis --keep 24
-    millrace fleet agent --snapshots-every 1h --archive /var/backup/redis --archive-share 2/3`
+    millrace fleet agent --snapshots-every 1h --archive /mnt/backup/redis --keep 24`
 }
 
 // watchedDoc is what an agent prints when it begins.
@@ -110,8 +95,8 @@ func (c *fleetAgent) check() error {
 		return errUsage.Errorf("members cannot be checked every %s", c.Every)
 	case c.SnapshotsEvery < 0:
 		return errUsage.Errorf("snapshots cannot be taken every %s", c.SnapshotsEvery)
-	case c.SnapshotsEvery == 0 && c.given():
-		return errUsage.Errorf("--archive and its flags are for snapshots: set the interval with --snapshots-every")
+	case c.SnapshotsEvery == 0 && (c.Archive != "" || c.Keep != 0):
+		return errUsage.Errorf("--archive and --keep are for snapshots: set the interval with --snapshots-every")
 	}
 	return c.archiveFlags.check()
 }
@@ -142,11 +127,10 @@ func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option 
 	work.Go(func() { _ = losses.Run(ctx) })
 	work.Go(func() { _ = grow.Finish(ctx, dir, grow.Config{Option: option}, log) })
 	work.Go(func() { _ = shrink.Finish(ctx, f, dir, mover, shrink.Config{Option: option}, log) })
-	work.Go(func() { _ = settings.Finish(ctx, dir, settings.Config{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
-		cfg := c.config(option, log)
-		cfg.Interval = c.SnapshotsEvery
-		keeper := snapshot.New(dir, cfg)
+		keeper := snapshot.New(dir, snapshot.Config{
+			Interval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
+		})
 		work.Go(func() { _ = keeper.Run(ctx) })
 	}
 	work.Wait()
@@ -254,7 +238,7 @@ type fleetSnapshot struct {
 func (*fleetSnapshot) Help() string {
 	return `Without --now it shows the age of the newest snapshot of each partition, and what failed. With --now it has a member of each write its data to its disk, a replica if there is one: one at a time on a node, also beside agents that do the same; each that is done goes to standard error.
 
-FILE names the machine, the folder and the file of the newest archived snapshot. With --archive-share it takes those of that share. One that fails does not keep it from the others, and makes it exit with 1.
+One that fails does not keep it from the others, and makes it exit with 1.
 
 Examples:
 
@@ -270,8 +254,8 @@ type snapshotsDoc struct {
 
 // Run takes snapshots with --now, and shows ages.
 func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
-	if !c.Now && c.given() {
-		return errUsage.Errorf("--archive and its flags are for new snapshots: take them with --now")
+	if !c.Now && (c.Archive != "" || c.Keep != 0) {
+		return errUsage.Errorf("--archive and --keep are for new snapshots: take them with --now")
 	}
 	if err := c.check(); err != nil {
 		return err
@@ -279,11 +263,6 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 	return a.withMap(ctx, func(dir directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		if err := checkPartitions(m, c.Partitions...); err != nil {
 			return nil, nil, err
-		}
-		for _, id := range c.Partitions {
-			if !c.Share.Has(id) {
-				return nil, nil, errUsage.Errorf("partition %d is not in the share %s", id, c.Share)
-			}
 		}
 		var failed error
 		if c.Now {
@@ -300,12 +279,12 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 
 // take takes a snapshot of each partition, and returns the failures.
 func (c *fleetSnapshot) take(ctx context.Context, dir directory.Directory, option rueidis.ClientOption, log *slog.Logger) error {
-	keeper := snapshot.New(dir, c.config(option, log))
+	keeper := snapshot.New(dir, snapshot.Config{Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log})
 	var failed []error
 	for s, err := range keeper.Now(ctx, c.Partitions...) {
 		switch {
 		case err == nil:
-			log.InfoContext(ctx, "saved", "partition", s.Partition, "addr", s.Saved.Addr, "took", s.Saved.Took.Round(time.Millisecond), "file", s.Archived.Place())
+			log.InfoContext(ctx, "saved", "partition", s.Partition, "addr", s.Saved.Addr, "took", s.Saved.Took.Round(time.Millisecond), "file", s.Archived.File)
 		case s == directory.Snapshot{}:
 			return err
 		default:
@@ -343,7 +322,7 @@ func (doc snapshotsDoc) table(w io.Writer) {
 			took, on = (time.Duration(s.Saved.Took) * time.Millisecond).String(), s.Saved.Addr
 		}
 		if s.Archived != nil {
-			archived, file = ageOf(s.Archived.Age), s.Archived.place
+			archived, file = ageOf(s.Archived.Age), s.Archived.File
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Partition, age, took, on, archived, file)
 	}

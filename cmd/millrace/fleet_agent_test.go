@@ -174,8 +174,6 @@ func TestFleetAgentBadInput(t *testing.T) {
 		{nowhere, 2, "bad_usage", "fleet agent --snapshots-every 1s --keep 3"},
 		{nowhere, 2, "bad_usage", "fleet agent --snapshots-every 1s --archive . --keep -3"},
 		{nowhere, 2, "bad_usage", "fleet agent --snapshots-every 1s --archive nowhere"},
-		{nowhere, 2, "bad_usage", "fleet agent --snapshots-every 1s --archive-share 1/2"},
-		{nowhere, 2, "bad_usage", "fleet agent --archive-share 1/2"},
 		{nowhere, 2, "bad_usage", "fleet failover"},
 		{nowhere, 2, "bad_usage", "fleet failover first"},
 		{nowhere, 2, "bad_usage", "fleet failover 0 --to h"},

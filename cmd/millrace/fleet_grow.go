@@ -138,11 +138,11 @@ type fleetInit struct {
 	PlacementTTL time.Duration `name:"placement-life" placeholder:"DURATION" help:"For how long a client remembers where a tag is, and how long forgetting takes. Defaults to 10s."`
 	MaxTags      int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
 	MaxFill      int           `placeholder:"PERCENT" help:"How full of its maxmemory a partition may be and still take new tags. Defaults to 80."`
-	Confirmed    int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. -1 goes on with any. Defaults to 1."`
+	Confirmed    int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. Defaults to 1."`
 }
 
 func (*fleetInit) Help() string {
-	return `The servers must run and be empty, and so must the directory that --redis names. Settings can be changed later with fleet set. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): its supervisor must restart it with the boot fence on its command line, --replicaof 127.0.0.1 1 --replica-serve-stale-data no. Then masters are promoted and replicas follow them. Progress goes to standard error. To finish a command that was cut off, repeat it.
+	return `The servers must run and be empty, and so must the directory that --redis names. view-life, reply-limit, placement-life and confirmed do not change later; the other settings do, with fleet set. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): its supervisor must restart it with the boot fence on its command line, --replicaof 127.0.0.1 1 --replica-serve-stale-data no. Then masters are promoted and replicas follow them. Progress goes to standard error. To finish a command that was cut off, repeat it.
 
 With @NODE, two members of a partition on one machine are refused; without it the command cannot know.
 
@@ -159,12 +159,11 @@ func (c *fleetInit) Run(ctx context.Context, a *app) error {
 	settings := directory.Settings{
 		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed,
 	}
-	var given []directory.Partition
 	for i, p := range c.partitions() {
-		given = append(given, directory.Partition{ID: i, Replicas: p.Replicas})
-	}
-	if err := checkConfirmed(settings, given); err != nil {
-		return err
+		if need := c.Confirmed; need > 1 && need > len(p.Replicas) { // writes that wait for so many would fail
+			return errUsage.Errorf("confirmed cannot be %d: partition %d has %s", need, i, readable.Count(len(p.Replicas), "replica")).
+				WithHint("Name so many replicas of each partition. The default, 1, is for all fleets.")
+		}
 	}
 	return c.grow(ctx, a, settings, grow.Init)
 }
@@ -175,19 +174,6 @@ func (a *app) defaultSettings() (s directory.Settings) {
 		s.ViewTTL = etcdViewTTL
 	}
 	return s
-}
-
-// checkConfirmed refuses settings by which writers wait for more replicas than a partition
-// has: such writes would fail. The default, 1, is for all fleets.
-func checkConfirmed(s directory.Settings, partitions []directory.Partition) error {
-	need := s.Effective().Confirmed
-	for _, p := range partitions {
-		if need > 1 && need > len(p.Replicas) {
-			return errUsage.Errorf("confirmed cannot be %d: partition %d has %s", need, p.ID, readable.Count(len(p.Replicas), "replica")).
-				WithHint("Give each partition so many replicas first: millrace fleet replica add.")
-		}
-	}
-	return nil
 }
 
 // etcdViewTTL is three election timeouts of etcd, by its default of a second: while it

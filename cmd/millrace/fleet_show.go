@@ -109,12 +109,9 @@ type savedDoc struct {
 }
 
 type archivedDoc struct {
-	Age    int64  `json:"age_ms"`
-	Keeper string `json:"keeper"` // the machine of the archive, empty for files of an earlier version
-	Folder string `json:"folder"` // there
-	File   string `json:"file"`   // in the folder
-	Bytes  int64  `json:"bytes"`
-	place  string
+	Age   int64  `json:"age_ms"`
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
 }
 
 type failedDoc struct {
@@ -136,7 +133,7 @@ func newSnapshotDocs(ages snapshot.Ages) []snapshotDoc {
 			doc.Saved = &savedDoc{age(s.Saved.At), s.Saved.Addr, s.Saved.Node, s.Saved.Took.Milliseconds()}
 		}
 		if !s.Archived.At.IsZero() {
-			doc.Archived = &archivedDoc{age(s.Archived.At), s.Archived.Keeper, s.Archived.Folder, s.Archived.File, s.Archived.Bytes, s.Archived.Place()}
+			doc.Archived = &archivedDoc{age(s.Archived.At), s.Archived.File, s.Archived.Bytes}
 		}
 		if !s.Failed.At.IsZero() {
 			doc.Failed = &failedDoc{age(s.Failed.At), s.Failed.Addr, s.Failed.Why}

@@ -256,7 +256,7 @@ func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory
 	if err != nil {
 		return rebalance.Report{}, err
 	}
-	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", directory.MapOf(f.Client()).Waits().PlacementTTL.String())
+	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", directory.MapOf(f.Client()).Settings.Effective().PlacementTTL.String())
 	if c.From == nil {
 		return mover.Move(ctx, c.To[0], document.Strings(c.Tags)...)
 	}

@@ -296,6 +296,8 @@ func TestFleetBadInput(t *testing.T) {
 		{none, 2, "bad_argument", "fleet init --partition " + a + "@n," + b + "@n"},
 		{none, 2, "bad_argument", "fleet init --partition " + a + "," + a},
 		{none, 2, "bad_argument", "fleet init --view-life 1ms --partition " + a},
+		{none, 2, "bad_argument", "fleet init --confirmed -1 --partition " + a},
+		{none, 2, "bad_usage", "fleet init --confirmed 2 --partition " + a},
 		{none, 2, "bad_argument", "fleet init --max-fill 101 --partition " + a},
 		{none, 2, "bad_argument", "fleet init --max-tags -1 --partition " + a},
 		{none, 1, "unfit", "fleet init --partition " + a + " --partition " + full.Addr()},

@@ -42,10 +42,10 @@ type report struct {
 // Examine implements directory.Examiner.
 func (s *store) Examine(ctx context.Context) []directory.Remark {
 	found := remarks(s.reports(ctx))
-	if m := s.known.Load(); m != nil && m.Permissions().ViewTTL < longElection {
+	if m := s.known.Load(); m != nil && m.Settings.Effective().ViewTTL < longElection {
 		found = append(found, directory.Remark{
 			Level: directory.Warn, Code: "short_view", What: fmt.Sprintf("etcd confirms nothing while it elects a leader, so the fleet is read-only then: its view-life is below %v, three election timeouts by etcd's default", longElection),
-			Hint: "millrace fleet set view-life 3s, or three times the election timeout of etcd.",
+			Hint: "It was set by millrace fleet init, and does not change. Make the next fleet with --view-life 3s, or three times the election timeout of etcd.",
 		})
 	}
 	return found

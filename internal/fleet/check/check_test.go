@@ -188,9 +188,6 @@ func (tf *testFleet) inMap() (list []assumption) {
 			mends: func() { tf.change(func(m *directory.Map) { m.Partitions[1] = old }) },
 		})
 	}
-	next := func(next *directory.Next) func() {
-		return func() { tf.change(func(m *directory.Map) { m.Next = next }) }
-	}
 	confirmed := func(n int) func() {
 		return func() { tf.change(func(m *directory.Map) { m.Settings.Confirmed = n }) }
 	}
@@ -207,7 +204,6 @@ func (tf *testFleet) inMap() (list []assumption) {
 	return append(
 		list,
 		assumption{"more confirmed than replicas", confirmed(2), confirmed(1), "replication fail confirmed", "partition 0"},
-		assumption{"settings half changed", next(&directory.Next{}), next(nil), "agents warn settings", ""},
 		assumption{"an old snapshot", snapped(saved, 25*time.Hour), snapped(saved, time.Minute), "snapshots warn old_snapshot", "partition 1"},
 		assumption{"an old archive", snapped(archived, 25*time.Hour), snapped(archived, time.Minute), "snapshots warn old_archive", "partition 1"},
 		assumption{"a failed snapshot", snapped(directory.Snapshot{Failed: directory.Failed{Addr: "a", Why: "no room"}}, 30*time.Second), snapped(saved, time.Second),

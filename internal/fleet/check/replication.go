@@ -78,7 +78,7 @@ func (f *facts) checkPartition(l *findings, p directory.Partition, master *membe
 			say(directory.Warn, "lonely_writes", "it takes writes without a replica in step: its min-replicas-to-write is 0", "The leading agent sets it within seconds: run millrace fleet agent if there is none.")
 		}
 	}
-	confirmed := f.m.Permissions().Confirmed
+	confirmed := f.m.Settings.Effective().Confirmed
 	switch {
 	case len(p.Replicas) == 0:
 		l.add(directory.Warn, "no_replica", p.ID, "", "it has no replica: its data is lost with its master", "Add one on another node: millrace fleet replica add.")

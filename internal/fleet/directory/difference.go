@@ -19,9 +19,8 @@ type difference struct {
 	From       string      `json:"from"` // the sum of the map that it is for
 	Epoch      int64       `json:"epoch"`
 	Floor      int64       `json:"floor"`
-	Settings   *Settings   `json:"settings,omitempty"` // if they or Next changed
-	Next       *Next       `json:"next,omitempty"`
-	Number     int         `json:"number"` // of partitions
+	Settings   *Settings   `json:"settings,omitempty"` // if they changed
+	Number     int         `json:"number"`             // of partitions
 	Partitions []Partition `json:"partitions,omitempty"`
 	Points     *Points     `json:"points,omitempty"` // all of them, if any changed
 	Sum        string      `json:"sum"`              // of the map that it makes, as the directory holds it
@@ -44,8 +43,8 @@ func Sum(packed string) string {
 // differ returns the difference from old to next.
 func differ(old, next held) *difference {
 	d := &difference{From: old.sum, Sum: next.sum, Epoch: next.Epoch, Floor: next.Floor, Number: len(next.Partitions)}
-	if old.Settings != next.Settings || !reflect.DeepEqual(old.Next, next.Next) {
-		d.Settings, d.Next = &next.Settings, next.Next
+	if old.Settings != next.Settings {
+		d.Settings = &next.Settings
 	}
 	for i, p := range next.Partitions {
 		if i >= len(old.Partitions) || !reflect.DeepEqual(old.Partitions[i], p) {
@@ -66,7 +65,7 @@ func (d *difference) of(old held) (held, error) {
 	next := old.Clone()
 	next.Epoch, next.Floor = d.Epoch, d.Floor
 	if d.Settings != nil {
-		next.Settings, next.Next = *d.Settings, d.Next
+		next.Settings = *d.Settings
 	}
 	if d.Points != nil {
 		next.Points = *d.Points

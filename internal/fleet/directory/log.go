@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -84,20 +83,10 @@ type Saved struct {
 
 // Archived is a snapshot in an archive.
 type Archived struct {
-	At     time.Time `json:"at"`               // of its data
-	Addr   string    `json:"addr"`             // of the member that it was fetched from
-	Keeper string    `json:"keeper,omitempty"` // the machine of the archive
-	Folder string    `json:"folder,omitempty"` // there
-	File   string    `json:"file"`             // in the folder
-	Bytes  int64     `json:"bytes"`            // its size
-}
-
-// Place returns where the file is, as scp takes it: KEEPER:FOLDER/FILE.
-func (a Archived) Place() string {
-	if a.Keeper == "" { // an earlier version took it
-		return a.File
-	}
-	return a.Keeper + ":" + filepath.Join(a.Folder, a.File)
+	At    time.Time `json:"at"`    // of its data
+	Addr  string    `json:"addr"`  // of the member that it was fetched from
+	File  string    `json:"file"`  // in the archive's folder
+	Bytes int64     `json:"bytes"` // its size
 }
 
 // Failed is an attempt that failed, wholly or in part.
@@ -118,8 +107,6 @@ type snapshotField struct {
 	Took   int64  `json:"took_ms,omitempty"`
 	Memory int64  `json:"memory,omitempty"`
 	Copied int64  `json:"copied,omitempty"`
-	Keeper string `json:"keeper,omitempty"`
-	Folder string `json:"folder,omitempty"`
 	File   string `json:"file,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	Why    string `json:"why,omitempty"`
@@ -130,7 +117,7 @@ func (d *Redis) Snapped(ctx context.Context, began time.Time, s Snapshot) error 
 	args := []string{strconv.Itoa(s.Partition), milliseconds(time.Since(began))}
 	for _, field := range []snapshotField{
 		{Addr: s.Saved.Addr, Node: s.Saved.Node, Took: s.Saved.Took.Milliseconds(), Memory: s.Saved.Memory, Copied: s.Saved.Copied},
-		{Addr: s.Archived.Addr, Keeper: s.Archived.Keeper, Folder: s.Archived.Folder, File: s.Archived.File, Bytes: s.Archived.Bytes},
+		{Addr: s.Archived.Addr, File: s.Archived.File, Bytes: s.Archived.Bytes},
 		{Addr: s.Failed.Addr, Why: s.Failed.Why},
 	} {
 		text := []byte(nil)
@@ -194,7 +181,7 @@ func readSnapshot(byID map[int]*Snapshot, field, text string) error {
 	case "saved":
 		s.Saved = Saved{at, j.Addr, j.Node, time.Duration(j.Took) * time.Millisecond, j.Memory, j.Copied}
 	case "archived":
-		s.Archived = Archived{at, j.Addr, j.Keeper, j.Folder, j.File, j.Bytes}
+		s.Archived = Archived{at, j.Addr, j.File, j.Bytes}
 	case "failed":
 		s.Failed = Failed{at, j.Addr, j.Why}
 	}

@@ -21,9 +21,8 @@ type Map struct {
 	Epoch      int64       `json:"epoch"` // grows with every change
 	Floor      int64       `json:"floor"` // a map with a lower epoch must place no tags; members learn it before the map is stored
 	Settings   Settings    `json:"settings"`
-	Next       *Next       `json:"next,omitempty"` // a change of the settings that has begun, nil for none
-	Partitions []Partition `json:"partitions"`     // by number
-	Points     Points      `json:"points"`         // of the partitions on the ring
+	Partitions []Partition `json:"partitions"` // by number
+	Points     Points      `json:"points"`     // of the partitions on the ring
 }
 
 // Phase says whether a partition takes new tags.
@@ -135,7 +134,6 @@ func (p *Partition) Members() []Member { return append([]Member{p.Master}, p.Rep
 // Clone returns a copy that shares nothing with the map.
 func (m *Map) Clone() *Map {
 	next := *m
-	next.Next = clone(m.Next)
 	next.Points = slices.Clone(m.Points)
 	next.Partitions = slices.Clone(m.Partitions)
 	for i := range next.Partitions {

@@ -9,7 +9,9 @@ import (
 	"github.com/millrace/millrace/internal/names"
 )
 
-// Settings hold for a whole fleet. The zero value works.
+// Settings hold for a whole fleet. The zero value works. The times and Confirmed are promises
+// between processes that do not talk to each other, so they stay as they were when the fleet
+// was made. The others change at any time.
 type Settings struct {
 	// ViewTTL is for how long a client may write after it began to ask for a confirmation
 	// of its map. An agent that replaces a master waits for ViewTTL and ReplyTimeout.
@@ -33,10 +35,9 @@ type Settings struct {
 	// Defaults to 80.
 	MaxFill int `json:"max_fill,omitempty"`
 
-	// Confirmed is the greatest WaitReplicas of clients. A failover waits until so many
-	// replicas answer that one of them has every confirmed write: with one replica that
-	// one, of two both. With a negative value it elects one of those that answer. Defaults
-	// to 1.
+	// Confirmed is the least WaitReplicas of clients that wait for replicas. A failover waits
+	// until so many replicas answer that one of them has every confirmed write: with one
+	// replica that one, of two both. Defaults to 1.
 	Confirmed int `json:"confirmed,omitempty"`
 
 	// RestoredIck is the Ick to which agents add the tags of a partition that goes on with
@@ -74,55 +75,18 @@ func (s Settings) Check() error {
 		return millrace.ErrBadArgument.Errorf("max-tags cannot be %d: it is at least 0, which is no limit", e.MaxTags)
 	case e.MaxFill < 1 || e.MaxFill > 100:
 		return millrace.ErrBadArgument.Errorf("max-fill cannot be %d: it is 1 to 100 percent", e.MaxFill)
-	case e.Confirmed < -1:
-		return millrace.ErrBadArgument.Errorf("confirmed cannot be %d: it is a number of replicas, or -1", e.Confirmed)
+	case e.Confirmed < 0:
+		return millrace.ErrBadArgument.Errorf("confirmed cannot be %d: it is a number of replicas", e.Confirmed)
 	case e.RestoredIck != "":
 		return names.CheckText(millrace.ErrBadName, "name of an Ick", e.RestoredIck, maxIck)
 	}
 	return nil
 }
 
-// Next is a change of the settings that has begun. Until it is complete, clients may do
-// what both the present and the next settings permit, and agents wait for clients by the
-// longer times of both.
-type Next struct {
-	Since    int64    `json:"since"` // the epoch of the map that announced it
-	Settings Settings `json:"settings"`
-}
-
-// Permissions returns the settings that clients keep, with defaults filled in.
-func (m *Map) Permissions() Settings {
-	s := m.Settings.Effective()
-	if m.Next != nil {
-		next := m.Next.Settings.Effective()
-		s.ViewTTL = min(s.ViewTTL, next.ViewTTL)
-		s.ReplyTimeout = min(s.ReplyTimeout, next.ReplyTimeout)
-		s.PlacementTTL = min(s.PlacementTTL, next.PlacementTTL)
-		s.Confirmed = max(s.Confirmed, next.Confirmed)
-	}
-	return s
-}
-
-// Waits returns the settings that agents, and others who wait for clients, must reckon
-// with, with defaults filled in.
-func (m *Map) Waits() Settings {
-	s := m.Settings.Effective()
-	if m.Next != nil {
-		next := m.Next.Settings.Effective()
-		s.ViewTTL = max(s.ViewTTL, next.ViewTTL)
-		s.ReplyTimeout = max(s.ReplyTimeout, next.ReplyTimeout)
-		s.PlacementTTL = max(s.PlacementTTL, next.PlacementTTL)
-		if s.Confirmed < 0 || next.Confirmed > 0 && next.Confirmed < s.Confirmed {
-			s.Confirmed = next.Confirmed // a negative value relies on any replica
-		}
-	}
-	return s
-}
-
 // Grace is how long an agent waits after a change of the map until no client writes by
 // the former map: ViewTTL and ReplyTimeout, and 10% for clocks that differ in speed.
 func (m *Map) Grace() time.Duration {
-	s := m.Waits()
+	s := m.Settings.Effective()
 	return (s.ViewTTL + s.ReplyTimeout) * 11 / 10
 }
 

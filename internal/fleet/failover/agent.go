@@ -288,11 +288,6 @@ var errOvertaken = errors.New("another agent has changed the partition")
 // and returns the new map. Changes of other partitions meanwhile do not matter. If edit
 // changes the partition's epoch, it becomes that of the map.
 func (a *Agent) change(ctx context.Context, seen directory.Partition, edit func(p *directory.Partition)) (*directory.Map, error) {
-	return a.changeMap(ctx, seen, func(_ *directory.Map, p *directory.Partition) { edit(p) })
-}
-
-// changeMap is change for an edit that depends on the map, which it must not change.
-func (a *Agent) changeMap(ctx context.Context, seen directory.Partition, edit func(m *directory.Map, p *directory.Partition)) (*directory.Map, error) {
 	for {
 		m, err := a.confirm(ctx)
 		if err != nil {
@@ -306,7 +301,7 @@ func (a *Agent) changeMap(ctx context.Context, seen directory.Partition, edit fu
 		next := m.Clone()
 		next.Epoch = 1 + max(m.Epoch, a.known.Load(), a.watch.highest(m))
 		p := &next.Partitions[seen.ID]
-		if edit(m, p); p.Epoch != seen.Epoch {
+		if edit(p); p.Epoch != seen.Epoch {
 			p.Epoch = next.Epoch
 		}
 		err = a.dir.Change(ctx, m.Epoch, next)

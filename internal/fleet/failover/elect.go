@@ -48,9 +48,8 @@ func elect(fleet string, p directory.Partition, reports map[string]members.Repor
 			continue
 		}
 		r := known.reach(report)
-		if r.era == other && !all && (i > 0 || confirmed > 0) {
-			// The master's disk counts if all copies of its history are gone. Replicas in
-			// another history may be old, and a silent replica may have confirmed writes.
+		if r.era == other && !all {
+			// Members in another history may be old, and a silent one may have confirmed writes.
 			continue
 		}
 		switch {
@@ -65,10 +64,7 @@ func elect(fleet string, p directory.Partition, reports map[string]members.Repor
 			best, most = m, r
 		}
 	}
-	need := 0
-	if confirmed > 0 {
-		need = max(1, len(candidates)-confirmed)
-	}
+	need := max(1, len(candidates)-confirmed)
 	switch {
 	case best == nil:
 		return directory.Member{}, ErrNobody.Errorf("no member of partition %d answers that has its data", p.ID)

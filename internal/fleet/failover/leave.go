@@ -21,13 +21,13 @@ func (r *reconciler) remove(ctx context.Context, m *directory.Map, p directory.P
 	}
 	i := index(p, addr)
 	if i < 0 {
-		return r.step(ctx, m, p, addr+" is not a member", func(p *directory.Partition) { p.Task.Remove = "" })
+		return r.step(ctx, p, addr+" is not a member", func(p *directory.Partition) { p.Task.Remove = "" })
 	}
 	rest := slices.Delete(slices.Clone(p.Replicas), i, i+1)
 	if have, need := r.count(p, rest, r.a.watch.of(p.Master.Addr).before.Offset), enough(m, rest); have < need {
 		return waitsFor("%d of the other replicas are in step, and %d must be", have, need)
 	}
-	return r.step(ctx, m, p, addr+" leaves", func(p *directory.Partition) {
+	return r.step(ctx, p, addr+" leaves", func(p *directory.Partition) {
 		i := index(*p, addr)
 		leaves := p.Replicas[i]
 		p.Replicas = slices.Delete(p.Replicas, i, i+1)
@@ -39,7 +39,7 @@ func (r *reconciler) remove(ctx context.Context, m *directory.Map, p directory.P
 // enough returns how many of the remaining replicas must have all data: then each election
 // among them finds one that has it.
 func enough(m *directory.Map, rest []directory.Member) int {
-	return min(max(0, m.Waits().Confirmed), len(rest))
+	return min(m.Settings.Effective().Confirmed, len(rest))
 }
 
 // count returns how many of some replicas have the master's history up to an offset.
@@ -101,7 +101,7 @@ func (r *reconciler) dismiss(ctx context.Context, m *directory.Map, p directory.
 	if !r.a.watch.of(leaves.Addr).elsewhere(m.Fleet, p.ID) {
 		run, _ = r.isolate(ctx, leaves)
 	}
-	err := r.step(ctx, m, p, leaves.Addr+" has left", func(p *directory.Partition) {
+	err := r.step(ctx, p, leaves.Addr+" has left", func(p *directory.Partition) {
 		p.Leaving = nil
 		if p.Task != nil && p.Task.Remove == leaves.Addr {
 			p.Task.Remove = ""

@@ -123,7 +123,7 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		r.catchUp(ctx, p)
 	}
 	reports := r.fence(ctx, m.Fleet, p)
-	chosen, err := elect(m.Fleet, p, reports, m.Waits().Confirmed)
+	chosen, err := elect(m.Fleet, p, reports, m.Settings.Effective().Confirmed)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (r *reconciler) restart(ctx context.Context, m *directory.Map, p directory.
 		if what == "" {
 			continue
 		}
-		err := r.step(ctx, m, p, restart.Addr+" "+what, func(p *directory.Partition) { p.Task.Restart = slices.Delete(p.Task.Restart, i, i+1) })
+		err := r.step(ctx, p, restart.Addr+" "+what, func(p *directory.Partition) { p.Task.Restart = slices.Delete(p.Task.Restart, i, i+1) })
 		if err == nil {
 			r.endTurn()
 		}

@@ -45,7 +45,7 @@ type step struct {
 type sabotage struct {
 	look      func(s *server, l *members.Report) // changes what agents see
 	hasty     bool                               // agents wait no grace
-	few       bool                               // agents do not know that writes are confirmed
+	few       bool                               // agents take it that all replicas have each write
 	soft      bool                               // nobody is fenced
 	blind     bool                               // the last change is made whatever the epoch is
 	stale     bool                               // clients write by maps of any age

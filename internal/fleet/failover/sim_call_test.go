@@ -162,7 +162,7 @@ func (p inDirectory) Confirm(ctx context.Context, epoch int64) (*directory.Map, 
 		m.Settings.ViewTTL, m.Settings.ReplyTimeout = 1, 1
 	}
 	if p.w.sabotage.few {
-		m.Settings.Confirmed = -1
+		m.Settings.Confirmed = lenient
 	}
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()

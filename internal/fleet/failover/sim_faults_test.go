@@ -237,12 +237,12 @@ func (w *world) calmDown() {
 	}
 }
 
-// upWithout reports whether another member can be elected now.
+// upWithout reports whether another member can be elected now, by its word alone.
 func (w *world) upWithout(s *server) bool {
 	p := w.dir.m.Partitions[s.partition]
 	for _, m := range voters(p) {
 		o := w.server(m.Addr)
-		if o != s && !o.down && !o.forgot && o.identity == o.belongs() && (o.history == p.History || o.before == p.History) {
+		if o != s && !o.down && !o.forgot && (m.Run == "" || m.Run == o.run()) && o.identity == o.belongs() && (o.history == p.History || o.before == p.History) {
 			return true
 		}
 	}

@@ -123,7 +123,10 @@ func TestProtections(t *testing.T) {
 				w.servers[0].rise(empty, true)
 			})
 			time.Sleep(8 * time.Second)
-		}, sabotage{look: func(s *server, l *members.Report) { l.Identity = s.belongs() }}, "I5"},
+		}, sabotage{sameRun: true, look: func(s *server, l *members.Report) {
+			// Its run and its history would tell, too.
+			l.Identity, l.History = s.belongs(), s.w.dir.m.Partitions[s.partition].History
+		}}, "I5"},
 		{"a master that was started again is not believed", "", 1, backUnfenced, sabotage{sameRun: true}, "I3 I4"},
 		{"a replica follows one run of its master", "", 1, backUnfenced, sabotage{anyRun: true}, "I3 I4"},
 		{"a replica that was started again is not known to have what it confirmed", "", 1, func(w *world) {
@@ -148,14 +151,17 @@ func TestProtections(t *testing.T) {
 			w.with(func() { w.servers[0].save() })
 			time.Sleep(time.Second)
 			w.with(func() {
-				w.servers[0].die(false)
-				for _, s := range w.servers[1:3] {
+				for _, s := range w.servers[:3] {
 					s.die(false)
-					s.gone = true
 				}
 			})
 			time.Sleep(time.Second)
-			w.with(func() { w.servers[0].rise(fromSnapshot, true) })
+			w.with(func() {
+				w.servers[0].rise(fromSnapshot, true)
+				for _, s := range w.servers[1:3] {
+					s.rise(empty, true)
+				}
+			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{sameRun: true}, "O"},
 		{"so many replicas must answer that one has all", "", 1, func(w *world) {
@@ -205,7 +211,7 @@ func TestProtections(t *testing.T) {
 				t.Parallel()
 				s := schedule{
 					free: true, store: store, confirmed: tc.confirmed, replicas: 2, parts: 2, spares: 1, every: 200 * time.Millisecond, script: tc.script,
-					settings: directory.Settings{ViewTTL: 3 * time.Second, ReplyTimeout: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
+					settings: directory.Settings{ViewTTL: 3 * time.Second, ReplyTimeout: time.Second, Confirmed: cmp.Or(tc.confirmed, lenient)},
 				}
 				if tc.out.late || tc.out.unsettled {
 					s.settings.ViewTTL, s.settings.ReplyTimeout, s.busy = time.Second, 300*time.Millisecond, tc.out.late

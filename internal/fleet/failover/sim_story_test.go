@@ -109,7 +109,7 @@ func TestStories(t *testing.T) {
 					for seed := range max(1, uint64(6)/slow) {
 						s := schedule{
 							seed: seed, store: store, confirmed: confirmed, replicas: tc.replicas, parts: 2, every: 200 * time.Millisecond, script: tc.script,
-							settings: directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 200 * time.Millisecond, Confirmed: cmp.Or(confirmed, -1)},
+							settings: directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 200 * time.Millisecond, Confirmed: cmp.Or(confirmed, lenient)},
 						}
 						w := run(t, s)
 						if len(w.wrong) > 0 {

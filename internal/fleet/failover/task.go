@@ -36,7 +36,7 @@ func (r *reconciler) carryOut(ctx context.Context, m *directory.Map, p directory
 	case t.Master != "" && t.Master != p.Master.Addr:
 		err = r.handOver(ctx, p, t.Master, t.Master)
 	default:
-		err = r.step(ctx, m, p, TaskDone+t.Plan, func(p *directory.Partition) { p.Task = nil })
+		err = r.step(ctx, p, TaskDone+t.Plan, func(p *directory.Partition) { p.Task = nil })
 	}
 	r.noteWait(ctx, m, err)
 }
@@ -48,13 +48,11 @@ func (r *reconciler) healthy(m *directory.Map, p directory.Partition) bool {
 		h.report.Identity == members.Identity(m.Fleet, p.ID)
 }
 
-// step makes one step in the map, unless the task has changed meanwhile, or the settings
-// by which it was time for the step.
-func (r *reconciler) step(ctx context.Context, by *directory.Map, seen directory.Partition, what string, edit func(p *directory.Partition)) error {
+// step makes one step in the map, unless the task has changed meanwhile.
+func (r *reconciler) step(ctx context.Context, seen directory.Partition, what string, edit func(p *directory.Partition)) error {
 	same := false
-	m, err := r.a.changeMap(ctx, seen, func(m *directory.Map, p *directory.Partition) {
-		same = reflect.DeepEqual(p.Task, seen.Task) && reflect.DeepEqual(p.Leaving, seen.Leaving) &&
-			m.Settings == by.Settings && reflect.DeepEqual(m.Next, by.Next)
+	m, err := r.a.change(ctx, seen, func(p *directory.Partition) {
+		same = reflect.DeepEqual(p.Task, seen.Task) && reflect.DeepEqual(p.Leaving, seen.Leaving)
 		if same {
 			edit(p)
 		}
@@ -89,7 +87,7 @@ func (r *reconciler) join(ctx context.Context, m *directory.Map, p directory.Par
 		return err
 	}
 	joins.Run, joins.Down = h.report.Run, false
-	return r.step(ctx, m, p, joins.Addr+" has all data, and is a replica", func(p *directory.Partition) {
+	return r.step(ctx, p, joins.Addr+" has all data, and is a replica", func(p *directory.Partition) {
 		p.Replicas = append(p.Replicas, joins)
 		p.Task.Add = nil
 	})

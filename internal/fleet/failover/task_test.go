@@ -202,42 +202,6 @@ func TestARestartThatFailsStopsTheOthers(t *testing.T) {
 	w.done(1)
 }
 
-// stored is a directory that has a map, and keeps the next one.
-type stored struct {
-	directory.Directory
-
-	m *directory.Map
-}
-
-func (d *stored) Confirm(context.Context, int64) (*directory.Map, error) { return d.m, nil }
-
-func (d *stored) Change(_ context.Context, _ int64, next *directory.Map) error {
-	d.m = next
-	return nil
-}
-
-func (d *stored) Note(context.Context, directory.Event) error { return nil }
-
-// TestAStepWaitsForItsSettings: a member has joined long enough by settings that have
-// changed meanwhile, so it must be examined again.
-func TestAStepWaitsForItsSettings(t *testing.T) {
-	t.Parallel()
-	seen := &directory.Map{Fleet: "f", Epoch: 1, Partitions: []directory.Partition{{Epoch: 1, Task: &directory.Task{Add: &directory.Member{Addr: "a"}}}}}
-	for name, change := range map[string]func(m *directory.Map){
-		"changed":   func(m *directory.Map) { m.Settings.Confirmed = 2 },
-		"announced": func(m *directory.Map) { m.Next = &directory.Next{Settings: directory.Settings{Confirmed: 2}} },
-	} {
-		now := seen.Clone()
-		change(now)
-		dir := &stored{m: now}
-		r := &reconciler{a: New(dir, nil, Config{})}
-		err := r.step(t.Context(), seen, seen.Partitions[0], "joins", func(p *directory.Partition) { p.Task = nil })
-		if !errors.Is(err, errOvertaken) || dir.m.Partitions[0].Task == nil {
-			t.Errorf("settings that were %s: %v, and the task is %v; want that the step is not made", name, err, dir.m.Partitions[0].Task)
-		}
-	}
-}
-
 // TestRetireInOneRun: a former member that was restarted may be a member again.
 func TestRetireInOneRun(t *testing.T) {
 	t.Parallel()

@@ -199,7 +199,7 @@ func without(p *directory.Partition, addr string) []directory.Member {
 // answer are too few for what writers wait for.
 func (d *draft) spare(p *directory.Partition, addr string, force bool) error {
 	up := slices.DeleteFunc(without(p, addr), func(m directory.Member) bool { return m.Down })
-	need := max(0, d.m.Waits().Confirmed)
+	need := d.m.Settings.Effective().Confirmed
 	switch {
 	case len(up) == 0:
 		return refused("Add a replica first: millrace fleet replica add.", "%s has the last copy of partition %d", addr, p.ID)

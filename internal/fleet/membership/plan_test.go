@@ -74,7 +74,7 @@ func drawMap(t *rapid.T) *directory.Map {
 	nodes := rapid.IntRange(2, 5).Draw(t, "nodes")
 	partitions := rapid.IntRange(1, 6).Draw(t, "partitions")
 	m := fleetOf(partitions)
-	m.Settings.Confirmed = rapid.SampledFrom([]int{-1, 0, 2}).Draw(t, "confirmed")
+	m.Settings.Confirmed = rapid.SampledFrom([]int{0, 2}).Draw(t, "confirmed")
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
 		at := rapid.SliceOfNDistinct(rapid.IntRange(0, nodes-1), 1, min(3, nodes), rapid.ID[int]).Draw(t, "at")

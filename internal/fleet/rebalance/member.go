@@ -132,14 +132,14 @@ func (m *Mover) confirm(ctx context.Context, partition, copies int, timeout time
 // secure makes sure that replicas that are not down have what was written to a partition:
 // as many as writers wait for, and at least one.
 func (m *Mover) secure(ctx context.Context, step string, partition int) error {
+	set := m.fleetMap().Settings.Effective()
 	return m.retry(ctx, step, "", func() error {
 		live := m.live(partition)
 		if live == 0 {
 			return nil
 		}
-		_, copies, err := m.confirm(ctx, partition, live, m.fleetMap().Permissions().ReplyTimeout)
-		// Settings may have changed meanwhile.
-		if need := min(live, max(1, m.fleetMap().Permissions().Confirmed)); err == nil && copies.Have < need {
+		_, copies, err := m.confirm(ctx, partition, live, set.ReplyTimeout)
+		if need := min(live, set.Confirmed); err == nil && copies.Have < need {
 			err = fleet.ErrUnavailable.Errorf("%d of the %d replicas needed in partition %d have what was written", copies.Have, need, partition)
 		}
 		return err

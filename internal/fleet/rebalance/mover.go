@@ -226,7 +226,7 @@ type times struct {
 }
 
 func (m *Mover) times() times {
-	set := m.fleetMap().Waits()
+	set := m.fleetMap().Settings.Effective()
 	return times{
 		remembered: (set.PlacementTTL + set.ReplyTimeout) * 11 / 10,
 		inFlight:   set.ReplyTimeout * 11 / 10,

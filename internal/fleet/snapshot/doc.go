@@ -47,9 +47,6 @@
 // starts on it. The archive also has a copy of the fleet's map, FLEET.map, from which package
 // recovery rebuilds a directory that has lost its data.
 //
-// Several keepers can each take a [Share] of the partitions, each to an archive of its own.
-// The directory has the machine and the folder of each file.
-//
 // # Guarantees
 //
 //   - No two snapshots run at once on a node, whether by Run, by Now or by keepers of several
@@ -59,14 +56,11 @@
 //   - A member that lost its data, or follows another master, is not saved.
 //   - A file in the archive that ends in .rdb is a complete snapshot. The newest Keep of each
 //     partition stay, and always the last one.
-//   - The files of a partition stay with one keeper of its share, for as long as that works.
 //
 // # The wrinkle
 //
 // If a keeper loses the directory for longer than its turn lasts, while its server saves,
 // others notice that only by the server's INFO.
-//
-// A share that no keeper has is not kept. Only the ages show it.
 //
 // A server with save points refuses writes after a failed save: run members with save "".
 // A restarted member reads the snapshot in its folder; as part of a fleet it is fenced and

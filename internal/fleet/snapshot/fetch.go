@@ -11,18 +11,17 @@ import (
 
 // fetch takes one snapshot into the archive.
 type fetch struct {
-	addr   string
-	keeper string
-	stay   int
-	draft  *draft // nil without an archive
-	link   *link
-	err    error // why nothing is fetched in spite of one
+	addr  string
+	stay  int
+	draft *draft // nil without an archive
+	link  *link
+	err   error // why nothing is fetched in spite of one
 }
 
 // ask requests a snapshot from a member, to be fetched if there is an archive. If the archive
 // cannot be written, or the member sends nothing, the snapshot stays on the member's disk.
 func (w *work) ask(ctx context.Context, name archiveName, addr string, before members.Report) (*fetch, error) {
-	f := &fetch{addr: addr, keeper: w.k.cfg.Name, stay: w.k.cfg.Keep}
+	f := &fetch{addr: addr, stay: w.k.cfg.Keep}
 	if w.k.cfg.Archive == "" {
 		return f, w.pool.bgsave(ctx, addr)
 	}
@@ -65,7 +64,7 @@ func (f *fetch) finish(ctx context.Context, at time.Time) (done directory.Archiv
 	case err != nil:
 		return done, ErrArchive.Wrap(err)
 	}
-	done = directory.Archived{At: at, Addr: f.addr, Keeper: f.keeper, Folder: f.draft.dir, File: f.draft.name.String(), Bytes: n}
+	done = directory.Archived{At: at, Addr: f.addr, File: f.draft.name.String(), Bytes: n}
 	if err := f.draft.rotate(f.stay); err != nil {
 		return done, ErrArchive.Errorf("the snapshot was archived, but old ones could not be removed").Wrap(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -28,16 +26,6 @@ type Config struct {
 	// Archive is an existing folder to which snapshots are fetched, such as a network
 	// mount. Defaults to none: snapshots stay on the members' disks.
 	Archive string
-
-	// Name is the machine of Archive: results say that it has the files. Defaults to the
-	// name of this host.
-	Name string
-
-	// Share is the part of the partitions of which this keeper takes snapshots. Defaults to
-	// all. Two keepers with archives may have the same share: the one that took a partition's
-	// newest snapshot takes the next one too, the other one if that is late by a quarter of
-	// Interval.
-	Share Share
 
 	// Keep is how many snapshots of each partition the archive keeps. Defaults to 7.
 	Keep int
@@ -71,14 +59,6 @@ func New(dir directory.Directory, cfg Config) *Keeper {
 	if cfg.Interval == 0 {
 		cfg.Interval = DefaultInterval
 	}
-	if cfg.Archive != "" {
-		if folder, err := filepath.Abs(cfg.Archive); err == nil {
-			cfg.Archive = folder
-		}
-		if host, err := os.Hostname(); err == nil {
-			cfg.Name = cmp.Or(cfg.Name, host)
-		}
-	}
 	if cfg.Keep == 0 {
 		cfg.Keep = DefaultKeep
 	}
@@ -88,7 +68,7 @@ func New(dir directory.Directory, cfg Config) *Keeper {
 	return &Keeper{dir: dir, cfg: cfg, name: "snapshot-" + rand.Text()[:12], silence: 10 * time.Second}
 }
 
-// Run keeps the snapshots of its share of the partitions fresh, the oldest one first, until ctx ends, and
+// Run keeps the snapshots of all partitions fresh, the oldest one first, until ctx ends, and
 // returns the cause. After a failure it tries the partition again, perhaps on another
 // member, after a sixtieth of [Config].Interval at first, and at least once a minute.
 func (k *Keeper) Run(ctx context.Context) error {
@@ -125,10 +105,10 @@ func (c Config) rest() retry.Policy {
 // maxRest leaves time for the pause between two checks for what is due.
 const maxRest = 50 * time.Second
 
-// Now takes one snapshot of each of these partitions, or of the keeper's share if none is
-// named, and yields each result, or why it failed: ErrNoMember, ErrFailed, ErrArchive. It
-// waits for the turns of nodes. An error with the zero Snapshot is the last one:
-// ErrNoPartition, an error of the directory, or the cause of ctx's end.
+// Now takes one snapshot of each of these partitions, or of all if none is named, and
+// yields each result, or why it failed: ErrNoMember, ErrFailed, ErrArchive. It waits for the
+// turns of nodes. An error with the zero Snapshot is the last one: ErrNoPartition, an error
+// of the directory, or the cause of ctx's end.
 func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory.Snapshot, error] {
 	return func(yield func(directory.Snapshot, error) bool) {
 		left, err := k.named(ctx, partitions)
@@ -159,7 +139,7 @@ func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory
 	}
 }
 
-// named returns the named partitions, each once, or all of the share.
+// named returns the named partitions, each once, or all.
 func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 	s, err := k.load(ctx)
 	if err != nil {
@@ -167,17 +147,12 @@ func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 	}
 	if len(partitions) == 0 {
 		for _, p := range s.m.Partitions {
-			if k.cfg.Share.Has(p.ID) {
-				partitions = append(partitions, p.ID)
-			}
+			partitions = append(partitions, p.ID)
 		}
 	}
 	for _, id := range partitions {
 		if id < 0 || id >= len(s.m.Partitions) {
 			return nil, ErrNoPartition.Errorf("there is no partition %d: the fleet has %d, counted from 0", id, len(s.m.Partitions))
-		}
-		if !k.cfg.Share.Has(id) {
-			return nil, ErrNoPartition.Errorf("partition %d is not in the share %s of this archive", id, k.cfg.Share)
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(partitions))), nil
@@ -211,12 +186,11 @@ func (k *Keeper) load(ctx context.Context) (view, error) {
 	return s, err
 }
 
-// due returns the partitions of the share that need a snapshot, the oldest first, without
-// those that rest.
+// due returns the partitions that need a snapshot, the oldest first, without those that rest.
 func (s view) due(cfg Config, rests func(id int) bool) []int {
 	var due []int
 	for _, p := range s.m.Partitions {
-		if !p.ReadOnly && cfg.Share.Has(p.ID) && s.clock.Sub(s.from(cfg, p.ID)) >= s.interval(cfg, p.ID) && (rests == nil || !rests(p.ID)) {
+		if !p.ReadOnly && s.clock.Sub(s.from(cfg, p.ID)) >= cfg.Interval && (rests == nil || !rests(p.ID)) {
 			due = append(due, p.ID)
 		}
 	}
@@ -224,15 +198,6 @@ func (s view) due(cfg Config, rests func(id int) bool) []int {
 		return cmp.Compare(s.from(cfg, a).UnixMilli(), s.from(cfg, b).UnixMilli())
 	})
 	return due
-}
-
-// interval is longer for a partition whose newest file another keeper has: that one comes
-// first, so that a partition's files stay together.
-func (s view) interval(cfg Config, id int) time.Duration {
-	if keeper := s.known[id].Archived.Keeper; cfg.Archive != "" && keeper != "" && keeper != cfg.Name {
-		return cfg.Interval + cfg.Interval/4
-	}
-	return cfg.Interval
 }
 
 // from returns the time of the newest snapshot of a partition, with an archive of the newest

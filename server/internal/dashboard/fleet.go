@@ -170,7 +170,7 @@ func (p *fleetPage) fillSnapshots(a snapshot.Ages) {
 	}
 	some := false
 	for _, s := range a.Partitions {
-		row := savedRow{Partition: s.Partition, At: s.Saved.At, Took: s.Saved.Took, On: s.Saved.Addr, File: s.Archived.Place(),
+		row := savedRow{Partition: s.Partition, At: s.Saved.At, Took: s.Saved.Took, On: s.Saved.Addr, File: s.Archived.File,
 			Age: since(a.Now, s.Saved.At), Archived: since(a.Now, s.Archived.At)}
 		if !s.Failed.At.IsZero() {
 			row.Failed = since(a.Now, s.Failed.At) + " ago: " + s.Failed.Why

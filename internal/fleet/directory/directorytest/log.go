@@ -75,7 +75,7 @@ func snapshots(t *testing.T, d directory.Directory) {
 	}
 	at := func(ago time.Duration) time.Time { return now.Add(-ago) }
 	saved := directory.Saved{Addr: "a:1", Node: "a", Took: 1500 * time.Millisecond, Memory: 1 << 40, Copied: 12}
-	archived := directory.Archived{Addr: "a:1", Keeper: "archive2", Folder: "/mnt/ä", File: `x "y".rdb`, Bytes: 1 << 41}
+	archived := directory.Archived{Addr: "a:1", File: `x "ä".rdb`, Bytes: 1 << 41}
 	for range 2 { // a repeat does no harm
 		told(10*hour, directory.Snapshot{Partition: 0, Saved: saved, Archived: archived})
 		told(10*hour, directory.Snapshot{Partition: 12, Failed: directory.Failed{Why: "no member\nanswers"}})
