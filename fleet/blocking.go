@@ -47,26 +47,23 @@ func blockTimes(cmds []rueidis.Completed) (blocks bool, d time.Duration, forever
 	return blocks, d, forever
 }
 
-// refusePop returns an error for a blocking pop: if no replica confirmed it, the caller
-// would have an error, and the element would be gone.
+// refusePop returns an error for a pop: if no replica confirmed it, the caller would have an error, and the element would be gone.
 func refusePop(cmds []rueidis.Completed) error {
 	for _, cmd := range cmds {
 		words := cmd.Commands()
-		if !mayBlock(words[0]) {
-			continue
-		}
 		switch strings.ToUpper(words[0]) {
 		case "XREADGROUP":
 			streams := slices.IndexFunc(words, func(w string) bool { return strings.EqualFold(w, "STREAMS") })
 			if !slices.ContainsFunc(words[:max(0, streams)], func(w string) bool { return strings.EqualFold(w, "NOACK") }) {
 				continue
 			}
-		case "BLPOP", "BRPOP", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP":
+		case "BLPOP", "BRPOP", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP",
+			"LPOP", "RPOP", "LMPOP", "ZPOPMIN", "ZPOPMAX", "ZMPOP", "SPOP", "GETDEL", "HGETDEL":
 		default:
 			continue
 		}
 		refused := ErrUnsupported.Errorf("%s cannot wait for replicas: the element would be lost if none confirms", words[0])
-		refused.Hint = "Use BLMOVE, or XREADGROUP with XACK, or a fleet without WaitReplicas."
+		refused.Hint = "Move it with LMOVE, BLMOVE or SMOVE, or read it with XREADGROUP and XACK, and remove it when it is handled; or use a fleet without WaitReplicas."
 		return refused
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -231,6 +232,17 @@ func TestPopsThatCannotBeConfirmed(t *testing.T) {
 		wantError(t, results[0].Error(), ErrUnsupported)
 		noack := c.B().Xreadgroup().Group("g", "c").Block(1).Noack().Streams().Key("{a}s").Id(">").Build()
 		wantError(t, c.Do(t.Context(), noack).Error(), ErrUnsupported)
+		for _, pop := range []string{
+			"LPOP {a}l", "rpop {a}l", "LMPOP 1 {a}l LEFT", "ZPOPMIN {a}z", "ZPOPMAX {a}z", "ZMPOP 1 {a}z MIN", "SPOP {a}s", "GETDEL {a}", "HGETDEL {a}h FIELDS 1 f",
+			"BLPOP {a}l 1", "BRPOP {a}l 1", "BLMPOP 1 1 {a}l LEFT", "BZPOPMIN {a}z 1", "BZPOPMAX {a}z 1", "BZMPOP 1 1 {a}z MIN",
+		} {
+			if err := c.Do(t.Context(), c.B().Arbitrary(strings.Fields(pop)...).Build()).Error(); !errors.Is(err, ErrUnsupported) {
+				t.Errorf("%s = %v, want it refused", pop, err)
+			}
+		}
+		if err := c.Do(t.Context(), c.B().Arbitrary("LMOVE", "{a}l", "{a}l", "LEFT", "RIGHT").Build()).Error(); err != nil {
+			t.Errorf("LMOVE = %v", err)
+		}
 	})
 	if n := llen(t, tf.masters[0], "{a}l"); n != 1 {
 		t.Errorf("%d elements are left, want 1", n)

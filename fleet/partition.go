@@ -152,10 +152,22 @@ func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late 
 		}
 		return result
 	}
-	if troubled(result.Error()) {
+	return p.named(p.master(), result, ErrReadOnly)
+}
+
+// named returns a result whose error, if a member refused the command, is one of this library with the member's inside. Nothing
+// was changed then. trouble is for a member that cannot do it now.
+func (p *partition) named(m *member, result rueidis.RedisResult, trouble *millrace.Error) rueidis.RedisResult {
+	err := result.Error()
+	switch {
+	case troubled(err):
 		p.f.refreshSoon()
+		return rueidis.NewErrorResult(trouble.Errorf("partition %d: %s refuses commands for now", p.id, m.addr).Wrap(err))
+	case retry.Code(err, "OOM"):
+		return rueidis.NewErrorResult(millrace.ErrFull.Errorf("partition %d is full", p.id).Wrap(err))
+	default:
+		return result
 	}
-	return result
 }
 
 // succeeded reports whether a command was executed.
@@ -187,35 +199,47 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 }
 
 // read sends commands that change nothing to a member, in one pipeline. If it answers none
-// of them, the next member is asked; but not by the client of a partition, since only the
+// of them, or refuses them, the next member is asked; but not by the client of a partition, since only the
 // same server can continue a SCAN.
 func (t target) read(ctx context.Context, cmds []rueidis.Completed) []rueidis.RedisResult {
 	m := t.reader(ctx)
-	results := m.ask(ctx, cmds)
-	if slices.ContainsFunc(results, answered) {
-		for i, result := range results {
-			if err := result.NonRedisError(); err != nil {
-				results[i] = rueidis.NewErrorResult(t.p.lost(ctx, m, err))
-			} else if troubled(result.Error()) {
-				m.refused.Store(t.p.f.now() + 1)
-				t.p.f.refreshSoon()
-			}
+	if len(t.p.members) > 1 {
+		for i := range cmds {
+			cmds[i].Pin() // they may be sent again, and a connection that failed may still be writing them
 		}
-		return results
 	}
-	err := t.p.lost(ctx, m, results[0].NonRedisError())
-	for i := range cmds {
-		cmds[i].Pin() // the connection that failed may still be writing it
+	first := m.ask(ctx, cmds)
+	if slices.ContainsFunc(first, answered) {
+		return t.results(ctx, m, first)
 	}
+	if troubled(first[0].Error()) {
+		m.refused.Store(t.p.f.now() + 1)
+	}
+	first = t.results(ctx, m, first)
 	for other := range t.others(ctx, m) {
 		if again := other.ask(ctx, cmds); slices.ContainsFunc(again, answered) {
-			return again
+			return t.results(ctx, other, again)
 		}
 	}
-	return all(len(cmds), err)
+	return first
 }
 
-func answered(result rueidis.RedisResult) bool { return result.NonRedisError() == nil }
+// results returns what a member answered to reads.
+func (t target) results(ctx context.Context, m *member, results []rueidis.RedisResult) []rueidis.RedisResult {
+	for i, result := range results {
+		if err := result.NonRedisError(); err != nil {
+			results[i] = rueidis.NewErrorResult(t.p.lost(ctx, m, err))
+		} else {
+			results[i] = t.p.named(m, result, ErrUnavailable)
+		}
+	}
+	return results
+}
+
+// answered reports whether a member did what it was asked, or said why it cannot.
+func answered(result rueidis.RedisResult) bool {
+	return result.NonRedisError() == nil && !troubled(result.Error())
+}
 
 func (m *member) ask(ctx context.Context, cmds []rueidis.Completed) []rueidis.RedisResult {
 	c, err := m.open(ctx)

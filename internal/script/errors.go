@@ -1,6 +1,8 @@
 package script
 
 import (
+	"errors"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -23,6 +25,9 @@ func (r *Runner) Name(err error) error {
 	}
 	for _, table := range []map[string]*millrace.Error{r.Errors, named} {
 		for code, sentinel := range table {
+			if errors.Is(err, sentinel) {
+				return err // a fleet has named it
+			}
 			if retry.Code(err, code) {
 				return sentinel.Wrap(err)
 			}
