@@ -337,7 +337,6 @@ func (c *fleetSnapshot) doc(ages snapshot.Ages) snapshotsDoc {
 func (doc snapshotsDoc) table(w io.Writer) {
 	fmt.Fprintln(w, "PARTITION\tAGE\tTOOK\tON\tARCHIVED\tFILE")
 	for _, s := range doc.Snapshots {
-		age, _ := s.cells()
 		var took, on, archived, file string
 		if s.Saved != nil {
 			took, on = (time.Duration(s.Saved.Took) * time.Millisecond).String(), s.Saved.Addr
@@ -345,7 +344,7 @@ func (doc snapshotsDoc) table(w io.Writer) {
 		if s.Archived != nil {
 			archived, file = ageOf(s.Archived.Age), s.Archived.place
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Partition, age, took, on, archived, file)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Partition, s.age(), took, on, archived, file)
 	}
 	drawFailures(w, doc.Snapshots)
 }
