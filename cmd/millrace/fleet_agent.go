@@ -22,7 +22,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/fleet/settings"
-	"github.com/millrace/millrace/internal/fleet/shrink"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -64,7 +63,7 @@ func (f archiveFlags) check() error {
 }
 
 func (*fleetAgent) Help() string {
-	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off (fleet rebalance, fleet add, fleet set, fleet partition remove), marks what a restored partition has lost (fleet set restored-ick NAME), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
+	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off (fleet rebalance, fleet add, fleet set), marks what a restored partition has lost (fleet set restored-ick NAME), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
 
 Run several, on different machines: one leads, and another one takes over within seconds when the leader ends. Agents need no disk. The fleet serves without agents, but a lost master is then not replaced.
 
@@ -141,7 +140,6 @@ func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option 
 	work.Go(func() { _ = mover.Maintain(ctx) })
 	work.Go(func() { _ = losses.Run(ctx) })
 	work.Go(func() { _ = grow.Finish(ctx, dir, grow.Config{Option: option}, log) })
-	work.Go(func() { _ = shrink.Finish(ctx, f, dir, mover, shrink.Config{Option: option}, log) })
 	work.Go(func() { _ = settings.Finish(ctx, dir, settings.Config{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
 		cfg := c.config(option, log)

@@ -35,9 +35,6 @@ func setPhase(ctx context.Context, dir directory.Directory, partition int, phase
 		if p.Phase == phase {
 			return false, nil
 		}
-		if removing := next.Removing(); removing != nil && removing.ID == partition {
-			return false, millrace.ErrBadArgument.Errorf("partition %d is being removed", partition)
-		}
 		if p.Phase == directory.LookUp {
 			return false, millrace.ErrBadArgument.Errorf("the adding of partition %d is not finished", partition).
 				WithHint("Repeat the command that began it, for the same servers.")
@@ -136,38 +133,19 @@ func (m *Mover) list(ctx context.Context, partition int) (here listed, err error
 	}
 	slices.Sort(keys)
 	for some := range slices.Chunk(slices.Compact(keys), 1000) {
-		all, err := m.stored(ctx, partition, some)
+		values, err := c.Do(ctx, c.B().Mget().Key(some...).Build()).ToArray()
 		if err != nil {
 			return here, err
 		}
-		for _, s := range all {
-			here.add(partition, s.tag, s.record)
+		for i, value := range values {
+			text, _ := value.ToString()
+			tag, ok := members.RecordedTag(some[i])
+			if r, err := parseRecord(text); ok && err == nil {
+				here.add(partition, tag, r)
+			}
 		}
 	}
 	return here, nil
-}
-
-// stored is a record as a partition has it.
-type stored struct {
-	tag, text string
-	record
-}
-
-// stored returns the records that keys of a partition are.
-func (m *Mover) stored(ctx context.Context, partition int, keys []string) (all []stored, err error) {
-	c := m.client(partition)
-	values, err := c.Do(ctx, c.B().Mget().Key(keys...).Build()).ToArray()
-	if err != nil {
-		return nil, err
-	}
-	for i, value := range values {
-		text, _ := value.ToString()
-		tag, ok := members.RecordedTag(keys[i])
-		if r, err := parseRecord(text); ok && err == nil {
-			all = append(all, stored{tag, text, r})
-		}
-	}
-	return all, nil
 }
 
 func (l *listed) add(partition int, tag string, r record) {

@@ -106,9 +106,6 @@ func (j *job) leave(ctx context.Context, it *item) error {
 // claim writes at the new place that the tag may come. It holds up no client: the claim
 // says where the tag is.
 func (j *job) claim(ctx context.Context, it *item) error {
-	if err := j.mayTake(it.to); err != nil { // it may be removed since
-		return err
-	}
 	text, r, err := j.read(ctx, it.to, it.tag)
 	switch {
 	case err != nil:
