@@ -16,30 +16,21 @@ import (
 )
 
 // Close stops a partition from taking new tags: they are forwarded to others. It keeps its
-// tags.
+// tags. It is not opened again.
 func Close(ctx context.Context, dir directory.Directory, partition int) error {
-	return setPhase(ctx, dir, partition, directory.Closed)
-}
-
-// Open lets a closed partition take new tags again.
-func Open(ctx context.Context, dir directory.Directory, partition int) error {
-	return setPhase(ctx, dir, partition, directory.Open)
-}
-
-func setPhase(ctx context.Context, dir directory.Directory, partition int, phase directory.Phase) error {
 	_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
 		if err := checkID(next, partition); err != nil {
 			return false, err
 		}
 		p := &next.Partitions[partition]
-		if p.Phase == phase {
+		if p.Phase == directory.Closed {
 			return false, nil
 		}
 		if p.Phase == directory.LookUp {
 			return false, millrace.ErrBadArgument.Errorf("the adding of partition %d is not finished", partition).
 				WithHint("Repeat the command that began it, for the same servers.")
 		}
-		p.Phase = phase
+		p.Phase = directory.Closed
 		return true, nil
 	})
 	return err

@@ -148,7 +148,7 @@ func (m *Mover) mayTake(id int) error {
 	}
 	if phase := partitions[id].Phase; phase != directory.Open {
 		return millrace.ErrBadArgument.Errorf("partition %d takes no tags: its phase is %s", id, phase).
-			WithHint("Finish adding it, or open it again, first.")
+			WithHint("Name partitions whose phase is open: millrace fleet show.")
 	}
 	return nil
 }
