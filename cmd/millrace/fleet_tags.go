@@ -145,7 +145,7 @@ type fleetRebalance struct {
 func (*fleetRebalance) Help() string {
 	return `It moves what tags have to other partitions, while they are in use: reads continue, and writers of a tag wait for about a second, which is reported. You rarely need it: new partitions take their share of new tags. Use it for a tag that has become large, for a partition that is fuller than others, or for one to retire: that one stays on the ring, small and empty, and knows where its tags are.
 
-Progress goes to standard error. A command that is interrupted finishes or undoes the tags under way; the same command again goes on with the others. What a command that died left unfinished, the agents finish.
+Progress goes to standard error. The tags that are under way when a command is interrupted or dies, up to 10,000, are moved by the agents; the same command again goes on with the others, and needs no agents. What has not arrived can still be moved elsewhere.
 
 Examples:
 

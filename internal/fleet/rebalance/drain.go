@@ -96,7 +96,7 @@ func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 			strays = append(strays, c)
 		}
 	}
-	if err := m.reconcile(ctx, strays); err != nil {
+	if err := m.giveUp(ctx, strays); err != nil {
 		return Report{}, err
 	}
 	return m.carry(ctx, here.marked, here.left)
