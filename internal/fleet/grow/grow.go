@@ -197,7 +197,7 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 	next.Points = grown.Points()
 	next.Partitions = append(next.Partitions, describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)...)
 	for i := range partitions {
-		next.Partitions[len(m.Partitions)+i].Epoch = next.Epoch
+		next.Partitions[len(m.Partitions)+i].Epoch = next.Epoch // of the map that names its master
 	}
 	if err := c.prepare(ctx, next, len(m.Partitions)); err != nil {
 		return nil, err

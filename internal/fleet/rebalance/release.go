@@ -14,11 +14,10 @@ import (
 func (j *job) release(ctx context.Context, items []*item, failed error) {
 	late, cancel := j.late(ctx)
 	defer cancel()
-	items = filter(items, (*item).stuck)
-	thawed, err := every(late, items, j.thaw)
-	err = errors.Join(err, j.drop(late, filter(thawed, func(it *item) bool {
-		return it.stuck() && (it.err != nil || errors.Is(failed, millrace.ErrFull))
-	})))
+	kept := func(it *item) bool { return it.stuck() && (it.err != nil || errors.Is(failed, millrace.ErrFull)) }
+	waits := func(it *item) bool { return it.stuck() && !it.frozen.IsZero() }
+	thawed, err := every(late, filter(items, func(it *item) bool { return kept(it) || waits(it) }), j.thaw)
+	err = errors.Join(err, j.drop(late, filter(thawed, kept)))
 	if left := filter(items, (*item).stuck); len(left) > 0 {
 		j.cfg.Logger.WarnContext(ctx, "the moves of some tags are not finished; an agent finishes them, or the same call again",
 			"tags", len(left), "first", left[0].tag, "from", left[0].from, "to", left[0].to, "error", err)
@@ -72,8 +71,8 @@ func (m *Mover) giveUp(ctx context.Context, items []*item) error {
 // drop removes the marks of moves that cannot arrive, and what was copied: the tags stay, or
 // go elsewhere. A record that has changed meanwhile belongs to another call and is left alone.
 func (m *Mover) drop(ctx context.Context, items []*item) error {
-	unknown := filter(items, func(it *item) bool { return it.keys == nil && it.claimed != "" && it.doubtful })
-	for partition, items := range byPartition(unknown, to) {
+	foreign := filter(items, func(it *item) bool { return it.keys == nil && it.claimed != "" && it.doubtful })
+	for partition, items := range byPartition(foreign, to) {
 		keys, err := m.keysOf(ctx, partition, items)
 		if err != nil {
 			return err
