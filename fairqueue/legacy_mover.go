@@ -292,7 +292,7 @@ func (m *legacyMover) claim(ctx context.Context) ([]rueidis.XRangeEntry, error) 
 func (m *legacyMover) group(ctx context.Context) (bool, error) {
 	c, l := m.q.client, m.q.cfg.Legacy
 	there, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
-		return c.Do(ctx, c.B().Exists().Key(l.Stream).Build()).AsInt64()
+		return c.Do(ctx, c.B().Exists().Key(l.Stream).Build().Pin()).AsInt64()
 	})
 	if err != nil || there == 0 {
 		return false, err

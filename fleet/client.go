@@ -51,7 +51,7 @@ func (c *client) locateOne(ctx context.Context, tag string, write bool) (target,
 		return target{}, err
 	}
 	if c.partition >= len(v.partitions) {
-		return target{}, ErrUnavailable.Errorf("partition %d was removed from the fleet", c.partition)
+		return target{}, ErrUnavailable.Errorf("the fleet's map has no partition %d", c.partition)
 	}
 	return target{p: v.partitions[c.partition], began: began}, nil
 }

@@ -191,7 +191,7 @@ func (f *Fleet) awaitView(ctx context.Context, v *view) error {
 		if f.view.Load() != v {
 			return nil
 		}
-		return ErrUnavailable.Errorf("partitions are being added or removed, and new tags cannot be placed yet").Wrap(err)
+		return ErrUnavailable.Errorf("partitions are being added, and new tags cannot be placed yet").Wrap(err)
 	})
 }
 

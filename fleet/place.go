@@ -59,7 +59,7 @@ func (l *Location) placement(v *view, began int64) *placement {
 // record.
 func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Location, error) {
 	l := Location{Tag: tag, Position: ring.Position(tag)}
-	candidates := v.candidates(l.Position, write)
+	candidates := v.ring.Candidates(l.Position)
 	var unanswered error
 	for i, id := range candidates {
 		p := v.partitions[id]
@@ -90,7 +90,7 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 	}
 	owner := v.partitions[candidates[len(candidates)-1]]
 	for _, id := range candidates {
-		if phase := v.partitions[id].phase; phase != directory.LookUp && phase != directory.Yielded {
+		if v.partitions[id].phase != directory.LookUp {
 			owner = v.partitions[id]
 			break
 		}
@@ -107,19 +107,6 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 	return f.resolve(ctx, v, l, members.Record{Home: home}, write)
 }
 
-// candidates returns the partitions that may have a record of a tag at a position, in the
-// order in which they decide. A partition that is being removed comes first, and then those
-// that own its tags without it. Until they all do, writes do not ask these: they may have
-// records of tags that were forgotten.
-func (v *view) candidates(position uint64, write bool) []int {
-	all := v.ring.Candidates(position)
-	first := v.partitions[all[0]]
-	if v.rest == nil || first.phase != directory.Yielded && (first.phase != directory.Yielding || write) {
-		return all
-	}
-	return append([]int{first.id}, v.rest.Candidates(position)...)
-}
-
 // maxHops is how many records in a row may each name the next one. There are two
 // while a tag is moved.
 const maxHops = 4
@@ -134,9 +121,6 @@ func (f *Fleet) resolve(ctx context.Context, v *view, l Location, r members.Reco
 			return l, errOld
 		}
 		l.leaving, l.moving = r.Mark == members.Leaving, r.Mark == members.Moving
-		if !found && v.partitions[at].phase == directory.Yielded {
-			l.moving = true // the record that leads here is about to be removed
-		}
 		if write && l.moving {
 			return l, errMoving
 		}

@@ -37,7 +37,7 @@ func worse(a, b State) State {
 type PartitionStatus struct {
 	ID         int            `json:"id"`
 	State      State          `json:"state"`
-	Phase      string         `json:"phase"` // look-up, open, closed, or while it is removed yielding, yielded and removed
+	Phase      string         `json:"phase"` // look-up, open or closed
 	Epoch      int64          `json:"epoch"`
 	Generation int            `json:"generation"`
 	Share      float64        `json:"share"` // of the ring
@@ -88,11 +88,7 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	shares := v.ring.Shares()
 	var asking sync.WaitGroup
 	for i, p := range v.partitions {
-		share := 0.0
-		if i < len(shares) { // else it was just removed from the ring
-			share = shares[i]
-		}
-		asking.Go(func() { status.Partitions[i] = p.status(ctx, v.m.Partitions[i], share, confirmed) })
+		asking.Go(func() { status.Partitions[i] = p.status(ctx, v.m.Partitions[i], shares[i], confirmed) })
 	}
 	asking.Wait()
 	if err := context.Cause(ctx); err != nil {

@@ -19,7 +19,6 @@ import (
 type view struct {
 	m          *directory.Map
 	ring       *ring.Ring
-	rest       *ring.Ring // without the partition that is being removed, nil for none
 	partitions []*partition
 
 	viewTTL, replyTimeout, placementTTL int64 // in nanoseconds
@@ -199,15 +198,9 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 	if err != nil {
 		return err
 	}
-	var rest *ring.Ring
-	if p := m.Removing(); p != nil && p.Phase != directory.Removed {
-		if rest, err = ring.Of(m.Points.Without(p.ID)); err != nil {
-			return err
-		}
-	}
 	set := m.Settings.Effective()
 	v := &view{
-		m: m, ring: points, rest: rest,
+		m: m, ring: points,
 		viewTTL: int64(set.ViewTTL), replyTimeout: int64(set.ReplyTimeout), placementTTL: int64(set.PlacementTTL),
 	}
 	v.confirmed.Store(confirmed)

@@ -23,7 +23,7 @@ type fleetCommands struct {
 	Init      fleetInit      `cmd:"" help:"Make a fleet of empty servers."`
 	Add       fleetAdd       `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
 	Set       fleetSet       `cmd:"" help:"Show the fleet's settings, or change one while the fleet is in use."`
-	Show      fleetShow      `cmd:"" help:"Draw the ring: partitions, their members, what they have left and what happened."`
+	Show      fleetShow      `cmd:"" help:"Show partitions, their members, what they have left and what happened."`
 	Check     fleetCheck     `cmd:"" help:"Check what a fleet assumes: settings, replication, durability, and one home for each tag."`
 	Locate    fleetLocate    `cmd:"" help:"Show where a tag is, and how it was found."`
 	Forget    fleetForget    `cmd:"" help:"Give up the places of tags that have no keys any more."`
@@ -36,7 +36,6 @@ type fleetCommands struct {
 	Cancel    fleetCancel    `cmd:"" help:"Drop what is left of a change of members."`
 	Snapshot  fleetSnapshot  `cmd:"" help:"Show how old the partitions' snapshots are, or take new ones."`
 	Rebalance fleetRebalance `cmd:"" help:"Move tags to other partitions while they are in use."`
-	Partition fleetPartition `cmd:"" help:"Remove a partition."`
 	Plan      fleetPlan      `cmd:"" help:"Calculate the size of a fleet before it is built."`
 	Dev       fleetDev       `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
 }

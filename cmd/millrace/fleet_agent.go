@@ -21,7 +21,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/restored"
-	"github.com/millrace/millrace/internal/fleet/shrink"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -50,7 +49,7 @@ func (f archiveFlags) check() error {
 }
 
 func (*fleetAgent) Help() string {
-	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off (fleet rebalance, fleet add, fleet partition remove), marks what a restored partition has lost (fleet set restored-ick NAME), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
+	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off (fleet rebalance, fleet add), marks what a restored partition has lost (fleet set restored-ick NAME), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
 
 Run several, on different machines: one leads, and another one takes over within seconds when the leader ends. Agents need no disk. The fleet serves without agents, but a lost master is then not replaced.
 
@@ -126,7 +125,6 @@ func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option 
 	work.Go(func() { _ = mover.Maintain(ctx) })
 	work.Go(func() { _ = losses.Run(ctx) })
 	work.Go(func() { _ = grow.Finish(ctx, dir, grow.Config{Option: option}, log) })
-	work.Go(func() { _ = shrink.Finish(ctx, f, dir, mover, shrink.Config{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
 		keeper := snapshot.New(dir, snapshot.Config{
 			Interval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
@@ -316,7 +314,6 @@ func (c *fleetSnapshot) doc(ages snapshot.Ages) snapshotsDoc {
 func (doc snapshotsDoc) table(w io.Writer) {
 	fmt.Fprintln(w, "PARTITION\tAGE\tTOOK\tON\tARCHIVED\tFILE")
 	for _, s := range doc.Snapshots {
-		age, _ := s.cells()
 		var took, on, archived, file string
 		if s.Saved != nil {
 			took, on = (time.Duration(s.Saved.Took) * time.Millisecond).String(), s.Saved.Addr
@@ -324,7 +321,7 @@ func (doc snapshotsDoc) table(w io.Writer) {
 		if s.Archived != nil {
 			archived, file = ageOf(s.Archived.Age), s.Archived.File
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Partition, age, took, on, archived, file)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Partition, s.age(), took, on, archived, file)
 	}
 	drawFailures(w, doc.Snapshots)
 }

@@ -99,7 +99,7 @@ func TestFleetAgentTakesSnapshots(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Errorf("the archive has %v (%v), want a snapshot", files, err)
 	}
-	if got := s.run("fleet", "show").stdout; !strings.Contains(got, " SNAPSHOT ") || !strings.Contains(got, "The oldest snapshot is that of partition 0, ") {
+	if got := s.run("fleet", "show").stdout; !strings.Contains(got, " SAVED ") || !strings.Contains(got, "The oldest snapshot is that of partition 0, ") {
 		t.Errorf("show does not tell of snapshots:\n%s", got)
 	}
 	agent.end(syscall.SIGTERM)

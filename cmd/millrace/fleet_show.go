@@ -20,7 +20,7 @@ import (
 type fleetShow struct{ watchable }
 
 func (*fleetShow) Help() string {
-	return `It asks every member; one that does not answer within 2 seconds is down. Partitions come clockwise, as they lie on the ring. A partition has two limits: its memory, and the one thread of its master; which one is nearer is marked. The thread's use is an average since the server started. An epoch is one more with each change of the map, or of a partition's master; what agents did and could not do comes last, newest first.
+	return `It asks every member; one that does not answer within 2 seconds is down. A partition has two limits: its memory, and the one thread of its master; it shows which one is nearer. The thread's use is an average since the server started. An epoch is one more with each change of the map, or of a partition's master; what agents did and could not do comes last, newest first.
 
 Examples:
 
@@ -61,7 +61,7 @@ func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any,
 	}
 	return doc, func(w io.Writer) {
 		fmt.Fprint(w, title)
-		drawFleet(w, doc, directory.MapOf(f.Client()).Points)
+		doc.table(w)
 	}, nil
 }
 
@@ -164,17 +164,12 @@ func ageOf(ms int64) string {
 	return readable.Duration(max(time.Second, time.Duration(ms)*time.Millisecond))
 }
 
-// cells returns two lines: how old the newest snapshot is, and the newest one in the
-// archive.
-func (s snapshotDoc) cells() (saved, archived string) {
-	saved = "NONE"
-	if s.Saved != nil {
-		saved = ageOf(s.Saved.Age)
+// age returns how old the newest snapshot is.
+func (s snapshotDoc) age() string {
+	if s.Saved == nil {
+		return "NONE"
 	}
-	if s.Archived != nil {
-		archived = "archive " + ageOf(s.Archived.Age)
-	}
-	return saved, archived
+	return ageOf(s.Saved.Age)
 }
 
 // drawExposure writes how much would be lost with the memory of all members, and which

@@ -137,8 +137,7 @@ type fleetRebalance struct {
 	From   *int            `placeholder:"N" help:"Move tags away from this partition."`
 	To     []int           `placeholder:"N" help:"The partitions that take them. Defaults to all others that take new tags: each tag goes to the one to which it belongs, or to the one with the most room."`
 	Share  float64         `placeholder:"SHARE" help:"The part of the tags of --from to move, up to 1. Defaults to all."`
-	Retire bool            `help:"Have --from take no new tags any more."`
-	Reopen *int            `placeholder:"N" help:"Have a partition that was retired take new tags again, and move none."`
+	Retire bool            `help:"Have --from take no new tags any more, for good."`
 	AtOnce int             `placeholder:"N" help:"How many tags to move together: more are faster, and fewer have their writers wait less. Defaults to 100."`
 	Rate   memorySize      `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
 }
@@ -146,15 +145,14 @@ type fleetRebalance struct {
 func (*fleetRebalance) Help() string {
 	return `It moves what tags have to other partitions, while they are in use: reads continue, and writers of a tag wait for about a second, which is reported. You rarely need it: new partitions take their share of new tags. Use it for a tag that has become large, for a partition that is fuller than others, or for one to retire: that one stays on the ring, small and empty, and knows where its tags are.
 
-Progress goes to standard error. A command that is interrupted finishes or undoes the tags under way; the same command again goes on with the others. What a command that died left unfinished, the agents finish.
+Progress goes to standard error. The tags that are under way when a command is interrupted or dies, up to 10,000, are moved by the agents; the same command again goes on with the others, and needs no agents. What has not arrived can still be moved elsewhere.
 
 Examples:
 
     millrace fleet rebalance user:7 user:8 --to 3
     millrace fleet rebalance --from 0 --share 0.25
     millrace fleet rebalance --from 0 --to 4,5 --rate 20mb
-    millrace fleet rebalance --from 2 --retire
-    millrace fleet rebalance --reopen 2`
+    millrace fleet rebalance --from 2 --retire`
 }
 
 // movedDoc is what was moved.
@@ -182,12 +180,6 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 		if err := checkPartitions(m, c.named()...); err != nil {
 			return nil, nil, err
 		}
-		if c.Reopen != nil {
-			if err := rebalance.Open(ctx, dir, *c.Reopen); err != nil {
-				return nil, nil, err
-			}
-			return newMovedDoc(rebalance.Report{}), says(fmt.Sprintf("partition %d takes new tags", *c.Reopen)), nil
-		}
 		if c.Retire {
 			if err := rebalance.Close(ctx, dir, *c.From); err != nil {
 				return nil, nil, err
@@ -207,10 +199,6 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 // check refuses flags that contradict each other.
 func (c *fleetRebalance) check() error {
 	switch {
-	case c.Reopen != nil && (len(c.Tags) > 0 || c.From != nil || len(c.To) > 0 || c.Retire):
-		return errUsage.Errorf("--reopen moves nothing: give it alone")
-	case c.Reopen != nil:
-		return nil
 	case len(c.Tags) > 0 && c.From != nil:
 		return errUsage.Errorf("name tags or --from, not both")
 	case len(c.Tags) > 0 && len(c.To) != 1:
@@ -232,10 +220,8 @@ func (c *fleetRebalance) check() error {
 // named returns all partitions on the command line.
 func (c *fleetRebalance) named() []int {
 	named := slices.Clone(c.To)
-	for _, id := range []*int{c.From, c.Reopen} {
-		if id != nil {
-			named = append(named, *id)
-		}
+	if c.From != nil {
+		named = append(named, *c.From)
 	}
 	return named
 }

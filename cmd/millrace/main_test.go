@@ -73,7 +73,7 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K")
 		case "fleet rebalance":
 			args = append(args, "K", "--to", "0")
-		case "fleet failover", "fleet partition remove":
+		case "fleet failover":
 			args = append(args, "0")
 		case "fleet replica add":
 			args = append(args, "0", "h:1")

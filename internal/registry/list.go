@@ -139,7 +139,7 @@ func (l list) step(ctx context.Context, shard int, cursor uint64) (rueidis.ScanE
 	defer cancel()
 	l.book.settle(ctx, shard)
 	return script.Prompt(ctx, func(ctx context.Context) (rueidis.ScanEntry, error) {
-		return l.client.Do(ctx, l.scan(shard, cursor)).AsScanEntry()
+		return l.client.Do(ctx, l.scan(shard, cursor).Pin()).AsScanEntry() // the client may send it twice
 	})
 }
 
@@ -166,6 +166,9 @@ func multi(ctx context.Context, client rueidis.Client, cmds rueidis.Commands) []
 	ctx, cancel := script.Within(ctx, listTimeout)
 	defer cancel()
 	n := len(cmds)
+	for i := range cmds {
+		cmds[i] = cmds[i].Pin() // the client may send it twice
+	}
 	answers, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		return client.DoMulti(ctx, cmds...), nil
 	})

@@ -256,13 +256,13 @@ func (w *walk) step(ctx context.Context, v *Visitor, shard int) []string {
 		match = field(v.kind, "*")
 	}
 	c, size := v.client, int64(0)
-	page, err := script.Prompt(ctx, func(ctx context.Context) (page rueidis.ScanEntry, err error) {
+	page, err := script.Prompt(ctx, func(ctx context.Context) (page rueidis.ScanEntry, err error) { // the client may send these twice
 		if !w.begun {
-			if size, err = c.Do(ctx, c.B().Hlen().Key(key(shard)).Build()).AsInt64(); err != nil {
+			if size, err = c.Do(ctx, c.B().Hlen().Key(key(shard)).Build().Pin()).AsInt64(); err != nil {
 				return page, err
 			}
 		}
-		return c.Do(ctx, c.B().Hscan().Key(key(shard)).Cursor(w.cursor).Match(match).Count(visitCount).Build()).AsScanEntry()
+		return c.Do(ctx, c.B().Hscan().Key(key(shard)).Cursor(w.cursor).Match(match).Count(visitCount).Build().Pin()).AsScanEntry()
 	})
 	if err != nil {
 		w.Away = w.Failed(err)

@@ -291,7 +291,7 @@ func (c *call) begin(ctx context.Context) {
 	client, prefix := c.runner.Client, c.runner.Scripts.Prefix(c.key)
 	if len(c.script.makes) == 0 {
 		n, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
-			return client.Do(ctx, client.B().Exists().Key(c.key).Build()).AsInt64()
+			return client.Do(ctx, client.B().Exists().Key(c.key).Build().Pin()).AsInt64()
 		})
 		if err == nil && n == 0 {
 			c.keys = c.keys[:1]
@@ -317,7 +317,7 @@ func (c *call) missing(ctx context.Context, args []string) bool {
 	client := c.runner.Client
 	key := c.script.without.key(c.runner.Scripts.Prefix(c.key), args)
 	n, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
-		return client.Do(ctx, client.B().Exists().Key(key).Build()).AsInt64()
+		return client.Do(ctx, client.B().Exists().Key(key).Build().Pin()).AsInt64()
 	})
 	return err == nil && n == 0
 }

@@ -32,7 +32,7 @@ func scanNode(ctx context.Context, node rueidis.Client, match string, yield func
 		return true
 	}
 	for cursor := uint64(0); ; {
-		page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(match).Count(scanCount).Build()).AsScanEntry()
+		page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(match).Count(scanCount).Build().Pin()).AsScanEntry()
 		if err != nil {
 			return yield("", err)
 		}

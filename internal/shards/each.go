@@ -128,7 +128,7 @@ func (s *Space) Index(ctx context.Context, base string, cursor uint64) (names []
 	c := s.Run.Client
 	err = s.Run.Retry.Do(ctx, func(int) error {
 		page, err := script.Prompt(ctx, func(ctx context.Context) (rueidis.ScanEntry, error) {
-			return c.Do(ctx, c.B().Zscan().Key(base+":due").Cursor(cursor).Count(indexPage).Build()).AsScanEntry()
+			return c.Do(ctx, c.B().Zscan().Key(base+":due").Cursor(cursor).Count(indexPage).Build().Pin()).AsScanEntry()
 		})
 		names, next = names[:0], page.Cursor
 		for i := 0; i < len(page.Elements); i += 2 {

@@ -58,7 +58,7 @@ func askServers(ctx context.Context, client rueidis.Client) (ServerView, []Troub
 // askServer asks one server.
 func askServer(ctx context.Context, node rueidis.Client) (NodeView, error) {
 	text, err := script.Prompt(ctx, func(ctx context.Context) (string, error) {
-		return node.Do(ctx, node.B().Info().Build()).ToString()
+		return node.Do(ctx, node.B().Info().Build().Pin()).ToString()
 	})
 	if err != nil {
 		return NodeView{}, err

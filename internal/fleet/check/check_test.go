@@ -174,8 +174,6 @@ func (tf *testFleet) inMap() (list []assumption) {
 		{"one host", "nodes warn same_host", "partition 1", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = "", "" }},
 		{"all masters on a node", "nodes warn uneven", "", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = p.Replicas[0].Node, p.Master.Node }},
 		{"an addition cut off", "agents warn adding", "", func(p *directory.Partition) { p.Phase = directory.LookUp }},
-		{"a removal cut off", "agents warn removing", "partition 1", func(p *directory.Partition) { p.Phase = directory.Yielding }},
-		{"a removal", "tags unknown removing", "partition 1", func(p *directory.Partition) { p.Phase = directory.Yielded }},
 		{"another history", "replication warn history", tf.server(1, 0).Addr + " (partition 1)", func(p *directory.Partition) { p.History = strings.Repeat("0", 40) }},
 		{"no replica", "replication warn no_replica", "partition 1", func(p *directory.Partition) { p.Replicas = nil }},
 	} {

@@ -115,9 +115,6 @@ func checkAgents(f *facts) (l findings) {
 	if f.m.Adding() {
 		l.add(directory.Warn, "adding", Fleetwide, "", "an addition of partitions is not finished: new tags may wait", "Repeat the millrace fleet add that was interrupted, or run an agent.")
 	}
-	if p := f.m.Removing(); p != nil {
-		l.add(directory.Warn, "removing", p.ID, "", "its removal is not finished", "Repeat the millrace fleet partition remove that was interrupted, or run an agent.")
-	}
 	tasks := 0
 	for _, p := range f.m.Partitions {
 		if p.Task == nil {

@@ -50,11 +50,6 @@ func checkTags(ctx context.Context, f *facts, pool *members.Pool, cfg Config) fi
 	if cfg.Sample < 0 && !cfg.All {
 		return nil
 	}
-	if p := f.m.Removing(); p != nil {
-		var l findings
-		l.add(directory.Unknown, "removing", p.ID, "", "it is being removed, and its records are handed over: no tags were looked up", "Repeat the check when it is gone: millrace fleet show.")
-		return l
-	}
 	points, err := f.m.Ring()
 	t := &tagger{f: f, pool: pool, ring: points, progress: cfg.Progress, open: map[int]int{}, silent: map[int]error{}}
 	if err != nil {

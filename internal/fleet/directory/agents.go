@@ -34,23 +34,6 @@ func (d *Redis) Lead(ctx context.Context, agent string, ttl time.Duration) (lead
 	return leads, settled, reply.Err()
 }
 
-// Drain waits until no client acts by a map that was replaced before the call, if clients do
-// so for that long. If the directory has just failed over, its former server may have
-// confirmed that map for a while.
-func Drain(ctx context.Context, dir Directory, grace time.Duration) error {
-	for rest := grace; rest > 0; {
-		if !retry.Sleep(ctx, rest) {
-			return context.Cause(ctx)
-		}
-		_, settled, err := dir.Lead(ctx, "drain", 0) // resigns, if nobody leads
-		if err != nil {
-			return Unreachable(ctx, err)
-		}
-		rest = SettleTime + grace - settled
-	}
-	return nil
-}
-
 // Turn implements Directory.
 func (d *Redis) Turn(ctx context.Context, node, holder string, ttl time.Duration) (bool, error) {
 	return d.decide(ctx, "turn", node, holder, milliseconds(ttl))

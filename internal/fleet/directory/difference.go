@@ -20,7 +20,6 @@ type difference struct {
 	Epoch      int64       `json:"epoch"`
 	Floor      int64       `json:"floor"`
 	Settings   *Settings   `json:"settings,omitempty"` // if they changed
-	Number     int         `json:"number"`             // of partitions
 	Partitions []Partition `json:"partitions,omitempty"`
 	Points     *Points     `json:"points,omitempty"` // all of them, if any changed
 	Sum        string      `json:"sum"`              // of the map that it makes, as the directory holds it
@@ -42,7 +41,7 @@ func Sum(packed string) string {
 
 // differ returns the difference from old to next.
 func differ(old, next held) *difference {
-	d := &difference{From: old.sum, Sum: next.sum, Epoch: next.Epoch, Floor: next.Floor, Number: len(next.Partitions)}
+	d := &difference{From: old.sum, Sum: next.sum, Epoch: next.Epoch, Floor: next.Floor}
 	if old.Settings != next.Settings {
 		d.Settings = &next.Settings
 	}
@@ -70,17 +69,14 @@ func (d *difference) of(old held) (held, error) {
 	if d.Points != nil {
 		next.Points = *d.Points
 	}
-	if d.Number < len(next.Partitions) {
-		next.Partitions = next.Partitions[:d.Number]
-	}
 	for _, p := range d.Partitions {
 		switch n := len(next.Partitions); {
 		case p.ID < n:
 			next.Partitions[p.ID] = p
-		case p.ID == n && n < d.Number:
+		case p.ID == n:
 			next.Partitions = append(next.Partitions, p)
 		default:
-			return held{}, ErrMap.Wrap(fmt.Errorf("a difference has partition %d of %d", p.ID, d.Number))
+			return held{}, ErrMap.Wrap(fmt.Errorf("a difference has partition %d, and the map %d partitions", p.ID, n))
 		}
 	}
 	return held{next, d.Sum}, nil

@@ -33,11 +33,6 @@ const (
 	LookUp Phase = "look-up" // it was just added: clients look for tags there, and place none
 	Open   Phase = "open"    // it takes new tags
 	Closed Phase = "closed"  // it keeps its tags and forwards new ones
-
-	// The last partition can be removed.
-	Yielding Phase = "yielding" // reads also ask the partitions that own its tags next
-	Yielded  Phase = "yielded"  // no tag is placed by its records any more; others take them over
-	Removed  Phase = "removed"  // it has no points, and leaves the map when no client uses it
 )
 
 // Partition is a master and its replicas.
@@ -181,22 +176,6 @@ func (m *Map) Adding() bool {
 	return m.Floor > m.Epoch || slices.ContainsFunc(m.Partitions, func(p Partition) bool { return p.Phase == LookUp })
 }
 
-// Removing returns the partition that is being removed, nil for none.
-func (m *Map) Removing() *Partition {
-	if last := len(m.Partitions) - 1; last >= 0 {
-		switch p := &m.Partitions[last]; p.Phase {
-		case Yielding, Yielded, Removed:
-			return p
-		}
-	}
-	return nil
-}
-
-// Without returns the points of all other partitions.
-func (p Points) Without(partition int) Points {
-	return slices.DeleteFunc(slices.Clone(p), func(point ring.Point) bool { return point.Partition == partition })
-}
-
 // Ring returns the ring of the map's points.
 func (m *Map) Ring() (*ring.Ring, error) { return ring.Of(m.Points) }
 
@@ -243,26 +222,15 @@ func (m *Map) check() error {
 		return ErrMap.Wrap(err)
 	}
 	invalid := func(format string, args ...any) error { return ErrMap.Wrap(fmt.Errorf(format, args...)) }
-	number := len(m.Partitions)
-	if number > 0 && m.Partitions[number-1].Phase == Removed {
-		number--
-	}
-	if r.Partitions() != number {
-		return invalid("the ring has %d partitions, the list %d", r.Partitions(), number)
+	if r.Partitions() != len(m.Partitions) {
+		return invalid("the ring has %d partitions, the list %d", r.Partitions(), len(m.Partitions))
 	}
 	seen := map[string]bool{}
 	for i, p := range m.Partitions {
 		if p.ID != i {
 			return invalid("partition %d is at index %d", p.ID, i)
 		}
-		switch p.Phase {
-		case LookUp, Open, Closed:
-		case Yielding, Yielded, Removed:
-			if i == len(m.Partitions)-1 {
-				break
-			}
-			fallthrough
-		default:
+		if p.Phase != LookUp && p.Phase != Open && p.Phase != Closed {
 			return invalid("partition %d has the phase %q", i, p.Phase)
 		}
 		members := p.Members()

@@ -34,7 +34,7 @@ type reconciler struct {
 // reconcile elects a new master if the partition needs one. Otherwise it repairs members,
 // and carries out the partition's task.
 func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p directory.Partition) {
-	if r.a.watch.cutOff(m) || p.Phase == directory.Removed {
+	if r.a.watch.cutOff(m) {
 		return
 	}
 	r.quarantine(ctx, m, p)

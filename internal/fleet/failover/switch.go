@@ -114,7 +114,7 @@ func (a *Agent) settled(ctx context.Context, partition int) (addr string, err er
 		case err != nil:
 			return err
 		case partition >= len(m.Partitions):
-			return ErrNotSwitched.Errorf("partition %d was removed", partition)
+			return ErrNotSwitched.Errorf("the map has no partition %d", partition)
 		case m.Partitions[partition].ReadOnly:
 			return ErrNotSwitched.Errorf("partition %d is still read-only", partition)
 		}

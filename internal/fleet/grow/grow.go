@@ -141,10 +141,6 @@ func Add(ctx context.Context, dir directory.Directory, partitions []Partition, c
 	if err != nil {
 		return nil, directory.Unreachable(ctx, err)
 	}
-	if p := m.Removing(); p != nil {
-		return nil, millrace.ErrBadArgument.Errorf("partition %d is being removed", p.ID).
-			WithHint("Wait until millrace fleet show does not show it any more.")
-	}
 	begun, err := begun(m, partitions)
 	if err != nil {
 		return nil, err
@@ -201,7 +197,7 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 	next.Points = grown.Points()
 	next.Partitions = append(next.Partitions, describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)...)
 	for i := range partitions {
-		next.Partitions[len(m.Partitions)+i].Epoch = next.Epoch // a removed partition may have had the number
+		next.Partitions[len(m.Partitions)+i].Epoch = next.Epoch // of the map that names its master
 	}
 	if err := c.prepare(ctx, next, len(m.Partitions)); err != nil {
 		return nil, err
@@ -211,29 +207,14 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 
 // Open lets the partitions that were added take new tags.
 //
-// Before that all masters have a copy of the map that names the new partitions: should the
-// directory be lost, each copy names all partitions that have tags.
-func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
-	m, err := c.Switch(ctx, dir, func(next *directory.Map) {
-		for i := range next.Partitions {
-			if p := &next.Partitions[i]; p.Phase == directory.LookUp {
-				p.Phase = directory.Open
-			}
-		}
-	})
-	if err == nil {
-		c.report("the new partitions take tags")
-	}
-	return m, err
-}
-
-// Switch publishes a map by which other partitions own tags.
-//
 // Between two maps a tag has two owners, and must not be placed on both. So the floor is
 // first raised on all masters to the epoch of the next map: from then on no client places a
 // tag by the present one. The directory has the floor before the masters do, for agents that
 // replace a master.
-func (c *Config) Switch(ctx context.Context, dir directory.Directory, change func(next *directory.Map)) (*directory.Map, error) {
+//
+// Before that all masters have a copy of the map that names the new partitions: should the
+// directory be lost, each copy names all partitions that have tags.
+func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
@@ -248,7 +229,11 @@ func (c *Config) Switch(ctx context.Context, dir directory.Directory, change fun
 		announced.Epoch, announced.Floor = m.Epoch+1, m.Epoch+2
 		opened := announced.Clone()
 		opened.Epoch = announced.Floor
-		change(opened)
+		for i := range opened.Partitions {
+			if p := &opened.Partitions[i]; p.Phase == directory.LookUp {
+				p.Phase = directory.Open
+			}
+		}
 		c.report("stopping the placing of tags by the old map")
 		if err = keep(ctx, masters, m); err == nil {
 			err = dir.Change(ctx, m.Epoch, announced)
@@ -262,6 +247,7 @@ func (c *Config) Switch(ctx context.Context, dir directory.Directory, change fun
 			s.client.Close()
 		}
 		if err == nil {
+			c.report("the new partitions take tags")
 			return opened, nil
 		}
 		if !errors.Is(err, directory.ErrConflict) {

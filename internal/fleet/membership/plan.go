@@ -64,8 +64,6 @@ func (p *Plan) check(m *directory.Map) error {
 		case cancels(p.Tasks[id]):
 		case m.Adding():
 			return refused("Wait until that is done; if its command died, repeat it.", "partitions are being added")
-		case m.Removing() != nil:
-			return refused("Wait until that is done; if its command died, repeat it.", "partition %d is being removed", m.Removing().ID)
 		case present.Task != nil:
 			return refused("Wait until that is done, or drop what is left of it: millrace fleet cancel "+present.Task.Plan+".", "another change of partition %d is not done: %s", id, present.Task.Plan)
 		case present.Leaving != nil:

@@ -328,7 +328,6 @@ func TestRefusals(t *testing.T) {
 		"one leaves":                    {func(m *directory.Map) { m.Partitions[0].Leaving = &directory.Member{Addr: "z:1"} }, AddReplica{0, c0}, ErrRefused, "z:1 is just leaving"},
 		"read-only":                     {func(m *directory.Map) { m.Partitions[0].ReadOnly = true }, AddReplica{0, c0}, ErrRefused, "no master"},
 		"partitions are being added":    {func(m *directory.Map) { m.Floor = m.Epoch + 1 }, AddReplica{0, c0}, ErrRefused, "being added"},
-		"a partition is being removed":  {func(m *directory.Map) { m.Partitions[1].Phase = directory.Yielding }, AddReplica{0, c0}, ErrRefused, "partition 1 is being removed"},
 		"what is not there":             {nil, RemoveReplica{0, "q:0", false}, millrace.ErrNotFound, "is not a member"},
 		"too few replicas":              {nil, RemoveReplica{0, "b:0", false}, ErrRefused, "0 live replicas"},
 		"the last copy, by force":       {func(m *directory.Map) { m.Partitions[0].Replicas = nil }, RemoveReplica{0, "a:0", true}, ErrRefused, "last copy"},

@@ -85,7 +85,7 @@ func (c *Config) follow(ctx context.Context, dir directory.Directory, plan strin
 func (c *Config) compare(was, now *directory.Map, begun map[int]directory.Task) {
 	for _, id := range sortedKeys(begun) {
 		if id >= min(len(was.Partitions), len(now.Partitions)) {
-			continue // it was done, and then the partition was removed
+			continue // the directory was restored from an older state
 		}
 		before, after := &was.Partitions[id], &now.Partitions[id]
 		for _, member := range after.Members() {

@@ -36,15 +36,16 @@
 // list of a tag's keys. Keys are copied with DUMP, PTTL and RESTORE, in chunks of at most
 // a megabyte. A chunk shows its keys as they are at one moment.
 //
-// The step that decides is arrive. Before it the tag is at S, and everything can be
-// undone; after it the tag is at D, and everything can be finished. The claim makes it
-// safe: its number grows with each chunk, in the same transaction. A master that took
+// The step that decides is arrive. Before it the tag is at S, and after it at D. The claim
+// makes it safe: its number grows with each chunk, in the same transaction. A master that took
 // over at D without a chunk lacks that claim too, and the tag does not arrive there.
 // Keys are copied and deleted only while the record is the expected one, so a process
 // that was suspended does no harm when it continues after others have moved the tag.
 //
-// What a cut-off or failed move has left is read from the records alone: one that has
-// arrived is finished, any other is undone.
+// What a cut-off move has left is read from the records alone. If the tag has arrived, the
+// rest is done. If not, the next call first makes sure that it cannot arrive any more, and
+// that writers go on: it replaces the claim, and S !to.D.R by S +to.D.R.thawed. Then it takes
+// the tag over: its own leave and claim replace these, and it copies the tag anew.
 //
 // A tag that a full partition has forwarded has a third record, which says S. It gets the
 // mark of S behind leave. After clear it changes to D if it still has that mark; if not,
@@ -60,10 +61,12 @@
 //
 //   - Wherever a call is cut off, the tag is in use in one place. Until the next call,
 //     writers may have to wait, and some keys may lie in the other partition too. The same
-//     call, or one that moves the tag elsewhere, first undoes or finishes what was begun;
-//     [Mover.Resume] does so for all tags of a partition.
+//     call completes the move; [Mover.Resume] does so for all tags of a partition. A call
+//     that moves the tag elsewhere takes back what has not arrived.
 //
-//   - A call that fails or is cancelled undoes or finishes what it can reach.
+//   - A call that fails or is cancelled lets the writers of all tags that it can reach go
+//     on. The moves that it has begun are to be completed. Tags that it keeps stay where they
+//     were, and so do those for which a partition is full.
 //
 //   - Of two calls that move the same tag the later one wins. The other one reports the
 //     tag as kept.

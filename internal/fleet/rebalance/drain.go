@@ -16,33 +16,21 @@ import (
 )
 
 // Close stops a partition from taking new tags: they are forwarded to others. It keeps its
-// tags.
+// tags. It is not opened again.
 func Close(ctx context.Context, dir directory.Directory, partition int) error {
-	return setPhase(ctx, dir, partition, directory.Closed)
-}
-
-// Open lets a closed partition take new tags again.
-func Open(ctx context.Context, dir directory.Directory, partition int) error {
-	return setPhase(ctx, dir, partition, directory.Open)
-}
-
-func setPhase(ctx context.Context, dir directory.Directory, partition int, phase directory.Phase) error {
 	_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
 		if err := checkID(next, partition); err != nil {
 			return false, err
 		}
 		p := &next.Partitions[partition]
-		if p.Phase == phase {
+		if p.Phase == directory.Closed {
 			return false, nil
-		}
-		if removing := next.Removing(); removing != nil && removing.ID == partition {
-			return false, millrace.ErrBadArgument.Errorf("partition %d is being removed", partition)
 		}
 		if p.Phase == directory.LookUp {
 			return false, millrace.ErrBadArgument.Errorf("the adding of partition %d is not finished", partition).
 				WithHint("Repeat the command that began it, for the same servers.")
 		}
-		p.Phase = phase
+		p.Phase = directory.Closed
 		return true, nil
 	})
 	return err
@@ -108,7 +96,7 @@ func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 			strays = append(strays, c)
 		}
 	}
-	if err := m.reconcile(ctx, strays); err != nil {
+	if err := m.giveUp(ctx, strays); err != nil {
 		return Report{}, err
 	}
 	return m.carry(ctx, here.marked, here.left)
@@ -136,38 +124,19 @@ func (m *Mover) list(ctx context.Context, partition int) (here listed, err error
 	}
 	slices.Sort(keys)
 	for some := range slices.Chunk(slices.Compact(keys), 1000) {
-		all, err := m.stored(ctx, partition, some)
+		values, err := c.Do(ctx, c.B().Mget().Key(some...).Build()).ToArray()
 		if err != nil {
 			return here, err
 		}
-		for _, s := range all {
-			here.add(partition, s.tag, s.record)
+		for i, value := range values {
+			text, _ := value.ToString()
+			tag, ok := members.RecordedTag(some[i])
+			if r, err := parseRecord(text); ok && err == nil {
+				here.add(partition, tag, r)
+			}
 		}
 	}
 	return here, nil
-}
-
-// stored is a record as a partition has it.
-type stored struct {
-	tag, text string
-	record
-}
-
-// stored returns the records that keys of a partition are.
-func (m *Mover) stored(ctx context.Context, partition int, keys []string) (all []stored, err error) {
-	c := m.client(partition)
-	values, err := c.Do(ctx, c.B().Mget().Key(keys...).Build()).ToArray()
-	if err != nil {
-		return nil, err
-	}
-	for i, value := range values {
-		text, _ := value.ToString()
-		tag, ok := members.RecordedTag(keys[i])
-		if r, err := parseRecord(text); ok && err == nil {
-			all = append(all, stored{tag, text, r})
-		}
-	}
-	return all, nil
 }
 
 func (l *listed) add(partition int, tag string, r record) {

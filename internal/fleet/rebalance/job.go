@@ -18,7 +18,7 @@ type item struct {
 	trip
 	via   int   // the partition whose record says where the tag is, or unknown
 	err   error // why the tag is kept
-	other *item // an earlier move of the tag, to be finished or undone first
+	other *item // an earlier move of the tag, to be taken over, finished or dropped
 
 	begun    bool // there may be marks of it
 	doubtful bool // it may have arrived
@@ -103,12 +103,12 @@ func (m *Mover) carry(ctx context.Context, items, unfinished []*item) (Report, e
 }
 
 // wave prepares tags, and then moves them in batches.
-func (j *job) wave(ctx context.Context, items []*item) error {
-	items, err := j.find(ctx, items)
+func (j *job) wave(ctx context.Context, items []*item) (err error) {
+	items, err = j.find(ctx, items)
 	if err != nil || len(items) == 0 {
 		return err
 	}
-	defer j.release(ctx, items)
+	defer func() { j.release(ctx, items, err) }()
 	if err := eachItem(ctx, items, func(it *item) error { return j.leave(ctx, it) }); err != nil {
 		return err
 	}
@@ -153,8 +153,8 @@ func (j *job) batch(ctx context.Context, items []*item) error {
 	if err == nil {
 		err = j.copyAll(ctx, source, items)
 	}
-	// Writers wait. So tags that are copied whole arrive even if others failed; the others
-	// are undone, and all of them if the caller's context has ended.
+	// Writers wait. So tags that are copied whole arrive even if others failed, unless the
+	// caller's context has ended.
 	late, cancel := j.late(ctx)
 	defer cancel()
 	if ctx.Err() == nil {
@@ -162,7 +162,7 @@ func (j *job) batch(ctx context.Context, items []*item) error {
 			err = errors.Join(err, j.arrive(late, epoch, partition, items))
 		}
 	}
-	j.release(late, items)
+	j.release(late, items, err)
 	j.done(ctx, filter(items, func(it *item) bool { return it.arrived }))
 	if err == nil {
 		err = j.rest(ctx)
@@ -239,18 +239,6 @@ func (j *job) verify(ctx context.Context, it *item, epoch int64) error {
 		}
 		return nil
 	})
-}
-
-// release undoes the moves of this job that have not arrived.
-func (j *job) release(ctx context.Context, items []*item) {
-	late, cancel := j.late(ctx)
-	defer cancel()
-	items = filter(items, (*item).stuck)
-	err := j.undo(late, items)
-	if left := filter(items, (*item).stuck); len(left) > 0 {
-		j.cfg.Logger.WarnContext(ctx, "cannot undo the moves of some tags; move them again, or resume both partitions, when these answer",
-			"tags", len(left), "first", left[0].tag, "from", left[0].from, "to", left[0].to, "error", err)
-	}
 }
 
 // done reports tags that have arrived, and cleans up behind them while the next batch

@@ -234,8 +234,8 @@ func TestHeldUpAnywhere(t *testing.T) {
 	}
 }
 
-// TestFailsAnywhere makes each step fail, once. The call undoes or finishes what it
-// has begun, and nobody has to wait.
+// TestFailsAnywhere makes each step fail, once. Writers go on at once, and the same call
+// finishes what was begun.
 func TestFailsAnywhere(t *testing.T) {
 	t.Parallel()
 	for which, journey := range journeys {

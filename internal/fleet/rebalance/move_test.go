@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/ring"
 )
@@ -62,18 +61,15 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveForwarded moves tags whose records are elsewhere: those that a full
+// TestMoveForwarded moves tags whose records are elsewhere, as those of tags that a full
 // partition has sent on.
 func TestMoveForwarded(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, redistest.Options{}, redistest.Options{}, redistest.Options{})
 	user, ctx := tf.open(), t.Context()
-	must(t, Close(ctx, tf.dir, 0))
-	redistest.Eventually(t, "the map has come", func() bool { return directory.MapOf(user.Client()).Partitions[0].Phase == "closed" })
 	var tags []string
 	for i := range 4 {
-		tag := tf.tagOf(0, fmt.Sprint("t", i, "-"))
-		must(t, set(ctx, user.Client(), "{"+tag+"}", tag))
+		tag := tf.place(0, 2, fmt.Sprint("t", i, "-"))
 		tags = append(tags, tag)
 		l, err := user.Locate(ctx, tag)
 		must(t, err)
@@ -81,7 +77,6 @@ func TestMoveForwarded(t *testing.T) {
 			t.Fatalf("%q is %s", tag, l.How)
 		}
 	}
-	must(t, Open(ctx, tf.dir, 0))
 	m := tf.mover(Config{})
 	for _, to := range []int{2, 1, 0} {
 		_, err := m.Move(ctx, to, tags...)

@@ -34,7 +34,7 @@ type Config struct {
 	// cut off, see [Mover.Maintain]. Defaults to none.
 	Moves directory.Directory
 
-	// Logger reports failures to undo or finish a move. Defaults to slog.Default().
+	// Logger reports moves that are not finished. Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// Progress is called after each batch, from one goroutine. Defaults to none.
@@ -112,12 +112,14 @@ func New(f *fleet.Fleet, cfg Config) (*Mover, error) {
 //
 // A tag that is there already is not in the report; what an earlier move of it left
 // behind is cleaned up. If tags were kept, the call moves the others and fails with
-// ErrNotMoved. Any other error ends it at once, with every tag either moved or where it
+// ErrNotMoved. Any other error ends it at once, with every tag either moved or in use where it
 // was: millrace.ErrFull for a full partition, fleet.ErrUnavailable for one that does not
-// answer. When ctx ends, the call needs a second or two to finish or undo the current
-// batch.
+// answer. When ctx ends, the call needs a second or two until writers of the current batch
+// go on.
 //
-// The same call again continues with the tags that were not moved, also after a crash.
+// The same call again continues with the tags that were not moved, also after a crash. Agents
+// complete the moves that were begun, up to 10,000 ([Mover.Maintain]), unless a partition is
+// full.
 func (m *Mover) Move(ctx context.Context, to int, tags ...string) (Report, error) {
 	if err := m.mayTake(to); err != nil {
 		return Report{}, err
@@ -148,7 +150,7 @@ func (m *Mover) mayTake(id int) error {
 	}
 	if phase := partitions[id].Phase; phase != directory.Open {
 		return millrace.ErrBadArgument.Errorf("partition %d takes no tags: its phase is %s", id, phase).
-			WithHint("Finish adding it, or open it again, first.")
+			WithHint("Name partitions whose phase is open: millrace fleet show.")
 	}
 	return nil
 }
@@ -181,7 +183,7 @@ func (m *Mover) Maintain(ctx context.Context) error {
 			if err != nil && ctx.Err() == nil {
 				m.cfg.Logger.WarnContext(ctx, "cannot finish moves of tags that were cut off yet", "error", err)
 			} else if err == nil {
-				m.cfg.Logger.InfoContext(ctx, "finished or undid moves of tags that were cut off", "tags", r.Tags)
+				m.cfg.Logger.InfoContext(ctx, "finished moves of tags that were cut off", "tags", r.Tags)
 			}
 		}
 	}

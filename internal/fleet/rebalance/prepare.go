@@ -7,25 +7,28 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// find looks the tags up, and first finishes or undoes earlier moves of them. It returns
-// the tags to be moved.
+// find looks the tags up, and returns those to be moved. Of earlier moves of them it takes
+// over those to the same partition, finishes those that have arrived, and drops others.
 func (j *job) find(ctx context.Context, items []*item) (coming []*item, err error) {
 	const passes = 4 // the second one finds no earlier move, unless another call is at work
 	for range passes {
 		if err := eachItem(ctx, items, func(it *item) error { return j.locate(ctx, it) }); err != nil {
 			return nil, err
 		}
+		items = filter(items, func(it *item) bool { return it.err == nil && (it.other != nil || it.from != it.to) })
+		takes := func(it *item) bool { return it.other != nil && it.other.stuck() && it.other.to == it.to }
+		if _, err := every(ctx, filter(items, takes), func(ctx context.Context, it *item) error { return j.thaw(ctx, it.other) }); err != nil {
+			return nil, err
+		}
 		var again, others []*item
 		for _, it := range items {
-			switch {
-			case it.err != nil:
-			case it.other != nil:
-				again, others = append(again, it), append(others, it.other)
-			case it.from != it.to:
+			if it.other == nil || takes(it) {
 				coming = append(coming, it)
+			} else {
+				again, others = append(again, it), append(others, it.other)
 			}
 		}
-		if err := j.reconcile(ctx, others); err != nil {
+		if err := j.giveUp(ctx, others); err != nil {
 			return nil, err
 		}
 		items = again
@@ -92,6 +95,7 @@ func (j *job) leave(ctx context.Context, it *item) error {
 		return err
 	case text == "":
 		return ErrUnknown.Errorf("%q was never written", it.tag)
+	case it.other != nil && text == it.other.thawed():
 	case r.Home != it.from || r.Mark != members.Unmarked && r.Mark != members.Forgetting:
 		return ErrTaken.Errorf("the record of %q in partition %d is %q by now", it.tag, it.from, text)
 	}
@@ -106,9 +110,6 @@ func (j *job) leave(ctx context.Context, it *item) error {
 // claim writes at the new place that the tag may come. It holds up no client: the claim
 // says where the tag is.
 func (j *job) claim(ctx context.Context, it *item) error {
-	if err := j.mayTake(it.to); err != nil { // it may be removed since
-		return err
-	}
 	text, r, err := j.read(ctx, it.to, it.tag)
 	switch {
 	case err != nil:

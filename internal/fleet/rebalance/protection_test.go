@@ -79,7 +79,8 @@ func isNew(tf *testFleet, tag string) error {
 }
 
 // oneHome returns an error if more than one partition says that it has the tag, or
-// none, or if another one still has its keys, or writers have to wait.
+// none, or if another one still has its keys, or writers have to wait. A copy that is not
+// finished is behind a claim.
 func oneHome(tf *testFleet, tag string) error {
 	homes := 0
 	for id, text := range tf.records(tag) {
@@ -89,6 +90,7 @@ func oneHome(tf *testFleet, tag string) error {
 			return err
 		case text != "" && r.Home == id:
 			homes++
+		case isClaim(r, id):
 		case slices.ContainsFunc(tf.keys(id), func(key string) bool { return fleet.Tag(key) == tag }):
 			return fmt.Errorf("partition %d has keys of it, and its record is %q", id, text)
 		}
@@ -100,6 +102,12 @@ func oneHome(tf *testFleet, tag string) error {
 		return fmt.Errorf("the tag has %d homes: %q", homes, tf.records(tag))
 	}
 	return nil
+}
+
+// isClaim reports whether a record in a partition says that the tag is on its way there.
+func isClaim(r record, partition int) bool {
+	to, _, ok := r.to()
+	return ok && to == partition && r.Home != partition
 }
 
 // replaced has the map say that a partition got another master, until a mover knows.
@@ -121,6 +129,25 @@ func refused(err, want error) error {
 		return fmt.Errorf("the call returned %v, want %w", err, want)
 	}
 	return nil
+}
+
+// elsewhere plays a move to partition 1 whose caller goes, and one to another partition. It
+// compares the records.
+func elsewhere(to int, want ...string) func(*testFleet, *Mover, string) error {
+	return func(tf *testFleet, m *Mover, tag string) error {
+		ctx, cancel := context.WithCancel(tf.t.Context())
+		defer cancel()
+		at(m, "restore", cancel)
+		_, err := m.Move(ctx, 1, tag)
+		if err := refused(err, context.Canceled); err != nil {
+			return err
+		}
+		_, err = m.Move(tf.t.Context(), to, tag)
+		if records := tf.records(tag); err == nil && !slices.Equal(records, want) {
+			err = fmt.Errorf("the records are %q, want %q", records, want)
+		}
+		return errors.Join(err, oneHome(tf, tag))
+	}
 }
 
 var histories = []history{
@@ -217,38 +244,41 @@ var histories = []history{
 		return nil
 	}},
 	{"the arrival comes late", func(tf *testFleet, m *Mover, tag string) error {
-		late(m, "arrive", "sweep") // when writers have been let go on
+		late(m, "arrive", "thaw") // just before writers go on
 		_, err := m.Move(tf.t.Context(), 1, tag)
 		return errors.Join(refused(err, errKilled), oneHome(tf, tag))
 	}},
 	{"the arrival of a killed call comes late", func(tf *testFleet, m *Mover, tag string) error {
-		first := tf.mover(Config{})
-		var arrive func() error
-		first.step = func(name, _ string, do func() error) error {
-			if name == "arrive" && arrive == nil {
-				arrive = do
-			}
-			if arrive != nil {
-				return errKilled
-			}
-			if strings.HasPrefix(name, "until ") {
-				return nil
-			}
-			return do()
-		}
-		_, err := first.Move(tf.t.Context(), 1, tag)
+		k := &killer{}
+		k.fails = func(int) bool { return slices.Contains(k.steps, "arrive") }
+		_, err := interrupt(tf.mover(Config{}), k.before).Move(tf.t.Context(), 1, tag)
 		if err := refused(err, errKilled); err != nil {
 			return err
 		}
+		claim := tf.records(tag)[1]
+		r, err := parseRecord(claim)
+		if err != nil {
+			return err
+		}
+		_, run, _ := r.to()
 		if _, err := m.Move(tf.t.Context(), 2, tag); err != nil {
 			return err
 		}
-		_ = arrive()
-		return oneHome(tf, tag)
+		_, _, err = m.eval(tf.t.Context(), 1, 0, members.Scripts.Script("exchange"), tag, claim, trip{0, 1, run}.arrived())
+		return errors.Join(err, oneHome(tf, tag))
 	}},
 	{"the freeze comes late", func(tf *testFleet, m *Mover, tag string) error {
-		late(m, "freeze", "stay")
+		var freeze func() error
+		inner := m.step
+		m.step = func(name, tag string, do func() error) error {
+			if name == "freeze" && freeze == nil {
+				freeze = do
+				return errKilled
+			}
+			return inner(name, tag, do)
+		}
 		_, err := m.Move(tf.t.Context(), 1, tag)
+		_ = freeze() // when writers go on
 		return errors.Join(refused(err, errKilled), oneHome(tf, tag))
 	}},
 	{"the old one got another master", func(tf *testFleet, m *Mover, tag string) error {
@@ -330,11 +360,14 @@ var histories = []history{
 		if err := errors.Join(refused(err, context.Canceled), oneHome(tf, tag)); err != nil {
 			return err
 		}
-		if records := tf.records(tag); records[0] != "0" || records[1] != "" {
-			return fmt.Errorf("the records are %q", records)
+		_, err = m.Move(tf.t.Context(), 1, tag)
+		if records := tf.records(tag); err == nil && (records[0] != "1" || records[1] != "1") {
+			err = fmt.Errorf("the records are %q", records)
 		}
-		return nil
+		return errors.Join(err, oneHome(tf, tag))
 	}},
+	{"a tag that was on its way goes elsewhere", elsewhere(2, "2", "0", "2")},
+	{"a tag that was on its way is to stay", elsewhere(0, "0", "0", "")},
 }
 
 // replicated are histories that need replicas, of which one is behind.
@@ -401,9 +434,10 @@ var protections = []struct {
 		histories: []string{"the arrival comes late", "the arrival of a killed call comes late"}},
 	{name: "what was read is verified", leaveOut: "verify",
 		histories: []string{"the old one got another master", "the old one does not know that writers wait"}},
-	{name: "undone: writers go on", leaveOut: "thaw", histories: []string{"the new place cannot be cleared"}},
-	{name: "undone: the claim", leaveOut: "unclaim", histories: []string{"the caller goes"}},
-	{name: "undone: the mark", leaveOut: "stay", histories: []string{"the caller goes"}},
+	{name: "after a failure writers go on", leaveOut: "thaw",
+		histories: []string{"the new place cannot be cleared", "the freeze comes late", "the caller goes"}},
+	{name: "dropped: the claim", leaveOut: "unclaim", histories: []string{"a tag that was on its way goes elsewhere", "a tag that was on its way is to stay"}},
+	{name: "dropped: the mark", leaveOut: "stay", histories: []string{"a tag that was on its way goes elsewhere"}},
 	{name: "a replica knows that writers wait", leaveOut: "secure freeze", histories: []string{"a replica does not know that writers wait"}},
 	{name: "a replica has what was copied", leaveOut: "secure copy", histories: []string{"a replica lacks what was copied"}},
 	{name: "a replica knows that the tag has arrived", leaveOut: "secure arrival", histories: []string{"a replica does not know that the tag has arrived"}},

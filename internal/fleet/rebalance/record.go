@@ -58,6 +58,10 @@ func (t trip) claimText(chunks any) string {
 // claimedBy reports whether a text is a claim of this trip.
 func (t trip) claimedBy(text string) bool { return strings.HasPrefix(text, t.claimText("")) }
 
+// thawed is leaving after a failure: a step of the trip that is still in flight does not
+// know it.
+func (t trip) thawed() string { return markedText(t.from, members.Leaving, t.token()+".thawed") }
+
 // moving is written at from: reads go on, and writers wait.
 func (t trip) moving() string { return markedText(t.from, members.Moving, t.token()) }
 

@@ -140,26 +140,16 @@ func (f *Found) doubt(format string, args ...any) {
 }
 
 // lacks returns ErrIncomplete if a server or a record of a tag shows that there is a
-// partition that the newest copy does not have. A partition without tags that older copies
-// have was removed since.
+// partition that the newest copy does not have.
 func (s *search) lacks() error {
 	n := len(s.newest.Partitions)
-	removed := func(id int) bool {
-		older := slices.Collect(maps.Values(s.archived))
-		for _, a := range s.answers {
-			if a.copied != nil && a.copied.Fleet == s.fleet {
-				older = append(older, a.copied)
-			}
-		}
-		return slices.ContainsFunc(older, func(m *directory.Map) bool { return id < len(m.Partitions) })
-	}
 	for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
 		a := s.answers[addr]
 		fleet, id, ok := identity(a.report)
 		if !ok || fleet != s.fleet {
 			continue
 		}
-		if id >= n && (!removed(id) || a.report.Tags > 0) {
+		if id >= n {
 			return ErrIncomplete.Errorf("%s is a member of partition %d, and the newest copy, of epoch %d, has %d partitions", addr, id, s.newest.Epoch, n)
 		}
 		for _, home := range a.homes {
@@ -238,7 +228,6 @@ func (s *search) compare(f *Found) {
 			}
 		}
 		switch {
-		case p.Phase == directory.Removed: // it has no data any more
 		case readable == 0:
 			f.doubt("What partition %d has: no member answers that has its data. It stays out until one does; tags there cannot be used, and new tags that may be there are not placed.", p.ID)
 		case len(silent) > 0:

@@ -53,9 +53,6 @@
 //
 // If no agent has ever seen a master, a restart of that master is not noticed.
 //
-// An archive from before a partition was removed may name that partition in its records.
-// Nothing corrects those.
-//
 // The Ick's own tag may be among the marks, and the Ick may be in the partition that went
 // back. Marks that it had had before are then as old as the rest.
 //

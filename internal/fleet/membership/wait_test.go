@@ -6,8 +6,9 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// TestAPartitionIsRemovedMeanwhile whose part of a plan is done, while others go on.
-func TestAPartitionIsRemovedMeanwhile(t *testing.T) {
+// TestAMapWithFewerPartitions waits for a plan in a directory that was restored from an
+// older state: it lacks a partition, and the others are reported.
+func TestAMapWithFewerPartitions(t *testing.T) {
 	t.Parallel()
 	task := directory.Task{Plan: "p", Remove: "c"}
 	was := &directory.Map{Partitions: []directory.Partition{
