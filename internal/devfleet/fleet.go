@@ -31,6 +31,7 @@ type Config struct {
 	Replicas   int                // of each partition; defaults to 1, or NoReplicas
 	Settings   directory.Settings // of the fleet
 	MaxMemory  string             // of each data server, such as "64mb"; defaults to no limit
+	AOF        bool               // data servers have an append-only file
 	Pin        bool               // ties each data server to a CPU, on Linux with two or more
 
 	// Directory keeps the map, and stays open. Defaults to a Redis server of the fleet's

@@ -67,7 +67,7 @@ func (f *Fleet) config(s Server) redisproc.Config {
 		cfg.AOF, cfg.Args = true, []string{"--appendfsync", "always"}
 		return cfg
 	}
-	cfg.MaxMemory = f.cfg.MaxMemory
+	cfg.MaxMemory, cfg.AOF = f.cfg.MaxMemory, f.cfg.AOF
 	cfg.Args = append([]string{
 		"--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no", // the boot fence
 		"--min-replicas-max-lag", "2",

@@ -24,33 +24,45 @@ import (
 )
 
 // TestRestartedWithItsData: a master without a replica comes back, fenced, with what
-// was on its disk. It is what there is.
+// was on its disk, a dump or an append-only file. It is what there is, and the first election finds it.
 func TestRestartedWithItsData(t *testing.T) {
 	t.Parallel()
-	w := start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas})
-	w.agent()
-	f := w.client(fleet.Config{})
-	c, ctx := f.Client(), t.Context()
-	set := func(value string) error {
-		return retry.Policy{}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Set().Key("{a}").Value(value).Build()).Error() })
+	for _, file := range []bool{false, true} {
+		t.Run(map[bool]string{false: "dump", true: "append-only file"}[file], func(t *testing.T) {
+			t.Parallel()
+			w := start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas, AOF: file})
+			w.agent()
+			f := w.client(fleet.Config{})
+			c, ctx := f.Client(), t.Context()
+			set := func(value string) error {
+				return retry.Policy{}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Set().Key("{a}").Value(value).Build()).Error() })
+			}
+			must(t, set("x"))
+			master := w.server(w.mapNow().Partitions[0].Master.Addr)
+			if !file {
+				d := direct(t, master.Addr)
+				must(t, d.Do(ctx, d.B().Save().Build()).Error())
+			}
+			must(t, master.Proc.Kill())
+			must(t, master.Proc.Restart(ctx))
+			w.settled(f, 0)
+			must(t, retry.Policy{}.Do(ctx, func(int) error {
+				got, err := c.Do(ctx, c.B().Get().Key("{a}").Build()).ToString()
+				if err == nil && got != "x" {
+					t.Errorf("{a} = %q, want x", got)
+				}
+				return err
+			}))
+			must(t, set("y"))
+			events, err := w.dir.Events(ctx)
+			must(t, err)
+			for _, e := range events {
+				if strings.Contains(e.What, "no new master") {
+					t.Errorf("an election failed: %s", e.What)
+				}
+			}
+		})
 	}
-	must(t, set("x"))
-	master := w.server(w.mapNow().Partitions[0].Master.Addr)
-	direct, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{master.Addr}, ForceSingleClient: true, DisableCache: true})
-	must(t, err)
-	must(t, direct.Do(ctx, direct.B().Save().Build()).Error())
-	direct.Close()
-	must(t, master.Proc.Kill())
-	must(t, master.Proc.Restart(ctx))
-	w.settled(f, 0)
-	must(t, retry.Policy{}.Do(ctx, func(int) error {
-		got, err := c.Do(ctx, c.B().Get().Key("{a}").Build()).ToString()
-		if err == nil && got != "x" {
-			t.Errorf("{a} = %q, want x", got)
-		}
-		return err
-	}))
-	must(t, set("y"))
 }
 
 // TestAFullPartitionFailsOver: what an agent writes down on the member that it promotes

@@ -144,9 +144,10 @@ func ParseInfo(text string) Report {
 	if valkey := fields["valkey_version"]; valkey != "" {
 		r.Version = "valkey " + valkey
 	}
-	if r.Master {
-		r.Offset = r.End
-	} else if host := fields["master_host"]; host != "" {
+	if r.Master || !r.Linked {
+		r.Offset = r.End // a replica that has met no master since its start reports slave_repl_offset:1, whatever it has
+	}
+	if host := fields["master_host"]; !r.Master && host != "" {
 		r.Follows = net.JoinHostPort(host, fields["master_port"])
 	}
 	// The server reports the first offset that is not part of the earlier history.
