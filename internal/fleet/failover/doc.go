@@ -72,7 +72,9 @@
 //   - A member that is dead can leave in the same way: nothing is asked of it. It is fenced
 //     if it answers. Without its identity it is not elected even if the directory returns to
 //     an old map.
-//   - Masters move by a planned switch: writes wait for a Grace, and nothing is lost.
+//   - Masters move by a planned switch, and nothing is lost: the master refuses writes first, by
+//     asking for more replicas than there are, and a replica receives all that it has. So no Grace
+//     has to pass, and writes wait for a tenth of a second, or until clients have the new map.
 //
 // Restarts come after that: replicas one by one, the master last, after a switch. A restart
 // begins only if each member of the fleet is up, in its run, and in step, and it needs a

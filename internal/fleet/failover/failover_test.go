@@ -448,6 +448,37 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
+// TestASwitchWaitsForNoGrace: a master that serves refuses writes before another one leads, so none is written by an old map.
+func TestASwitchWaitsForNoGrace(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2, Settings: directory.Settings{ViewTTL: 10 * time.Second, ReplyTimeout: 10 * time.Second, PlacementTTL: 10 * time.Second}})
+	f := w.client(fleet.Config{})
+	w.agent()
+	w.settled(f, 0)
+	l := w.load(f, "a", 4)
+	l.goesOn(t)
+	members := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(members.Close)
+	for range 3 {
+		p := w.mapNow().Partitions[0]
+		began := time.Now()
+		must(t, Switch(t.Context(), w.dir, members, 0, "", slog.New(slog.DiscardHandler)))
+		if now := w.mapNow(); now.Partitions[0].Master.Addr == p.Master.Addr || time.Since(began) > now.Grace()/2 {
+			t.Errorf("after %v the master is %s, want another one than %s long before the Grace of %v", time.Since(began), now.Partitions[0].Master.Addr, p.Master.Addr, now.Grace())
+		}
+		l.goesOn(t)
+		w.settled(f, 0)
+	}
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+	if grace := w.mapNow().Grace(); l.longest() > grace/2 {
+		t.Errorf("no write was accepted for %v, and the Grace is %v", l.longest(), grace)
+	}
+	t.Logf("%d acknowledged, longest pause %v", len(l.acknowledged), l.pause)
+}
+
 // silentOnce is a directory that does not answer the first time.
 type silentOnce struct {
 	directory.Directory

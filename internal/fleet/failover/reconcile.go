@@ -116,11 +116,13 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	if r.stuck == "" {
 		r.a.note(ctx, m, r.id, fmt.Sprintf("read-only: %s is to be replaced, or confirmed", old.Addr))
 	}
-	if err := r.a.drain(ctx, m.Grace()); err != nil {
-		return err
-	}
-	if r.a.watch.of(p.Master.Addr).missed == 0 {
-		r.catchUp(ctx, p)
+	if prefer == "" || !r.quieten(ctx, m, p, prefer) {
+		if err := r.a.drain(ctx, m.Grace()); err != nil {
+			return err
+		}
+		if r.a.watch.of(p.Master.Addr).missed == 0 {
+			r.catchUp(ctx, p)
+		}
 	}
 	reports := r.fence(ctx, m.Fleet, p)
 	chosen, err := elect(m.Fleet, p, reports, m.Settings.Effective().Confirmed)
@@ -197,6 +199,34 @@ func dataOf(report members.Report) string {
 func kept(now, elected members.Report) bool {
 	return now.History == elected.History && now.Offset >= elected.Offset ||
 		now.Before == elected.History && now.Turned >= elected.Offset
+}
+
+// unmet is a number of replicas that no master has.
+const unmet = 1000
+
+// quieten has a master that serves refuse writes, and waits up to a second until a replica has all that it has. Then no Grace
+// needs to pass: by whatever map a client writes, this master refuses it. It reports whether that is so.
+func (r *reconciler) quieten(ctx context.Context, m *directory.Map, p directory.Partition, replica string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	master, err := r.a.servers.Probe(ctx, p.Master.Addr)
+	if err != nil || !master.Master || p.Master.Run == "" || restarted(p.Master, master) || !whole(master, m.Fleet, p.ID) || p.Stale ||
+		r.a.servers.Need(ctx, p.Master.Addr, unmet) != nil {
+		return false
+	}
+	for {
+		now, err := r.a.servers.Probe(ctx, p.Master.Addr)
+		if err != nil || !now.Master || now.Run != master.Run {
+			return false
+		}
+		copied, err := r.a.servers.Probe(ctx, replica)
+		if err == nil && copied.Linked && copied.History == now.History && copied.Offset >= now.Offset {
+			return true
+		}
+		if !retry.Sleep(ctx, 10*time.Millisecond) {
+			return false
+		}
+	}
 }
 
 // catchUp waits up to a second until linked replicas have all that the master has.

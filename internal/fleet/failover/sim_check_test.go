@@ -51,7 +51,7 @@ func (l *ledger) describe(id int) string {
 }
 
 // checkSuccess is called when a client takes a write for done: nobody else may be
-// doing writes in that epoch (I1), nor in a later one (I2).
+// doing writes in that epoch (I1), nor in a later one without that write (I2).
 func (w *world) checkSuccess(id int) {
 	l := &w.ledger
 	one := &l.writes[id-1]
@@ -62,7 +62,7 @@ func (w *world) checkSuccess(id int) {
 	}
 	l.epochs[key] = one.server
 	for _, r := range l.reigns {
-		if r.partition == one.partition && r.epoch > one.epoch && r.server != one.server {
+		if r.partition == one.partition && r.epoch > one.epoch && r.server != one.server && !w.has(r.server.log)[id] {
 			w.fail("I2: a success after %s became the master, in epoch %d: %s", r.server.name, r.epoch, l.describe(id))
 		}
 	}

@@ -17,7 +17,7 @@
 //
 //	I1  one writable epoch of a partition       checkSuccess
 //	I2  no success from a master that was       checkSuccess
-//	    replaced
+//	    replaced by one that lacks the write
 //	I3  what a replica confirmed is not lost    concede
 //	I4  else what is lost is what nobody had    concede, checkCopy, checkEnd
 //	    who could be elected

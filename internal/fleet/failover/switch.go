@@ -23,7 +23,7 @@ var ErrNotSwitched = &millrace.Error{
 const switchTries = 4
 
 // Switch makes a replica the master of a partition whose master serves, and loses
-// nothing: writes wait for a Grace, the replica receives all data, and then it becomes the
+// nothing: the master refuses writes, the replica receives all data, and then it becomes the
 // master. An empty addr means any replica that is in step. It works with and without
 // agents.
 func Switch(ctx context.Context, dir directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
