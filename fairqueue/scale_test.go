@@ -87,6 +87,9 @@ func newCrowd(t *testing.T, cfg Config, messages, tenants int) *crowd {
 	}
 	rest := messages / 20
 	write(2*rest, Draft{})
+	if err := c.q.Dead().Keep(t.Context(), 0, 0); err != nil {
+		t.Fatal(err)
+	}
 	for n := rest; n > 0; n -= maxRead {
 		c.dead(c.read(min(n, maxRead), time.Hour))
 		c.read(min(n, maxRead), time.Hour)

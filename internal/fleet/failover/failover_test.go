@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -477,6 +478,47 @@ func TestASwitchWaitsForNoGrace(t *testing.T) {
 		t.Errorf("no write was accepted for %v, and the Grace is %v", l.longest(), grace)
 	}
 	t.Logf("%d acknowledged, longest pause %v", len(l.acknowledged), l.pause)
+}
+
+// freezing is how an agent reaches members of which one freezes before it is fenced.
+type freezing struct {
+	*Redis
+
+	addr   string
+	freeze func()
+}
+
+func (f *freezing) Fence(ctx context.Context, addr string) (members.Report, error) {
+	if addr == f.addr {
+		f.freeze()
+		return members.Report{}, errors.New("it does not answer")
+	}
+	return f.Redis.Fence(ctx, addr)
+}
+
+// TestAMasterFreezesInASwitch after it was asked to refuses writes, and before it is fenced: what it is sent meanwhile it refuses
+// when it goes on, though no Grace has passed.
+func TestAMasterFreezesInASwitch(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 1, Settings: directory.Settings{ViewTTL: 10 * time.Second, ReplyTimeout: 10 * time.Second, PlacementTTL: 10 * time.Second}})
+	f := w.client(fleet.Config{})
+	w.settled(f, 0)
+	old := w.mapNow().Partitions[0].Master.Addr
+	d := direct(t, old)
+	must(t, d.Do(t.Context(), d.B().Set().Key("{a}").Value("x").Build()).Error()) // it is connected
+	redis := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(redis.Close)
+	servers := &freezing{Redis: redis, addr: old, freeze: sync.OnceFunc(func() { must(t, w.server(old).Proc.Pause()) })}
+	must(t, Switch(t.Context(), w.dir, servers, 0, "", slog.New(slog.DiscardHandler)))
+	if now := w.mapNow().Partitions[0]; now.Master.Addr == old || now.ReadOnly {
+		t.Fatalf("after the switch the partition is %+v, want another master", now)
+	}
+	written := make(chan error, 1)
+	go func() { written <- d.Do(t.Context(), d.B().Set().Key("{a}").Value("lost").Build()).Error() }()
+	must(t, w.server(old).Proc.Resume())
+	if err := <-written; !retry.Code(err, "NOREPLICAS") {
+		t.Errorf("a write to the master that was frozen = %v, want it refused", err)
+	}
 }
 
 // silentOnce is a directory that does not answer the first time.
