@@ -101,6 +101,20 @@ var clockRows = map[string]clockRow{
 			c.wants(2*jump+6*time.Second, "long")
 		},
 	},
+	"a delay that was moved back to a clock that is ahead, too": {
+		nil,
+		func(c *clockTest) {
+			c.draft(Draft{Body: []byte("x"), Delay: 10 * time.Second})
+			c.at(time.Hour)
+			c.upkeep()
+			c.at(jump)
+			c.draft(Draft{Body: []byte("at once"), DedupeID: "d"}) // a call that does nothing of what is due
+		},
+		func(c *clockTest) {
+			c.wants(3*time.Second, "at once")
+			c.wants(14*time.Second, "x")
+		},
+	},
 	"more delays than one call moves": {
 		nil,
 		func(c *clockTest) { writeAll(c.t, c.Queue, 1200, Draft{Tenant: "a", Delay: 10 * time.Second}) },

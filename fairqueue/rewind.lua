@@ -3,13 +3,21 @@
 -- Instants that were named while the clock was ahead lie too far ahead, by as much as it went back. The first tend
 -- afterwards moves them back, so that nothing waits for, or counts until, an instant that only a wrong clock named. Others
 -- stay: the id of a message, the start of a retry's delay, and the instant of a delivery or of its last extension tell by which clock it was. Of a
--- sleep nothing tells, so those are moved that end up to an hour after the latest instant that a call saw.
+-- sleep nothing tells, so those are moved that end up to an hour after the latest instant that a call saw. The field tended of K has
+-- the instant of the last tend: a clock that was ahead for a moment may have been seen by calls that do nothing of what is due.
 --
 -- Needs    record, dedupes, deliveries, returns
 -- Touches  hot, flight, delayed, deadlines, dedupes, asleep, buckets, dead, ticks
 -- Gives    rewind() -> whether there may be more: moves up to 500 instants of each kind; only if behind
 local function rewind()
   local more, from = false, math.max(now, seen - 60000) -- by then what was due before was done
+  local tended = math.max(now, math.min(seen, redis.call('HGET', K, 'tended') or seen))
+  local early = math.max(now, tended - 60000)
+
+  -- By how much an instant lies too far ahead: one before from is by the clock of the last tend.
+  local function excess(at)
+    return at >= seen - 60000 and behind or tended - now
+  end
 
   -- Moves members of a sorted set with scores from start to stop: all, or those for which wrong has true.
   local function move(name, unit, start, stop, wrong)
@@ -20,7 +28,7 @@ local function rewind()
     local chosen = #names > 0 and wrong and wrong(names)
     for i, member in ipairs(names) do
       if not chosen or chosen[i] then
-        moved[#moved + 1], moved[#moved + 2] = string.format('%.1f', math.max(now * unit, list[2 * i] - behind * unit)), member
+        moved[#moved + 1], moved[#moved + 2] = string.format('%.1f', math.max(now * unit, list[2 * i] - excess(list[2 * i] / unit) * unit)), member
       end
     end
     if #moved > 0 then
@@ -38,20 +46,20 @@ local function rewind()
   end
 
   n.since, n.others = math.min(n.since, now), math.min(n.others, now)
-  move('flight', 1, from, '(inf', function(receipts)
+  move('flight', 1, early, '(inf', function(receipts)
     local list = {}
     for i, value in ipairs(redis.call('HMGET', hot, unpack(receipts))) do
       local at, ends = tonumber(string.sub(value or '', 1, 16)) or 0, tonumber(string.sub(value or '', 17, 29)) or 0
       local extended, rest = string.match(value or '', '^(%d*)(.*)$', 32)
       list[i] = math.max(at, (tonumber(extended) or 0) * 1000) > micros
       if list[i] then
-        at = at > micros and math.max(micros, at - 1000 * behind) or at
-        sets[receipts[i]] = whole(at) .. whole(math.max(now, ends - behind)) .. string.sub(value, 30, 31) .. rest
+        at = at > micros and math.max(micros, at - 1000 * excess(ends)) or at
+        sets[receipts[i]] = whole(at) .. whole(math.max(now, ends - excess(ends))) .. string.sub(value, 30, 31) .. rest
       end
     end
     return list
   end)
-  move('delayed', 1, from, '(inf', function(members)
+  move('delayed', 1, early, '(inf', function(members)
     local names, ids = {}, {}
     for i, member in ipairs(members) do
       ids[i] = string.sub(member, -16)
@@ -67,19 +75,19 @@ local function rewind()
     return list
   end)
   local room = 1048576
-  move('deadlines', 1, from, '(inf', function(ids)
+  move('deadlines', 1, early, '(inf', function(ids)
     local list = ahead(ids)
     for i, id in ipairs(ids) do
       local body = list[i] and room > 0 and redis.call('HGET', hot, id)
       local deadline, rest = string.match(body or '', '^(%d+)(%D.*)$')
       list[i] = deadline
       if deadline then
-        sets[id], room = whole(math.max(now, deadline - behind)) .. rest, room - #body
+        sets[id], room = whole(math.max(now, deadline - excess(deadline + 0))) .. rest, room - #body
       end
     end
     return list
   end)
-  move('dedupes', 1, from, '(inf', function(names)
+  move('dedupes', 1, early, '(inf', function(names)
     return ahead(redis.call('HMGET', dedupe, unpack(names)))
   end)
   move('asleep', 1, from, whole(seen + 3600000))

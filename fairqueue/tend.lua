@@ -65,6 +65,9 @@ for _, name in ipairs({'flight', 'delayed', 'deadlines', 'ticks', 'asleep'}) do
   soon = math.min(soon, tonumber(redis.call('ZRANGE', prefix .. name, '0', '0', 'WITHSCORES')[2]) or 1e15)
 end
 n.next = math.max(now + (more and 0 or 1), math.ceil(soon))
+if not more then
+  redis.call('HSET', K, 'tended', instant)
+end
 wake(returned + freed)
 save_states()
 save()
