@@ -14,7 +14,7 @@ local function rewind()
   local tended = math.max(now, math.min(seen, redis.call('HGET', K, 'tended') or seen))
   local early = math.max(now, tended - 60000)
 
-  -- By how much an instant lies too far ahead: one before from is by the clock of the last tend.
+  -- By how much a wrong instant lies ahead: one before from is by the clock of the last tend.
   local function excess(at)
     return at >= seen - 60000 and behind or tended - now
   end
@@ -28,7 +28,8 @@ local function rewind()
     local chosen = #names > 0 and wrong and wrong(names)
     for i, member in ipairs(names) do
       if not chosen or chosen[i] then
-        moved[#moved + 1], moved[#moved + 2] = string.format('%.1f', math.max(now * unit, list[2 * i] - excess(list[2 * i] / unit) * unit)), member
+        local by = chosen and excess(list[2 * i] + 0) or behind
+        moved[#moved + 1], moved[#moved + 2] = string.format('%.1f', math.max(now * unit, list[2 * i] - by * unit)), member
       end
     end
     if #moved > 0 then

@@ -183,7 +183,7 @@ while taken < max and room > 0 and not stop and not ended do
   if max - taken == 1 then
     top = redis.call('ZPOPMIN', active)
     local flow = top[1]
-    if flow and flow ~= '' then
+    if flow and flow ~= '' and records[flow] == nil then
       values = redis.call('HMGET', hot, flow, (byte(flow) == 35 and 'q' or 'o') .. flow) -- #
     end
   else -- one member stays: where a slot moves no key may be without members
@@ -203,14 +203,10 @@ while taken < max and room > 0 and not stop and not ended do
   stop = #top == 0 -- the key is lost, which work says
   for i = 1, #top, 2 do
     local flow, tag, body, passes, keeps_turn = top[i], top[i + 1], nil, nil, true
-    if flow == '' then
-      ended = i == 1 or #turns == 0
-      if ended and not back then
-        virtual = 0 -- nothing is active
-      end
-      keeps_turn = false
-      turns[#turns + 1], turns[#turns + 2] = tag, flow
-    elseif stop or room <= 0 or bound and tag + 0 >= bound then
+    if flow == '' and #turns == 0 then -- nothing is active
+      ended, virtual = true, back and virtual or 0
+    end
+    if flow == '' or stop or room <= 0 or bound and tag + 0 >= bound then
       keeps_turn = false
       turns[#turns + 1], turns[#turns + 2] = tag, flow
     else

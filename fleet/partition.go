@@ -212,9 +212,6 @@ func (t target) read(ctx context.Context, cmds []rueidis.Completed) []rueidis.Re
 	if slices.ContainsFunc(first, answered) {
 		return t.results(ctx, m, first)
 	}
-	if troubled(first[0].Error()) {
-		m.refused.Store(t.p.f.now() + 1)
-	}
 	first = t.results(ctx, m, first)
 	for other := range t.others(ctx, m) {
 		if again := other.ask(ctx, cmds); slices.ContainsFunc(again, answered) {
@@ -229,9 +226,12 @@ func (t target) results(ctx context.Context, m *member, results []rueidis.RedisR
 	for i, result := range results {
 		if err := result.NonRedisError(); err != nil {
 			results[i] = rueidis.NewErrorResult(t.p.lost(ctx, m, err))
-		} else {
-			results[i] = t.p.named(m, result, ErrUnavailable)
+			continue
 		}
+		if troubled(result.Error()) {
+			m.refused.Store(t.p.f.now() + 1)
+		}
+		results[i] = t.p.named(m, result, ErrUnavailable)
 	}
 	return results
 }

@@ -166,6 +166,20 @@ func (m *Mover) room(ctx context.Context, partition int) error {
 	})
 }
 
+// findKeys gives items their keys, with one pass over each of their partitions.
+func (m *Mover) findKeys(ctx context.Context, items []*item, partition func(*item) int) error {
+	for partition, items := range byPartition(items, partition) {
+		keys, err := m.keysOf(ctx, partition, items)
+		if err != nil {
+			return err
+		}
+		for _, it := range items {
+			it.keys = keys[it.tag]
+		}
+	}
+	return nil
+}
+
 // keysOf makes one pass over the keys of a partition, and returns those of the items, by
 // tag.
 func (m *Mover) keysOf(ctx context.Context, partition int, items []*item) (map[string][]string, error) {

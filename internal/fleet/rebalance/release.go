@@ -72,14 +72,8 @@ func (m *Mover) giveUp(ctx context.Context, items []*item) error {
 // go elsewhere. A record that has changed meanwhile belongs to another call and is left alone.
 func (m *Mover) drop(ctx context.Context, items []*item) error {
 	foreign := filter(items, func(it *item) bool { return it.keys == nil && it.claimed != "" && it.doubtful })
-	for partition, items := range byPartition(foreign, to) {
-		keys, err := m.keysOf(ctx, partition, items)
-		if err != nil {
-			return err
-		}
-		for _, it := range items {
-			it.keys = keys[it.tag]
-		}
+	if err := m.findKeys(ctx, foreign, to); err != nil {
+		return err
 	}
 	_, err := every(ctx, items, m.withdraw)
 	return err

@@ -56,14 +56,8 @@ func (m *Mover) tidy(ctx context.Context, items []*item) error {
 		return err
 	}
 	unknown := filter(items, func(it *item) bool { return it.keys == nil && it.goneText != "" })
-	for partition, items := range byPartition(unknown, from) {
-		keys, err := m.keysOf(ctx, partition, items)
-		if err != nil {
-			return err
-		}
-		for _, it := range items {
-			it.keys = keys[it.tag]
-		}
+	if err := m.findKeys(ctx, unknown, from); err != nil {
+		return err
 	}
 	err := eachItem(ctx, items, func(it *item) error { return m.settle(ctx, it) })
 	for _, it := range items {
