@@ -60,7 +60,6 @@ func (r *redisProber) fleet(ctx context.Context) (*FleetView, []Trouble) {
 		note("", err)
 		return nil, troubles
 	}
-	v.Points = directory.MapOf(r.cfg.Fleet.Client()).Points
 	dir := directory.Of(r.cfg.Fleet.Client())
 	v.Events, err = script.Prompt(ctx, dir.Events)
 	note(FleetEvents, err)

@@ -155,7 +155,6 @@ type NodeView struct {
 type FleetView struct {
 	fleet.Status
 
-	Points    directory.Points  // the partitions' places on the ring
 	Events    []directory.Event // the newest first, up to 200
 	Snapshots snapshot.Ages     // Now is zero if the directory did not answer
 	Findings  []check.Finding   // of the last check, the worst first

@@ -32,7 +32,6 @@ type fleetPage struct {
 	Memory      string
 	Servers     int
 	Nodes       int
-	Ring        ring
 	Partitions  []partitionRow
 	Events      []directory.Event
 	Saved       []savedRow
@@ -112,7 +111,6 @@ func (p *fleetPage) fill(f *survey.FleetView) {
 	}
 	delete(nodes, "")
 	p.Memory, p.Nodes = readable.Bytes(memory), len(nodes)
-	p.Ring = newRing(f.Points, f.Partitions)
 	p.fillSnapshots(f.Snapshots)
 	p.Findings, p.Checked = check.Groups(f.Findings), f.Checked
 	var words []string

@@ -20,7 +20,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
-	rings "github.com/millrace/millrace/ring"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -141,11 +140,9 @@ func troubled() *survey.View {
 		{ID: 1, Generation: 1, State: fleet.Partial, Share: 0.25, Master: fleet.MemberStatus{Addr: "10.0.0.2:7003", State: fleet.Up},
 			Replicas: []fleet.MemberStatus{{Addr: "10.0.0.1:7004", State: fleet.Down, Error: "refused"}}, Busy: 0.95},
 	}},
-		Points:    directory.Points{{Position: 1 << 62, Partition: 1}, {Position: 0, Partition: 0}},
 		Events:    []directory.Event{{At: time.Now(), Agent: "agent-1", Partition: 1, Epoch: 7, What: "10.0.0.1:7004 is down"}},
 		Snapshots: snapshot.Ages{Now: time.Now(), Partitions: []directory.Snapshot{{Partition: 0, Saved: directory.Saved{At: time.Now().Add(-time.Hour), Addr: "10.0.0.2:7002"}}, {Partition: 1, Failed: directory.Failed{At: time.Now(), Why: "no room"}}}, Saved: snapshot.Exposure{Longest: time.Hour, None: []int{1}}, Archived: snapshot.Exposure{Partition: -1}},
 	}
-	slices.SortFunc(v.Fleet.Points, func(a, b rings.Point) int { return int(a.Position>>32) - int(b.Position>>32) })
 	return v
 }
 
@@ -177,39 +174,6 @@ func TestFleetIsShown(t *testing.T) {
 	page.says("50 B of 100 B")
 	if got := page.one("data-partition", "1"); !strings.Contains(got, "partial") || !strings.Contains(got, "gen 1") || !strings.Contains(got, "95%") {
 		t.Errorf("partition 1 is %q", got)
-	}
-}
-
-func TestRing(t *testing.T) {
-	t.Parallel()
-	status := []fleet.PartitionStatus{{ID: 0}, {ID: 1, Generation: 1}, {ID: 2, Generation: 9}}
-	r := newRing(directory.Points{{Position: 0, Partition: 0}, {Position: 1 << 62, Partition: 1}, {Position: 1 << 63, Partition: 2}}, status)
-	if diff := cmp.Diff([]int{0, 1, 4}, r.Generations); diff != "" {
-		t.Error(diff)
-	}
-	var labels []string
-	for _, a := range r.Arcs {
-		labels = append(labels, fmt.Sprint(a.Partition, " ", a.Label.X, " ", a.Label.Y))
-	}
-	// The arc of partition 0 goes from half past round the left to the top.
-	if diff := cmp.Diff([]string{"0 -192 0", "1 135.8 -135.8", "2 135.8 135.8"}, labels); diff != "" {
-		t.Error(diff)
-	}
-	many := make(directory.Points, 400)
-	for i := range many {
-		many[i] = rings.Point{Position: uint64(i) * (1 << 55), Partition: i % 3}
-	}
-	labelled := 0
-	for _, a := range newRing(many, status).Arcs {
-		if a.Label.X != "" {
-			labelled++
-		}
-	}
-	if labelled == 0 || float64(labelled)*labelRoom > 1.1 {
-		t.Errorf("%d labels are drawn", labelled)
-	}
-	if one := newRing(directory.Points{{Position: 5, Partition: 0}}, status); strings.Count(one.Arcs[0].Path, "A") != 2 {
-		t.Errorf("the ring of one point is %q", one.Arcs[0].Path)
 	}
 }
 
