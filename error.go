@@ -22,6 +22,11 @@ var (
 	ErrFull = sentinel("full", "redis is out of memory and refuses writes that need more",
 		"What drains still works: let consumers catch up, or raise maxmemory.")
 
+	// ErrUnavailable means that a server refuses the call for now: it is a replica, loads its data, has too few replicas, or its
+	// Cluster is down. The call was repeated for some seconds. Nothing was changed. The server's error is the cause.
+	ErrUnavailable = sentinel("unavailable", "redis refuses the call for now",
+		"Look at the state of the server, and at millrace fleet show if it belongs to a fleet. The call can be repeated.")
+
 	// ErrBroken means that a key of the structure has foreign content. Nothing was changed.
 	ErrBroken = sentinel("broken", "a key of the structure holds something else",
 		"Look at what is stored there, and delete it or choose another name.")

@@ -81,5 +81,8 @@ func Bare(err error) error {
 	return err
 }
 
-// NoAnswer reports whether err has no code of the library: it is no answer of the structure.
-func NoAnswer(err error) bool { return err != nil && millrace.Code(Bare(err)) == "" }
+// NoAnswer reports whether err is no answer of the structure: it has no code of the library, or
+// says that the server refuses all calls for now.
+func NoAnswer(err error) bool {
+	return err != nil && (millrace.Code(Bare(err)) == "" || errors.Is(err, millrace.ErrUnavailable))
+}

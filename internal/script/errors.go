@@ -3,6 +3,8 @@ package script
 import (
 	"errors"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -18,7 +20,8 @@ var named = map[string]*millrace.Error{
 }
 
 // Name gives an error of a server or a script the name that programs know it by: the
-// structure's own, or one that all share.
+// structure's own, or one that all share. A server that refuses the call for now is
+// unavailable, whatever its code.
 func (r *Runner) Name(err error) error {
 	if err == nil {
 		return nil
@@ -32,6 +35,9 @@ func (r *Runner) Name(err error) error {
 				return sentinel.Wrap(err)
 			}
 		}
+	}
+	if _, refused := errors.AsType[*rueidis.RedisError](err); refused && millrace.Code(err) == "" && retry.Transient(err) {
+		return millrace.ErrUnavailable.Wrap(err)
 	}
 	return err
 }

@@ -95,6 +95,19 @@ func TestRunGivesAnswersAsTheyAre(t *testing.T) {
 	}
 }
 
+// TestRefusalsAreNamed: whatever the code with which a server refuses a call for now, the name is one.
+func TestRefusalsAreNamed(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	run := script.Runner{Scripts: library, Client: client}
+	for _, code := range []string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN", "BUSY"} {
+		refused := client.Do(t.Context(), client.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(code+" not now").Build()).Error()
+		if err := run.Name(refused); !errors.Is(err, millrace.ErrUnavailable) || !errors.Is(err, refused) {
+			t.Errorf("%s is named %v, want ErrUnavailable with it inside", code, err)
+		}
+	}
+}
+
 // tries writes down the number of each try.
 type tries struct {
 	mu      sync.Mutex

@@ -80,12 +80,12 @@ func (s *Space) Delete(ctx context.Context, remove func(base string, shards int)
 	}
 	c := s.Run.Client
 	s.Known.Store(0)
-	if err := s.Run.Retry.Do(ctx, func(int) error {
+	if err := s.Run.Name(s.Run.Retry.Do(ctx, func(int) error {
 		_, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
 			return c.Do(ctx, c.B().Unlink().Key(s.Kind.RecordKey(s.Name)).Build()).AsInt64()
 		})
 		return err
-	}); err != nil {
+	})); err != nil {
 		return err
 	}
 	s.entry.Leave(ctx)

@@ -21,11 +21,7 @@ import (
 // Errors that package fleet exports, for packages that it imports.
 var (
 	// ErrUnavailable means that a server cannot be reached.
-	ErrUnavailable = &millrace.Error{
-		Code:    "unavailable",
-		Message: "a partition cannot be reached",
-		Hint:    "Look at millrace fleet show. The call can be repeated.",
-	}
+	ErrUnavailable = millrace.ErrUnavailable
 
 	// ErrUnknownServer means that a server is not the member that the map names.
 	ErrUnknownServer = &millrace.Error{

@@ -197,6 +197,7 @@ var hints = []struct {
 }{
 	{millrace.ErrNotFound, "The first write creates a queue or a dirty list; list them with GET /v1/queues and GET /v1/icks."},
 	{millrace.ErrBroken, "Look at its keys. DELETE removes the keys of a queue whatever they hold, and with force=true those of a dirty list."},
+	{millrace.ErrUnavailable, "Repeat the request. Nothing was changed."},
 	{document.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are valid.`},
 	{lease.ErrHeld, `Wait for it with "wait", or try again later.`},
 	{millrace.ErrEvictable, `Set maxmemory-policy to noeviction; for a lease a volatile-* policy is enough, or accept the risk with "allow_evictable".`},

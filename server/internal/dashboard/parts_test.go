@@ -211,6 +211,9 @@ func TestOutcomes(t *testing.T) {
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	var d Dashboard
+	if got := d.problem(millrace.ErrUnavailable.Wrap(errors.New("READONLY"))); got.Status != http.StatusServiceUnavailable {
+		t.Errorf("a page of a server that refuses calls has the status %d, want %d", got.Status, http.StatusServiceUnavailable)
+	}
 	for want, err := range map[int]error{
 		http.StatusNotFound:            millrace.ErrNotFound,
 		http.StatusBadRequest:          millrace.ErrBadName.Errorf("no name"),

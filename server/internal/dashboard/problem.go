@@ -76,7 +76,7 @@ func (d *Dashboard) problem(err error) problem {
 		p.Status = http.StatusForbidden
 	case errors.Is(err, errSlowForm):
 		p.Status = http.StatusRequestTimeout
-	case errors.Is(err, errCrowded), code == "busy":
+	case errors.Is(err, errCrowded), code == "busy", code == "read_only", code == millrace.ErrUnavailable.Code:
 		p.Status = http.StatusServiceUnavailable
 	case code == "not_found":
 		p.Status = http.StatusNotFound
