@@ -1,7 +1,7 @@
 -- fragment answers: the answer of a general call
 --
--- lanes has each lane with a second at which it was in use: a lane is entered when it is new, and forgotten ten minutes
--- after its last call. Without a lane, an empty text, nothing is stored. Requests that another process may repeat have a
+-- lanes has each lane: it is entered when it is new, and forgotten ten to twenty minutes after its last call, see tend.
+-- Without a lane, an empty text, nothing is stored. Requests that another process may repeat have a
 -- lane of their own, which is used once. They lie in two hashes that take turns for a day.
 --
 -- Needs    record, ticket

@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -271,7 +272,7 @@ var clockRows = map[string]clockRow{
 		nil,
 		func(c *clockTest) { c.draft(Draft{}) },
 		func(c *clockTest) {
-			for d := 3 * time.Second; d < 4000*time.Second; d += 610 * time.Second {
+			for d := 3 * time.Second; d < 800*time.Second; d += 50 * time.Second {
 				c.at(d)
 				c.upkeep()
 			}
@@ -351,6 +352,22 @@ func TestClockIsAheadForAMoment(t *testing.T) {
 				t.Errorf("the queue is wrong: %q, %v", wrong, err)
 			}
 		})
+	}
+}
+
+// TestLanesOutliveJumps: a lane that was used a moment ago is known, however often the clock jumps meanwhile.
+func TestLanesOutliveJumps(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	c.at(0)
+	id := c.draft(Draft{})
+	for _, jump := range []time.Duration{time.Hour, 0, 24 * time.Hour, 0, -time.Hour, 0, time.Hour, 24 * time.Hour, -24 * time.Hour, 1, time.Hour} {
+		c.at(jump)
+		c.upkeep()
+		there, _ := readRaw(t, c.Queue)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(there.hot)), func(field string) bool { return strings.HasPrefix(field, "l") }) {
+			t.Fatalf("no lane is known after a jump of %v, want that of the write of %s", jump, id)
+		}
 	}
 }
 

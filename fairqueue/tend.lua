@@ -42,20 +42,21 @@ if upkeep then
     redis.call('HDEL', K, 'limits')
     limits = false
   end
-  -- Lanes that were idle for ten minutes at a second look, ten minutes after a first one: a clock that is ahead for a
-  -- moment forgets none. The score is the last look, or the use before it.
-  local lanes = redis.call('ZRANGE', prefix .. 'lanes', '0', '99', 'WITHSCORES')
-  for i = 1, #lanes, 2 do
-    local lane, looked = lanes[i], tonumber(lanes[i + 1])
-    if lane ~= '' and math.abs(clock[1] - looked) > 600 then
+  -- Lanes that had no call for ten minutes. No clock says that, since it may jump: the time that passed between two upkeeps
+  -- counts, a minute at most. The score of a lane is that time at the first upkeep since its last call, which replaces the
+  -- second of that call by zeros.
+  local at, lived = string.match(redis.call('HGET', K, 'lived') or '', '^(%d+) (%d+)$')
+  lived = (tonumber(lived) or 0) + math.max(0, math.min(clock[1] - (at or clock[1]), 60))
+  redis.call('HSET', K, 'lived', clock[1] .. ' ' .. whole(lived))
+  for from, to in pairs({['-inf'] = '(' .. whole(lived - 600), ['(' .. whole(lived)] = '(inf'}) do -- the idle and the new ones
+    for _, lane in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'lanes', from, to, 'LIMIT', '0', '100')) do
       local last = redis.call('HGET', hot, 'l' .. lane) or ''
-      local used = tonumber(string.sub(last, 28, 37)) or 0
-      if used < looked and looked <= clock[1] + 0 then
+      if last == '' or from == '-inf' and string.sub(last, 28, 37) == '0000000000' then
         gone['l' .. lane] = true
         redis.call('ZREM', prefix .. 'lanes', lane)
       else
-        redis.call('ZADD', prefix .. 'lanes', clock[1], lane)
-        sets['l' .. lane] = used > clock[1] + 0 and string.sub(last, 1, 27) .. clock[1] .. string.sub(last, 38) or nil
+        redis.call('ZADD', prefix .. 'lanes', whole(lived), lane)
+        sets['l' .. lane] = string.sub(last, 1, 27) .. '0000000000' .. string.sub(last, 38)
       end
     end
   end

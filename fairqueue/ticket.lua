@@ -2,7 +2,7 @@
 --
 -- A call has a lane, which it shares with no other call in flight, and a ticket: 16 digits of a number that grows
 -- with each call of the lane, and 11 random letters. The lane's field of hot has the ticket of its last call, the second
--- of that call in 10 digits, and the answer. The same ticket is a repeat, and gets that answer. A lower number came too
+-- of that call in 10 digits, or zeros once upkeep has seen it, and the answer. The same ticket is a repeat, and gets that answer. A lower number came too
 -- late, and the same number with other letters came from a copy of the machine: both are refused.
 --
 -- Needs    nothing
