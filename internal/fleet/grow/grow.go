@@ -192,8 +192,7 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 	if err != nil {
 		return nil, millrace.ErrBadArgument.Wrap(err)
 	}
-	next := m.Clone()
-	next.Epoch++
+	next := m.Next()
 	next.Points = grown.Points()
 	next.Partitions = append(next.Partitions, describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)...)
 	for i := range partitions {
@@ -225,10 +224,9 @@ func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.
 		if err != nil {
 			return nil, err
 		}
-		announced := m.Clone()
-		announced.Epoch, announced.Floor = m.Epoch+1, m.Epoch+2
-		opened := announced.Clone()
-		opened.Epoch = announced.Floor
+		announced := m.Next()
+		announced.Floor = announced.Epoch + 1
+		opened := announced.Next()
 		for i := range opened.Partitions {
 			if p := &opened.Partitions[i]; p.Phase == directory.LookUp {
 				p.Phase = directory.Open

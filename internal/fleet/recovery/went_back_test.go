@@ -1,0 +1,181 @@
+package recovery_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/etcd"
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/etcdtest"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// restorable is a fleet of which the directory can be set back.
+type restorable struct {
+	*world
+
+	backup func() (restore func())
+	dir    directory.Directory
+}
+
+// inRedis starts a fleet whose directory is one Redis with an append-only file.
+func inRedis(t *testing.T, cfg devfleet.Config) restorable {
+	w := start(t, cfg)
+	proc := w.servers.Directory().Proc
+	return restorable{world: w, dir: w.dir, backup: func() func() {
+		saved := t.TempDir()
+		must(t, proc.Pause()) // its file does not grow meanwhile
+		must(t, os.CopyFS(saved, os.DirFS(proc.Dir())))
+		must(t, proc.Resume())
+		return func() {
+			must(t, proc.Kill())
+			entries, err := os.ReadDir(proc.Dir())
+			must(t, err)
+			for _, e := range entries {
+				must(t, os.RemoveAll(proc.Dir()+"/"+e.Name()))
+			}
+			must(t, os.CopyFS(proc.Dir(), os.DirFS(saved)))
+			must(t, proc.Restart(t.Context()))
+		}
+	}}
+}
+
+// inEtcd starts a fleet whose directory is in etcd, and is set back by storing all its keys as
+// they were.
+func inEtcd(t *testing.T, cfg devfleet.Config) restorable {
+	cluster := etcdtest.Start(t, etcdtest.Options{Members: 1})
+	dir, _, err := etcd.Open(cluster.URL("f"))
+	must(t, err)
+	t.Cleanup(dir.Close)
+	cfg.Directory = dir
+	c := cluster.Members[0].Client(t)
+	all := func() (keys map[string]string) {
+		got, err := c.Get(t.Context(), "millrace/", clientv3.WithPrefix())
+		must(t, err)
+		keys = map[string]string{}
+		for _, kv := range got.Kvs {
+			keys[string(kv.Key)] = string(kv.Value)
+		}
+		return keys
+	}
+	return restorable{world: start(t, cfg), dir: dir, backup: func() func() {
+		saved := all()
+		return func() {
+			var ops []clientv3.Op
+			for key := range all() {
+				if _, had := saved[key]; !had || strings.HasSuffix(key, "/agent") {
+					ops = append(ops, clientv3.OpDelete(key)) // no lease is in a backup
+				}
+			}
+			for key, value := range saved {
+				if !strings.HasSuffix(key, "/agent") {
+					ops = append(ops, clientv3.OpPut(key, value))
+				}
+			}
+			_, err := c.Txn(t.Context()).Then(ops...).Commit()
+			must(t, err)
+		}
+	}}
+}
+
+// TestTheDirectoryWentBack to a map of before a partition was added, which has tags since. The
+// newest map wins, whether an agent remembers it or members alone.
+func TestTheDirectoryWentBack(t *testing.T) {
+	t.Parallel()
+	for store, begin := range map[string]func(*testing.T, devfleet.Config) restorable{"Redis": inRedis, "etcd": inEtcd} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, agents restarted: %v", store, restarted), func(t *testing.T) {
+				t.Parallel()
+				w := begin(t, devfleet.Config{Partitions: 2})
+				stop := w.agent(w.dir)
+				f := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+				w.settled(w.dir, f)
+				restore := w.backup()
+				must(t, w.servers.AddPartition(t.Context(), 1))
+				var tags []string
+				for i := range 12 {
+					tags = append(tags, fmt.Sprint("t", i))
+				}
+				l := w.load(f, append(tags, w.tagOn(f, 2))...)
+				l.goesOn()
+				w.settled(w.dir, f)
+				before := mapOf(t, w.dir)
+				if restarted {
+					stop()
+				}
+				restore()
+				if restarted {
+					w.agent(w.dir)
+				}
+				redistest.Eventually(t, "the directory has a map above the one that it lost", func() bool {
+					m, err := w.dir.Confirm(t.Context(), 0)
+					return err == nil && m.Epoch > before.Epoch
+				})
+				if m := mapOf(t, w.dir); len(m.Partitions) != 3 {
+					t.Fatalf("the map of epoch %d has %d partitions, want the 3 of the map of epoch %d", m.Epoch, len(m.Partitions), before.Epoch)
+				}
+				late := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+				w.settled(w.dir, late)
+				for _, tag := range tags {
+					must(t, add(t.Context(), late, tag, "late"))
+				}
+				l.goesOn()
+				l.check(late)
+				events, err := w.dir.Events(t.Context())
+				if must(t, err); !says(texts(events), "had gone back", fmt.Sprint(before.Epoch)) {
+					t.Errorf("the log has %q, want that the directory had gone back from epoch %d", texts(events), before.Epoch)
+				}
+			})
+		}
+	}
+}
+
+// TestConfirmedWentBack: the lost map has fewer replicas that confirm a write. By the old one
+// the replica that lacks a write would be elected alone.
+func TestConfirmedWentBack(t *testing.T) {
+	t.Parallel()
+	settings := quick
+	settings.Confirmed = 2
+	w := inRedis(t, devfleet.Config{Partitions: 2, Replicas: 2, Settings: settings})
+	stop := w.agent(w.dir)
+	strict := w.client(w.dir, fleet.Config{WaitReplicas: 2})
+	w.settled(w.dir, strict)
+	tag := w.tagOn(strict, 0)
+	restore := w.backup()
+	_, err := directory.Edit(t.Context(), w.dir, func(next *directory.Map) (bool, error) {
+		next.Settings.Confirmed = 1
+		return true, nil
+	})
+	must(t, err)
+	w.settled(w.dir, strict)
+	p := mapOf(t, w.dir).Partitions[0]
+	stop()
+	w.do(p.Replicas[1].Addr, "REPLICAOF", "127.0.0.1", "1") // as if it had been cut off
+	f := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+	redistest.Eventually(t, "a write is confirmed", func() bool { return add(t.Context(), f, tag, "confirmed") == nil })
+	must(t, w.server(p.Master.Addr).Proc.Pause())
+	must(t, w.server(p.Replicas[0].Addr).Proc.Pause())
+	restore()
+	w.agent(w.dir)
+	redistest.Eventually(t, "the agent says that it can elect none, or has elected", func() bool {
+		m, err := w.dir.Confirm(context.Background(), 0)
+		if err == nil && !m.Partitions[0].ReadOnly && m.Partitions[0].Master.Addr == p.Replicas[1].Addr {
+			return true
+		}
+		events, err := w.dir.Events(t.Context())
+		return err == nil && says(texts(events), "no new master", "replicas answered")
+	})
+	must(t, w.server(p.Master.Addr).Proc.Resume())
+	must(t, w.server(p.Replicas[0].Addr).Proc.Resume())
+	w.serves(f, fleet.Healthy)
+	if missing := lost(t, f, tag, []string{"confirmed"}); len(missing) > 0 {
+		t.Errorf("the fleet has lost %v, which a replica has confirmed", missing)
+	}
+}
