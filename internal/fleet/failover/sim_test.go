@@ -274,8 +274,9 @@ func TestEverybodyLeads(t *testing.T) {
 	})
 }
 
-// TestRestoredDirectory has the directory come back with old maps, more than once,
-// while servers are stopped and cut off, and agents die.
+// TestRestoredDirectory has the directory come back with any map that it had, more than once,
+// alone or with all agents, while servers are stopped and cut off. (A server that loses its
+// data may be the only one that knew of its election.)
 func TestRestoredDirectory(t *testing.T) {
 	t.Parallel()
 	forSeeds(t, 120, func(seed uint64) schedule {
@@ -283,7 +284,7 @@ func TestRestoredDirectory(t *testing.T) {
 		s.restores = true
 		s.only = []fault{
 			stopAny, stopMaster, cutAgentFromServer, cutAgentFromMaster, cutAgentFromDirectory, cutClientFromDirectory,
-			killAgent, stopAgent, stopDirectory, killDirectory, killDirectory, killDirectory,
+			killAgent, stopAgent, stopDirectory, killDirectory, killDirectory, killDirectory, endAll, endAll, endAll,
 		}
 		return s
 	})
