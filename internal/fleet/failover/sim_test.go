@@ -54,6 +54,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -286,6 +287,20 @@ func TestRestoredDirectory(t *testing.T) {
 			stopAny, stopMaster, cutAgentFromServer, cutAgentFromMaster, cutAgentFromDirectory, cutClientFromDirectory,
 			killAgent, stopAgent, stopDirectory, killDirectory, killDirectory, killDirectory, endAll, endAll, endAll,
 		}
+		return s
+	})
+}
+
+// TestRestoredDirectoryDuringTasks has it go back while members join, leave and are restarted.
+func TestRestoredDirectoryDuringTasks(t *testing.T) {
+	t.Parallel()
+	forSeeds(t, 120, func(seed uint64) schedule {
+		s := random(seed)
+		s.restores, s.spares, s.faults = true, 2, 2*s.faults
+		s.only = slices.Concat(tasks(), tasks(), []fault{
+			stopAny, stopMaster, cutAgentFromServer, cutAgentFromMaster, cutAgentFromDirectory, cutClientFromDirectory,
+			killAgent, stopAgent, stopDirectory, killDirectory, killDirectory, endAll, endAll,
+		})
 		return s
 	})
 }

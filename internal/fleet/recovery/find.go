@@ -73,7 +73,7 @@ type Config struct {
 const TheDirectory = "directory"
 
 // memory is where the maps come from that the caller knows.
-const memory = "agent"
+const memory = "the memory of an agent"
 
 // answer is what one server said.
 type answer struct {
@@ -317,7 +317,7 @@ func (s *search) choose() error {
 		return c.m.Fleet != s.fleet || held && fleet != s.fleet
 	})
 	slices.SortStableFunc(s.copies, func(a, b Copy) int {
-		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.From, b.From))
+		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), strings.Compare(strings.Replace(a.From, memory, "~", 1), strings.Replace(b.From, memory, "~", 1)))
 	})
 	for _, c := range s.copies {
 		if s.chosen == nil && (s.cfg.From == "" || s.cfg.From == c.From) {
