@@ -22,7 +22,11 @@ func TestEdit(t *testing.T) {
 		next.Settings.MaxFill = 60
 		return true, nil
 	})
-	wantMap(t, "Edit", m, err, func() *Map { m := sample(t, 3); m.Settings.MaxTags, m.Settings.MaxFill, m.Parent = 7, 60, parent; return m }())
+	wantMap(t, "Edit", m, err, func() *Map {
+		m := sample(t, 3)
+		m.Settings.MaxTags, m.Settings.MaxFill, m.Parent = 7, 60, parent
+		return m
+	}())
 	if calls != 2 {
 		t.Errorf("the edit was called %d times, want it repeated once", calls)
 	}

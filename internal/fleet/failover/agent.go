@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,9 +202,12 @@ func (a *Agent) work(ctx context.Context) {
 				a.watch.forgive()
 			}
 			partitions := m.Partitions
-			if a.waits.Load() || a.recoverMap(ctx, m, &s) {
+			switch {
+			case a.waits.Load():
+				s.raised, partitions = false, nil // it may have lost maps that no agent has seen
+			case a.recoverMap(ctx, m, &s):
 				partitions = nil // the next round has the new map
-			} else {
+			default:
 				a.cfg.Keep(m)
 			}
 			for _, p := range partitions {
@@ -272,10 +277,10 @@ func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) b
 			a.note(ctx, m, -1, Stopped+explain(err))
 		}
 		return true
-	case err != nil, found.Silent():
+	case err != nil, found.Silent:
 		return true
 	}
-	if s.stopped != "" {
+	if s.stopped != "" || !s.raised && a.stopped(ctx) {
 		s.stopped = ""
 		a.note(ctx, m, -1, "the agents go on")
 	}
@@ -297,6 +302,15 @@ func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) b
 
 // Stopped begins the event that says why agents change nothing.
 const Stopped = "the agents change nothing: "
+
+// stopped reports whether the log says that agents change nothing.
+func (a *Agent) stopped(ctx context.Context) bool {
+	ctx, cancel := script.Within(ctx, 2*time.Second)
+	defer cancel()
+	events, _ := a.dir.Events(ctx) // without a log there is nothing to correct
+	i := slices.IndexFunc(events, func(e directory.Event) bool { return e.Partition == -1 })
+	return i >= 0 && strings.HasPrefix(events[i].What, Stopped)
+}
 
 // explain returns an error with its hint, for the log.
 func explain(err error) string {

@@ -37,6 +37,9 @@ func (p inMembers) Inspect(ctx context.Context, addr string) (recovery.Inspectio
 		if s.held != nil {
 			var text []byte
 			text, err = json.Marshal(s.held)
+			if _, err := directory.Unpack(string(text)); err != nil {
+				p.w.fail("the simulation is broken: %v", err)
+			}
 			i.Held = members.Copy{Epoch: s.held.Epoch, Text: string(text)}
 		}
 		return err

@@ -72,8 +72,7 @@ func (w *world) begin1(id int, t directory.Task) {
 	if k.down || k.paused || w.dir.behind() || w.dir.decides(k) != nil || m.Partitions[id].Task != nil || m.Partitions[id].Leaving != nil {
 		return
 	}
-	next := m.Clone()
-	next.Epoch++
+	next := m.Next()
 	next.Partitions[id].Task = &t
 	w.say("a command begins a task: %+v, joins %v", t, t.Add)
 	if err := w.dir.change("a command", m.Epoch, next); err != nil {

@@ -64,6 +64,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/ring"
 )
 
 // run lets a schedule happen and returns the world as it is then.
@@ -122,6 +123,7 @@ func newWorld(s schedule) *world {
 			one.disk = one.data
 		}
 		m.Partitions = append(m.Partitions, p)
+		m.Points = append(m.Points, ring.Point{Position: uint64(i), Partition: i})
 		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, master})
 	}
 	for i := range s.spares * s.parts {

@@ -26,6 +26,10 @@ type Found struct {
 	Present *directory.Map
 	Behind  bool
 
+	// Silent says that more than half of the members do not answer. Then the fault may be the
+	// caller's, and they may know a newer map.
+	Silent bool
+
 	// Map is the one to store: the chosen map, with servers that joined since, and an epoch
 	// above all others. All partitions elect anew.
 	Map *directory.Map
@@ -58,21 +62,6 @@ type Member struct {
 	Error     string
 }
 
-// Silent reports whether more than half of the members do not answer. Then the fault may be
-// the caller's, and they may know a newer map.
-func (f *Found) Silent() bool {
-	silent, all := 0, 0
-	for _, m := range f.Members {
-		if m.Named {
-			all++
-		}
-		if m.Named && m.State == Down {
-			silent++
-		}
-	}
-	return 2*silent > all
-}
-
 // Ahead is how far members are ahead of the map if nothing is wrong: between a promotion and
 // its map, or while partitions are added.
 const Ahead = 2
@@ -89,6 +78,7 @@ func (s *search) judge() (*Found, error) {
 		}
 	}
 	f.Behind = s.cfg.From != "" || s.present == nil || s.present.ID() != s.chosen.ID() || f.Known-Ahead > s.present.Epoch
+	f.Silent = s.silent()
 	next := s.chosen.Next()
 	if s.cfg.From != "" {
 		next.Parent = directory.ID{} // the other maps are not its history, and do not matter any more
@@ -132,6 +122,20 @@ func (s *search) judge() (*Found, error) {
 	f.Map = next.ElectAnew(max(f.Known+1, s.clock().UnixMilli()))
 	s.compare(f)
 	return f, nil
+}
+
+// silent reports whether more than half of the members of the chosen map do not answer.
+func (s *search) silent() bool {
+	silent, all := 0, 0
+	for _, p := range s.chosen.Partitions {
+		for _, m := range p.Members() {
+			all++
+			if s.answers[m.Addr].Run == "" {
+				silent++
+			}
+		}
+	}
+	return 2*silent > all
 }
 
 // reused reports whether a server that a copy names as a member of a partition is one of

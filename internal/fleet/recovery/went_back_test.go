@@ -2,6 +2,7 @@ package recovery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -177,5 +180,76 @@ func TestConfirmedWentBack(t *testing.T) {
 	w.serves(f, fleet.Healthy)
 	if missing := lost(t, f, tag, []string{"confirmed"}); len(missing) > 0 {
 		t.Errorf("the fleet has lost %v, which a replica has confirmed", missing)
+	}
+}
+
+// TestTwoMapsOfOneEpoch: the directory was changed after it had lost maps. Agents change nothing
+// until an operator has decided.
+func TestTwoMapsOfOneEpoch(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		more int64 // changes by which the directory has overtaken the copies
+		from func(m *directory.Map) string
+		want int // MaxFill
+	}{
+		"the map of a member is right":   {0, func(m *directory.Map) string { return m.Partitions[0].Master.Addr }, 61},
+		"that of the directory is right": {0, func(*directory.Map) string { return recovery.TheDirectory }, 51},
+		"the directory has overtaken it": {1, func(m *directory.Map) string { return m.Partitions[1].Master.Addr }, 61},
+		"the directory's later one wins": {1, func(*directory.Map) string { return recovery.TheDirectory }, 51},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := inRedis(t, devfleet.Config{Partitions: 2})
+			stop := w.agent(w.dir)
+			f := w.client(w.dir, fleet.Config{})
+			w.settled(w.dir, f)
+			restore := w.backup()
+			edit := func(fill int) int64 {
+				m, err := directory.Edit(t.Context(), w.dir, func(next *directory.Map) (bool, error) {
+					next.Settings.MaxFill = fill
+					return true, nil
+				})
+				must(t, err)
+				return m.Epoch
+			}
+			edit(60)
+			edit(61)
+			w.settled(w.dir, f)
+			stop()
+			lost := mapOf(t, w.dir)
+			newest := int64(0)
+			for _, epoch := range w.copiesOf() {
+				newest = max(newest, epoch)
+			}
+			restore()
+			for edit(50) < newest+tc.more-1 {
+			}
+			edit(51)
+			forked := mapOf(t, w.dir)
+			if forked.Epoch != newest+tc.more {
+				t.Fatalf("the directory has epoch %d, want %d", forked.Epoch, newest+tc.more)
+			}
+			w.agent(w.dir)
+			redistest.Eventually(t, "the agent says that it changes nothing", func() bool {
+				events, err := w.dir.Events(t.Context())
+				return err == nil && says(texts(events), failover.Stopped, fmt.Sprint(newest), "--from")
+			})
+			if m := mapOf(t, w.dir); m.ID() != forked.ID() {
+				t.Errorf("the agent has changed the map to %+v, want %+v", m, forked)
+			}
+			if _, err := find(t, recovery.Config{Directory: w.dir, Members: []string{lost.Partitions[0].Master.Addr}}); !errors.Is(err, recovery.ErrForked) {
+				t.Errorf("Find = %v, want ErrForked", err)
+			}
+			found := w.find(recovery.Config{From: tc.from(lost), Members: []string{lost.Partitions[0].Master.Addr}})
+			must(t, found.Store(t.Context(), "recover"))
+			w.settled(w.dir, w.client(w.dir, fleet.Config{}))
+			if m := mapOf(t, w.dir); m.Settings.MaxFill != tc.want {
+				t.Errorf("MaxFill = %d, want that of %s, %d", m.Settings.MaxFill, found.From.From, tc.want)
+			}
+			events, err := w.dir.Events(t.Context())
+			if must(t, err); !says(texts(events), "the agents go on") {
+				t.Errorf("the log has %q, want that the agents go on", texts(events))
+			}
+		})
 	}
 }
