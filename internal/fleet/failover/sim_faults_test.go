@@ -186,7 +186,9 @@ func (w *world) endDirectory() {
 // none.
 func endAll(w *world) {
 	back, d := w.rng.IntN(len(w.dir.stored)), w.while()
-	agents := w.rng.IntN(3) > 0
+	// Only clients know a map that a command stored at the last moment. With etcd no agent that
+	// lives on can tell that it was lost.
+	agents := w.rng.IntN(3) > 0 || w.store == inEtcd
 	var dies []*host
 	w.dir.everyKeeper(func(h *host) { dies = append(dies, h) })
 	if slices.ContainsFunc(dies, func(h *host) bool { return h.down }) {

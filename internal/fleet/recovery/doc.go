@@ -4,7 +4,7 @@
 // # The problem
 //
 // The directory is small, and everything depends on it: without the map the servers of a
-// fleet are a heap of data that nobody can place. Its disk can be lost, its keys can be
+// fleet are a heap of data without places. Its disk can be lost, its keys can be
 // deleted, and a backup of it is old. A map that is put together by hand, or an old one, is
 // worse than none: it names a former master, whose last writes are missing, or lacks a
 // partition, so that tags are placed a second time.

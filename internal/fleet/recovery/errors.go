@@ -28,7 +28,7 @@ var (
 	// maps of one epoch, and either may have what the other one lacks.
 	ErrForked = &millrace.Error{
 		Code: "forked",
-		Hint: "Decide with millrace fleet recover --from: the address of a member whose map is right, or the word directory. With --dry-run it shows what that one has.",
+		Hint: "Decide with millrace fleet recover --from COPY: the address of a member whose map is right, or the word directory. With --dry-run it shows what that one has.",
 	}
 
 	// ErrExists means that the directory has another fleet. Nothing was changed.

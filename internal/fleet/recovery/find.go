@@ -311,11 +311,7 @@ func (s *search) chooseFleet() error {
 // choose sorts the maps, the newest first, and chooses that, or the one that Config.From
 // names. It refuses if this build cannot read a newer one.
 func (s *search) choose() error {
-	s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool {
-		a, held := s.answers[c.From]
-		fleet, _, _ := identity(a.Report)
-		return c.m.Fleet != s.fleet || held && fleet != s.fleet
-	})
+	s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
 	slices.SortStableFunc(s.copies, func(a, b Copy) int {
 		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), strings.Compare(strings.Replace(a.From, memory, "~", 1), strings.Replace(b.From, memory, "~", 1)))
 	})
