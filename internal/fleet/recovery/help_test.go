@@ -80,10 +80,15 @@ func (w *world) elsewhere() *directory.Redis {
 // agent runs an agent that keeps copies until stop is called, or the test ends.
 func (w *world) agent(dir directory.Directory) (stop func()) {
 	w.t.Helper()
+	return w.agentWith(dir, "")
+}
+
+func (w *world) agentWith(dir directory.Directory, archive string) (stop func()) {
+	w.t.Helper()
 	servers := failover.NewRedis(rueidis.ClientOption{})
 	copies := recovery.NewCopies(rueidis.ClientOption{}, silent)
 	recovery.SetInterval(copies, 20*time.Millisecond)
-	agent := failover.New(dir, servers, failover.Config{Interval: 100 * time.Millisecond, Keep: copies.Offer, Logger: silent})
+	agent := failover.New(dir, servers, failover.Config{Interval: 100 * time.Millisecond, Keep: copies.Offer, Archive: archive, Logger: silent})
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })

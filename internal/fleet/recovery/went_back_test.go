@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -250,6 +253,43 @@ func TestTwoMapsOfOneEpoch(t *testing.T) {
 			if must(t, err); !says(texts(events), "the agents go on") {
 				t.Errorf("the log has %q, want that the agents go on", texts(events))
 			}
+		})
+	}
+}
+
+// TestANewerCopyIsSeen by an agent that leads already, in a probe of the member that holds it, and
+// by a new one in the archive.
+func TestANewerCopyIsSeen(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(w *world, newer *directory.Map, held members.Copy){
+		"by the leader": func(w *world, newer *directory.Map, held members.Copy) {
+			w.do(newer.Partitions[1].Master.Addr, "SET", members.MapKey, held.String())
+		},
+		"in the archive": func(w *world, newer *directory.Map, held members.Copy) {
+			archive := t.TempDir()
+			must(t, os.WriteFile(filepath.Join(archive, newer.Fleet+".map"), []byte(held.String()), 0o600))
+			w.agentWith(w.dir, archive)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, devfleet.Config{Partitions: 2})
+			stop := w.agent(w.dir)
+			w.settled(w.dir, w.client(w.dir, fleet.Config{}))
+			if name == "in the archive" {
+				stop()
+			}
+			newer := mapOf(t, w.dir).Next()
+			newer.Epoch += int64(time.Hour)
+			newer.Settings.MaxFill = 61
+			text, err := newer.Pack()
+			must(t, err)
+			begin(w, newer, members.Copy{Epoch: newer.Epoch, Text: text})
+			redistest.Eventually(t, "the directory has the newer map", func() bool {
+				m, err := w.dir.Confirm(t.Context(), 0)
+				return err == nil && m.Epoch > newer.Epoch && m.Settings.MaxFill == 61
+			})
+			w.settled(w.dir, w.client(w.dir, fleet.Config{}))
 		})
 	}
 }
