@@ -1,6 +1,7 @@
 package failover_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -106,6 +107,34 @@ func TestAMapThatOnlyClientsKnow(t *testing.T) {
 		})
 	}
 	if w := run(t, s); len(w.wrong) > 0 {
+		t.Errorf("%s\n%s", w.wrong[0], w.history())
+	}
+}
+
+// TestTheLeaderSeesANewerCopy in a probe: it has neither seen that map nor asked that member when
+// it began to lead.
+func TestTheLeaderSeesANewerCopy(t *testing.T) {
+	t.Parallel()
+	s := schedule{
+		seed: 3, store: inEtcd, replicas: 1, parts: 1, every: 200 * time.Millisecond,
+		settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond, Confirmed: lenient},
+	}
+	s.script = func(w *world) {
+		w.with(func() {
+			newer := w.dir.m.Next()
+			newer.Epoch += 1000
+			newer.Partitions[0].Task = &directory.Task{Plan: "newer"}
+			w.servers[0].append(entry{size: 900, held: newer})
+		})
+		time.Sleep(5 * time.Second)
+	}
+	w := run(t, s)
+	if !slices.ContainsFunc(w.dir.stored, func(m *directory.Map) bool {
+		return m.Partitions[0].Task != nil && m.Partitions[0].Task.Plan == "newer"
+	}) {
+		w.fail("the directory never had the newer map")
+	}
+	if len(w.wrong) > 0 {
 		t.Errorf("%s\n%s", w.wrong[0], w.history())
 	}
 }
