@@ -255,12 +255,12 @@ type standing struct {
 //
 // It reports whether the map has changed, or could not be changed.
 func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) bool {
-	known := max(a.newest.Load().Epoch, a.watch.highest(m, recovery.Ahead))
+	newest, held := a.newest.Load(), a.watch.highest(m, recovery.Ahead)
 	if s.raised && s.stopped == "" {
-		if known <= m.Epoch {
+		if held <= m.Epoch && !behind(m, newest) {
 			return false
 		}
-		if now, err := a.confirm(ctx); err != nil || known <= now.Epoch {
+		if now, err := a.confirm(ctx); err != nil || held <= now.Epoch && !behind(now, newest) {
 			return true // it has changed since it was read
 		}
 	}
@@ -268,7 +268,7 @@ func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) b
 		return true
 	}
 	found, err := recovery.Find(ctx, recovery.Config{
-		Servers: a.servers, Directory: a.dir, Maps: []*directory.Map{m, a.newest.Load()}, Archive: a.cfg.Archive, Timeout: a.cfg.Interval,
+		Servers: a.servers, Directory: a.dir, Maps: []*directory.Map{m, newest}, Archive: a.cfg.Archive, Timeout: a.cfg.Interval,
 	})
 	switch {
 	case errors.Is(err, recovery.ErrForked), errors.Is(err, recovery.ErrIncomplete), errors.Is(err, directory.ErrVersion):
@@ -331,9 +331,15 @@ func (a *Agent) confirm(ctx context.Context) (*directory.Map, error) {
 	return m, err
 }
 
+// behind reports whether a map is older than one that the directory had, or another one of the
+// same epoch.
+func behind(m, known *directory.Map) bool {
+	return m.Fleet == known.Fleet && (m.Epoch < known.Epoch || m.Epoch == known.Epoch && m != known && m.ID() != known.ID())
+}
+
 // learn remembers a map that the directory has had, if it is the newest one of its fleet.
 func (a *Agent) learn(m *directory.Map) {
-	for known := a.newest.Load(); known.Fleet != m.Fleet || known.Epoch < m.Epoch; known = a.newest.Load() {
+	for known := a.newest.Load(); m != known && (known.Epoch <= m.Epoch || known.Fleet != m.Fleet) && !behind(m, known); known = a.newest.Load() {
 		if a.newest.CompareAndSwap(known, m) {
 			return
 		}
@@ -351,12 +357,12 @@ var errBehind = errors.New("the directory has an older map than before")
 // changes the partition's epoch, it becomes that of the map.
 func (a *Agent) change(ctx context.Context, seen directory.Partition, edit func(p *directory.Partition)) (*directory.Map, error) {
 	for {
-		known := a.newest.Load().Epoch
+		known := a.newest.Load()
 		m, err := a.confirm(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if m.Epoch < known {
+		if behind(m, known) {
 			return nil, errBehind // recoverMap repairs it before anything is changed
 		}
 		if seen.ID >= len(m.Partitions) || m.Partitions[seen.ID].Epoch != seen.Epoch {

@@ -138,3 +138,46 @@ func TestTheLeaderSeesANewerCopy(t *testing.T) {
 		t.Errorf("%s\n%s", w.wrong[0], w.history())
 	}
 }
+
+// TestAForkStopsAgents until an operator has stored a map that has no parent. A master dies
+// meanwhile, and is replaced then.
+func TestAForkStopsAgents(t *testing.T) {
+	t.Parallel()
+	for _, store := range stores {
+		t.Run(string(store), func(t *testing.T) {
+			t.Parallel()
+			s := schedule{
+				seed: 3, store: store, replicas: 1, parts: 2, every: 200 * time.Millisecond, confirmed: 1,
+				settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond},
+			}
+			s.script = func(w *world) {
+				var forked *directory.Map
+				w.with(func() {
+					forked = w.dir.stored[len(w.dir.stored)-2].Next()
+					forked.Epoch = w.dir.m.Epoch
+					forked.Partitions[0].Task = &directory.Task{Plan: "a command's"}
+					w.dir.restore(1)
+					if err := w.dir.change("a command", w.dir.m.Epoch, forked); err != nil {
+						w.fail("the simulation is broken: %v", err)
+					}
+				})
+				time.Sleep(8 * time.Second)
+				w.with(func() { w.servers[0].die(false) })
+				time.Sleep(8 * time.Second)
+				w.with(func() {
+					if w.dir.m.ID() != forked.ID() {
+						w.fail("agents have changed the map to %+v", w.dir.m)
+					}
+					decided := forked.Next().ElectAnew(time.Now().UnixMilli())
+					decided.Parent = directory.ID{}
+					if err := w.dir.change("an operator", forked.Epoch, decided); err != nil {
+						w.fail("the simulation is broken: %v", err)
+					}
+				})
+			}
+			if w := run(t, s); len(w.wrong) > 0 {
+				t.Errorf("%s\n%s", w.wrong[0], w.history())
+			}
+		})
+	}
+}
