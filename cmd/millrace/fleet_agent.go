@@ -119,7 +119,7 @@ func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option 
 	keep, stop := keepCopies(ctx, option, log)
 	defer stop()
 	losses := restored.New(f, mover, restored.Config{Mark: marker(f, log), Logger: log})
-	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: keep, Restored: restored.BeforeUse(option, dir, log)})
+	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: keep, Archive: c.Archive, Restored: restored.BeforeUse(option, dir, log)})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = mover.Maintain(ctx) })

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -23,13 +24,16 @@ import (
 type fleetRecover struct {
 	Member  []string `placeholder:"HOST:PORT" help:"A member that may hold a copy of the map. One is enough, unless servers joined after the newest copy. May be repeated."`
 	Archive string   `placeholder:"DIR" help:"The folder of the snapshots, which has a copy, too."`
+	From    string   `placeholder:"COPY" help:"The copy to take in place of the newest: HOST:PORT of a member, a file of the archive, or the word directory."`
 	consent
 }
 
 func (*fleetRecover) Help() string {
-	return `Use it when the directory has lost its data, or to change the directory: --redis names the new one, which must be empty. Agents keep copies of the fleet's map on all members and in the archive. This command collects them, shows what it found and what it cannot know, asks, and stores the newest map. Then all partitions elect a master, which takes a few seconds, and nothing that a replica confirmed is lost.
+	return `Use it when the directory has lost its data, or to change the directory: --redis names the new one, which is empty. Agents keep copies of the fleet's map on all members and in the archive. This command collects them, shows what it found and what it cannot know, asks, and stores the newest map. Then all partitions elect a master, which takes a few seconds, and nothing that a replica confirmed is lost.
 
 The old directory must be gone for good: clients and agents that still reach it would go on by the old map. If the new one has the old one's address, clients and agents go on by themselves; else start them again with the new address.
+
+A directory that was restored from a backup needs no command: agents put the newest map into it. If they say that they change nothing, since two maps have different histories, --from decides, and replaces the directory's map.
 
 A command that was cut off is finished by the same command again.
 
@@ -37,7 +41,8 @@ Examples:
 
     millrace fleet recover --redis fleet://10.0.0.9:7000 --member 10.0.0.1:7001 --dry-run
     millrace fleet recover --redis fleet://10.0.0.9:7000 --member 10.0.0.1:7001 --archive /mnt/backup/redis
-    millrace fleet recover --redis etcd://10.0.0.7:2379,10.0.0.8:2379/main --member 10.0.0.1:7001`
+    millrace fleet recover --redis etcd://10.0.0.7:2379,10.0.0.8:2379/main --member 10.0.0.1:7001
+    millrace fleet recover --redis fleet://10.0.0.9:7000 --member 10.0.0.1:7001 --from 10.0.0.1:7001`
 }
 
 // recoveredDoc is what was found, and the fleet that was made of it.
@@ -49,7 +54,8 @@ type recoveredDoc struct {
 
 type foundDoc struct {
 	Fleet    string           `json:"fleet"`
-	Epoch    int64            `json:"epoch"`       // of the newest copy
+	From     string           `json:"from"`        // the copy that is taken, the newest without --from
+	Epoch    int64            `json:"epoch"`       // of that copy
 	Known    int64            `json:"known_epoch"` // the highest one that a member knows
 	Copies   []copyDoc        `json:"copies"`      // the newest first
 	Members  []foundMemberDoc `json:"members"`
@@ -58,7 +64,7 @@ type foundDoc struct {
 }
 
 type copyDoc struct {
-	From  string `json:"from"` // the address of a member, or a file of the archive
+	From  string `json:"from"` // the address of a member, a file of the archive, or "directory"
 	Epoch int64  `json:"epoch"`
 }
 
@@ -66,7 +72,7 @@ type foundMemberDoc struct {
 	Partition int            `json:"partition"` // -1 for none
 	Addr      string         `json:"addr"`
 	Node      string         `json:"node"`
-	Named     bool           `json:"named"` // by the newest copy
+	Named     bool           `json:"named"` // by the map that is taken
 	State     recovery.State `json:"state"`
 	Copy      int64          `json:"copy_epoch"` // it has data as of then at least; 0 for no copy
 	Floor     int64          `json:"floor"`
@@ -75,11 +81,11 @@ type foundMemberDoc struct {
 
 func newFoundDoc(f *recovery.Found) foundDoc {
 	doc := foundDoc{
-		Fleet: f.Fleet, Epoch: f.Copies[0].Epoch, Known: f.Known, Copies: []copyDoc{}, Members: []foundMemberDoc{},
+		Fleet: f.Fleet, From: f.From.From, Epoch: f.From.Epoch, Known: f.Known, Copies: []copyDoc{}, Members: []foundMemberDoc{},
 		Findings: append([]string{}, f.Findings...), Unknown: append([]string{}, f.Unknown...),
 	}
 	for _, c := range f.Copies {
-		doc.Copies = append(doc.Copies, copyDoc(c))
+		doc.Copies = append(doc.Copies, copyDoc{c.From, c.Epoch})
 	}
 	for _, m := range f.Members {
 		doc.Members = append(doc.Members, foundMemberDoc(m))
@@ -88,7 +94,7 @@ func newFoundDoc(f *recovery.Found) foundDoc {
 }
 
 func (doc foundDoc) table(w io.Writer) {
-	fmt.Fprintf(w, "The newest copy of the map is that of %s, as of epoch %d.\n\n", doc.Copies[0].From, doc.Epoch)
+	fmt.Fprintf(w, "The map is that of %s, as of epoch %d.\n\n", doc.From, doc.Epoch)
 	fmt.Fprintln(w, "PARTITION\tMEMBER\tNODE\tSTATE\tHAS DATA AS OF EPOCH")
 	for _, m := range doc.Members {
 		partition, epoch := strconv.Itoa(m.Partition), ""
@@ -121,13 +127,11 @@ func (c *fleetRecover) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withDirectory(ctx, func(dir directory.Directory, option rueidis.ClientOption) error {
-		found, err := recovery.Find(ctx, recovery.Config{Option: option, Members: c.Member, Archive: c.Archive})
+		servers := failover.NewRedis(option)
+		defer servers.Close()
+		found, err := recovery.Find(ctx, recovery.Config{Servers: servers, Directory: dir, Members: c.Member, Archive: c.Archive, From: c.From})
 		if err != nil {
 			return inOneLine(err)
-		}
-		there, err := found.Check(ctx, dir)
-		if err != nil {
-			return err
 		}
 		doc := recoveredDoc{Found: newFoundDoc(found)}
 		if c.DryRun {
@@ -140,12 +144,15 @@ func (c *fleetRecover) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		if !there {
-			const question = "The old directory must be gone for good: clients and agents that reach it would go on by the old map. Store the new map?"
+		if found.Behind {
+			question := "The old directory must be gone for good: clients and agents that reach it would go on by the old map. Store the new map?"
+			if found.Present != nil {
+				question = fmt.Sprintf("The directory has a map of epoch %d of this fleet. Replace it?", found.Present.Epoch)
+			}
 			if err := a.ask(ctx, c.Yes, question); err != nil {
 				return err
 			}
-			if err := found.Store(ctx, dir); err != nil {
+			if err := found.Store(ctx, "recover"); err != nil {
 				return err
 			}
 			doc.Stored = true

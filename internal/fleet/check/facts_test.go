@@ -41,6 +41,13 @@ func TestFacts(t *testing.T) {
 			}
 		}
 	}
+	said := func(whats ...string) func(f *facts, _, _ *member) {
+		return func(f *facts, _, _ *member) {
+			for _, what := range whats {
+				f.events = append(f.events, directory.Event{Partition: Fleetwide, What: what})
+			}
+		}
+	}
 	line := func(line string) func(f *facts, master, _ *member) {
 		return func(_ *facts, master, _ *member) { master.info["slave0"] = line }
 	}
@@ -73,6 +80,8 @@ func TestFacts(t *testing.T) {
 		"a task in progress": {task("step", failover.TaskWaits+"a"), "agents", []string{"ok ok"}},
 		"a task that waits":  {task(failover.TaskWaits+"a", "step"), "agents", []string{"warn task"}},
 		"a task, and no log": {func(f *facts, m, r *member) { task()(f, m, r); f.noEvents = errors.New("no answer") }, "agents", []string{"unknown silent"}},
+		"agents stopped":     {said(failover.Stopped + "a"), "agents", []string{"fail stopped"}},
+		"agents go on":       {said("the agents go on", failover.Stopped+"a"), "agents", []string{"ok ok"}},
 		"no word of agents":  {func(f *facts, _, _ *member) { f.noLeader = errors.New("no answer") }, "agents", []string{"unknown silent"}},
 		"another store":      {func(f *facts, _, _ *member) { f.examined = false }, "directory", []string{"unknown unknown"}},
 		"an old map":         {func(f *facts, _, _ *member) { f.unconfirmed = errors.New("no answer") }, "directory", []string{"fail unconfirmed"}},

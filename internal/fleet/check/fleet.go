@@ -112,6 +112,9 @@ func checkAgents(f *facts) (l findings) {
 	case f.leader == "":
 		l.add(directory.Fail, "no_agent", Fleetwide, "", "no agent leads: no master is replaced when it dies", run)
 	}
+	if reason, stopped := f.last(Fleetwide, failover.Stopped); stopped {
+		l.add(directory.Fail, "stopped", Fleetwide, "", "agents change nothing: "+reason, "Decide which map is right: docs/FLEET.md, \"A directory that went back\".")
+	}
 	if f.m.Adding() {
 		l.add(directory.Warn, "adding", Fleetwide, "", "an addition of partitions is not finished: new tags may wait", "Repeat the millrace fleet add that was interrupted, or run an agent.")
 	}
@@ -123,7 +126,7 @@ func checkAgents(f *facts) (l findings) {
 		tasks++
 		if f.noEvents != nil {
 			l.add(directory.Unknown, "silent", p.ID, "", "the directory does not tell what a change of its members waits for", "Look at the directory.")
-		} else if reason, waits := f.taskWaits(p.ID); waits {
+		} else if reason, waits := f.last(p.ID, failover.TaskWaits); waits {
 			l.add(directory.Warn, "task", p.ID, "", "a change of its members waits: "+reason, "Mend what it waits for, and agents go on: millrace fleet show.")
 		}
 	}
@@ -133,11 +136,11 @@ func checkAgents(f *facts) (l findings) {
 	return l.orOK("agent %s leads", f.leader)
 }
 
-// taskWaits returns what the task of a partition waits for, if agents have noted that last.
-func (f *facts) taskWaits(partition int) (reason string, waits bool) {
+// last returns the rest of the last event of a partition if that begins with a text.
+func (f *facts) last(partition int, begins string) (rest string, ok bool) {
 	i := slices.IndexFunc(f.events, func(e directory.Event) bool { return e.Partition == partition })
 	if i < 0 {
 		return "", false
 	}
-	return strings.CutPrefix(f.events[i].What, failover.TaskWaits)
+	return strings.CutPrefix(f.events[i].What, begins)
 }

@@ -19,6 +19,7 @@ type difference struct {
 	From       string      `json:"from"` // the sum of the map that it is for
 	Epoch      int64       `json:"epoch"`
 	Floor      int64       `json:"floor"`
+	Parent     ID          `json:"parent,omitzero"`
 	Settings   *Settings   `json:"settings,omitempty"` // if they changed
 	Partitions []Partition `json:"partitions,omitempty"`
 	Points     *Points     `json:"points,omitempty"` // all of them, if any changed
@@ -33,15 +34,15 @@ type held struct {
 	sum string
 }
 
-// Sum returns the beginning of the SHA-256 of the stored form.
-func Sum(packed string) string {
-	sum := sha256.Sum256([]byte(packed))
+// Sum returns the beginning of the SHA-256 of a text, such as the stored form of a map.
+func Sum(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])
 }
 
 // differ returns the difference from old to next.
 func differ(old, next held) *difference {
-	d := &difference{From: old.sum, Sum: next.sum, Epoch: next.Epoch, Floor: next.Floor}
+	d := &difference{From: old.sum, Sum: next.sum, Epoch: next.Epoch, Floor: next.Floor, Parent: next.Parent}
 	if old.Settings != next.Settings {
 		d.Settings = &next.Settings
 	}
@@ -62,7 +63,7 @@ func (d *difference) of(old held) (held, error) {
 		return held{}, ErrMap.Wrap(fmt.Errorf("a difference is not for the map of epoch %d that is there", old.Epoch))
 	}
 	next := old.Clone()
-	next.Epoch, next.Floor = d.Epoch, d.Floor
+	next.Epoch, next.Floor, next.Parent = d.Epoch, d.Floor, d.Parent
 	if d.Settings != nil {
 		next.Settings = *d.Settings
 	}

@@ -58,6 +58,9 @@ func TestDifferences(t *testing.T) {
 		if rapid.Bool().Draw(r, "floor") {
 			next.Floor = next.Epoch
 		}
+		if rapid.Bool().Draw(r, "parent") {
+			next.Parent = old.ID()
+		}
 		for i := range next.Partitions {
 			if rapid.Bool().Draw(r, "partition") {
 				next.Partitions[i].Epoch++

@@ -41,8 +41,8 @@
 //
 // Redis replicates asynchronously. When the directory's master is replaced, a change and
 // its epoch may be lost; when it is restarted with an old file, it confirms the old map.
-// Clients refuse maps that are older than theirs, and an agent that changes the map takes an
-// epoch above all that members know. A partitioned master confirms maps until
+// Clients refuse maps that are older than theirs, and agents put the newest map into it that
+// they remember or members hold, with an epoch above all that are known (package recovery). A partitioned master confirms maps until
 // min-replicas-to-write stops it, for min-replicas-max-lag and about a second. So the
 // directory remembers which of its servers answers, and since when: agents change
 // nothing for [SettleTime] after a failover or restart of the directory, and replace no

@@ -14,8 +14,7 @@ func Edit(ctx context.Context, dir Directory, edit func(next *Map) (changed bool
 		if err != nil {
 			return nil, Unreachable(ctx, err)
 		}
-		next := m.Clone()
-		next.Epoch++
+		next := m.Next()
 		changed, err := edit(next)
 		if err != nil || !changed {
 			return m, err

@@ -11,16 +11,22 @@ func TestEdit(t *testing.T) {
 	d, _ := start(t)
 	change(t, d, 0, sample(t, 1))
 	calls := 0
+	var parent ID
 	m, err := Edit(t.Context(), d, func(next *Map) (bool, error) {
 		if calls++; calls == 1 {
 			other := sample(t, 2)
 			other.Settings.MaxTags = 7
 			change(t, d, 1, other)
+			parent = other.ID()
 		}
 		next.Settings.MaxFill = 60
 		return true, nil
 	})
-	wantMap(t, "Edit", m, err, func() *Map { m := sample(t, 3); m.Settings.MaxTags, m.Settings.MaxFill = 7, 60; return m }())
+	wantMap(t, "Edit", m, err, func() *Map {
+		m := sample(t, 3)
+		m.Settings.MaxTags, m.Settings.MaxFill, m.Parent = 7, 60, parent
+		return m
+	}())
 	if calls != 2 {
 		t.Errorf("the edit was called %d times, want it repeated once", calls)
 	}

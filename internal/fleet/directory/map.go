@@ -23,6 +23,16 @@ type Map struct {
 	Settings   Settings    `json:"settings"`
 	Partitions []Partition `json:"partitions"` // by number
 	Points     Points      `json:"points"`     // of the partitions on the ring
+
+	// Parent is the map from which this one was made. Zero if that is not known, or if an
+	// operator has chosen this map.
+	Parent ID `json:"parent,omitzero"`
+}
+
+// ID tells maps apart. Two maps can have one epoch if the directory lost the first one.
+type ID struct {
+	Epoch  int64  `json:"epoch"`
+	Digest string `json:"digest"` // of all that the map says, except for its parent
 }
 
 // Phase says whether a partition takes new tags.
@@ -125,6 +135,24 @@ func (m Member) Machine() string {
 
 // Members returns the master and the replicas.
 func (p *Partition) Members() []Member { return append([]Member{p.Master}, p.Replicas...) }
+
+// ID returns the identity of the map.
+func (m *Map) ID() ID {
+	content := *m
+	content.Parent = ID{} // an agent that knows no parents drops it from a copy
+	text, err := json.Marshal(&content)
+	if err != nil {
+		panic(err) // all fields can be encoded
+	}
+	return ID{m.Epoch, Sum(string(text))}
+}
+
+// Next returns a copy with the next epoch, and with this map as its parent, to be changed.
+func (m *Map) Next() *Map {
+	next := m.Clone()
+	next.Epoch, next.Parent = m.Epoch+1, m.ID()
+	return next
+}
 
 // Clone returns a copy that shares nothing with the map.
 func (m *Map) Clone() *Map {

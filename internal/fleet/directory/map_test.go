@@ -309,3 +309,31 @@ func TestMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestParents: a map names the one that it was made from, by an identity that does not depend on
+// the parent of that one, since agents of an older build drop parents from copies.
+func TestParents(t *testing.T) {
+	t.Parallel()
+	m := sample(t, 7)
+	next := m.Next()
+	if next.Epoch != 8 || next.Parent != m.ID() || m.ID().Epoch != 7 {
+		t.Errorf("the next map has epoch %d and the parent %v, want 8 and %v", next.Epoch, next.Parent, m.ID())
+	}
+	text, err := next.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := Unpack(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := read.Clone()
+	dropped.Parent = ID{}
+	if read.Parent != next.Parent || read.ID() != next.ID() || dropped.ID() != next.ID() {
+		t.Errorf("IDs are %v, read %v, without a parent %v, want the same", next.ID(), read.ID(), dropped.ID())
+	}
+	other := next.Clone()
+	if other.Settings.MaxFill = 61; other.ID() == next.ID() {
+		t.Errorf("maps with other settings have the same ID, %v", other.ID())
+	}
+}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -30,6 +33,9 @@ type Config struct {
 	// of it. It must return at once. Defaults to doing nothing.
 	Keep func(m *directory.Map)
 
+	// Archive is the folder of the snapshots, which has a copy of the map. Defaults to none.
+	Archive string
+
 	// Logger logs what the agent does. Defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -47,8 +53,8 @@ type Agent struct {
 	cfg     Config
 	name    string
 	watch   watch
-	known   atomic.Int64 // the highest epoch of a map that it has seen
-	waits   atomic.Bool  // whether the directory has failed over a moment ago
+	newest  atomic.Pointer[directory.Map] // the newest map that it has seen in the directory
+	waits   atomic.Bool                   // whether the directory has failed over a moment ago
 }
 
 // New returns an agent.
@@ -65,7 +71,9 @@ func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
 	if cfg.Keep == nil {
 		cfg.Keep = func(*directory.Map) {}
 	}
-	return &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
+	a := &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
+	a.newest.Store(&directory.Map{})
+	return a
 }
 
 // leadIntervals is how many intervals the lease of the leader lasts.
@@ -175,7 +183,7 @@ func (a *Agent) work(ctx context.Context) {
 			r.endTurn()
 		}
 	}()
-	raised := false // whether this leader has raised the epoch, see recoverMap
+	var s standing
 	planned := time.Now()
 	for {
 		if late := overdue(planned, time.Now()); late > max(2*time.Second, 4*a.cfg.Interval) {
@@ -194,9 +202,12 @@ func (a *Agent) work(ctx context.Context) {
 				a.watch.forgive()
 			}
 			partitions := m.Partitions
-			if a.waits.Load() || a.recoverMap(ctx, m, &raised) {
+			switch {
+			case a.waits.Load():
+				s.raised, partitions = false, nil // it may have lost maps that no agent has seen
+			case a.recoverMap(ctx, m, &s):
 				partitions = nil // the next round has the new map
-			} else {
+			default:
 				a.cfg.Keep(m)
 			}
 			for _, p := range partitions {
@@ -224,44 +235,89 @@ func (a *Agent) work(ctx context.Context) {
 	}
 }
 
-// ahead is how far members are ahead of the map if nothing is wrong: between a promotion
-// and its map, or while partitions are added.
-const ahead = 2
+// standing is what a leader knows about the directory.
+type standing struct {
+	raised  bool      // whether it has asked all members, and raised the epoch
+	stopped string    // why it changes nothing, as last noted
+	again   time.Time // when it asks members again, if it has stopped
+}
 
 // recoverMap repairs a directory that has lost its newest maps: it was restored from an old
-// file, or its new master had not received them. Clients refuse a map that is older than
-// theirs. So if the agent or members know a higher epoch, recoverMap stores the map with an
-// epoch above that. The map may name former masters, so all partitions become read-only,
-// and elect anew.
+// file, or its new master had not received them. A new leader asks all members for their
+// copies before it changes anything. Later it does so when it knows a newer map itself, or
+// sees in a probe that a member does. The newest map wins, with an epoch above all that are
+// known: clients refuse a map that is older than theirs. See package recovery.
 //
 // Clients may know a map that no member knows. So a new leader raises the epoch in any
 // case, to the time of day by most members' clocks: no earlier map has reached that.
 //
+// If the newest map cannot be told, or lacks a partition, the agent changes nothing.
+//
 // It reports whether the map has changed, or could not be changed.
-func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, raised *bool) bool {
-	known := max(a.known.Load(), a.watch.highest(m)-ahead)
-	if known <= m.Epoch && *raised {
-		return false
+func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) bool {
+	newest, held := a.newest.Load(), a.watch.highest(m, recovery.Ahead)
+	if s.raised && s.stopped == "" {
+		if held <= m.Epoch && !behind(m, newest) {
+			return false
+		}
+		if now, err := a.confirm(ctx); err != nil || held <= now.Epoch && !behind(now, newest) {
+			return true // it has changed since it was read
+		}
 	}
-	m, err := a.confirm(ctx) // it may have changed since the probes
+	if time.Now().Before(s.again) {
+		return true
+	}
+	found, err := recovery.Find(ctx, recovery.Config{
+		Servers: a.servers, Directory: a.dir, Maps: []*directory.Map{m, newest}, Archive: a.cfg.Archive, Timeout: a.cfg.Interval,
+	})
+	switch {
+	case errors.Is(err, recovery.ErrForked), errors.Is(err, recovery.ErrIncomplete), errors.Is(err, directory.ErrVersion):
+		if s.again = time.Now().Add(10 * a.cfg.Interval); err.Error() != s.stopped {
+			s.stopped = err.Error()
+			a.note(ctx, m, -1, Stopped+explain(err))
+		}
+		return true
+	case err != nil, found.Silent:
+		return true
+	}
+	if s.stopped != "" || !s.raised && a.stopped(ctx) {
+		s.stopped = ""
+		a.note(ctx, m, -1, "the agents go on")
+	}
+	next := found.Map
+	if found.Behind {
+		err = found.Store(ctx, a.name)
+	} else {
+		next = found.Present.Next()
+		next.Epoch = found.Map.Epoch
+		err = a.dir.Change(ctx, found.Present.Epoch, next)
+	}
 	if err != nil {
 		return true
 	}
-	epoch := max(known+1, m.Epoch+1, a.watch.time().UnixMilli())
-	lost := known > m.Epoch
-	next := m.Clone()
-	if next.Epoch = epoch; lost {
-		next = m.ElectAnew(epoch)
-	}
-	if err := a.dir.Change(ctx, m.Epoch, next); err != nil {
-		return true
-	}
-	*raised = true
-	a.learn(next.Epoch)
-	if lost {
-		a.note(ctx, next, -1, fmt.Sprintf("the directory had gone back to epoch %d from epoch %d: all partitions elect anew", m.Epoch, known))
-	}
+	s.raised = true
+	a.learn(next)
 	return true
+}
+
+// Stopped begins the event that says why agents change nothing.
+const Stopped = "the agents change nothing: "
+
+// stopped reports whether the log says that agents change nothing.
+func (a *Agent) stopped(ctx context.Context) bool {
+	ctx, cancel := script.Within(ctx, 2*time.Second)
+	defer cancel()
+	events, _ := a.dir.Events(ctx) // without a log there is nothing to correct
+	i := slices.IndexFunc(events, func(e directory.Event) bool { return e.Partition == -1 })
+	return i >= 0 && strings.HasPrefix(events[i].What, Stopped)
+}
+
+// explain returns an error with its hint, for the log.
+func explain(err error) string {
+	if known, ok := errors.AsType[*millrace.Error](err); ok && known.Hint != "" {
+		return err.Error() + ". " + known.Hint
+	}
+	return err.Error()
 }
 
 // confirm returns the present map.
@@ -270,43 +326,59 @@ func (a *Agent) confirm(ctx context.Context) (*directory.Map, error) {
 	defer cancel()
 	m, err := a.dir.Confirm(ctx, 0)
 	if err == nil {
-		a.learn(m.Epoch)
+		a.learn(m)
 	}
 	return m, err
 }
 
-// learn remembers an epoch that a map has had.
-func (a *Agent) learn(epoch int64) {
-	for known := a.known.Load(); epoch > known && !a.known.CompareAndSwap(known, epoch); known = a.known.Load() {
+// behind reports whether a map is older than one that the directory had, or another one of the
+// same epoch.
+func behind(m, known *directory.Map) bool {
+	return m.Fleet == known.Fleet && (m.Epoch < known.Epoch || m.Epoch == known.Epoch && m != known && m.ID() != known.ID())
+}
+
+// learn remembers a map that the directory has had, if it is the newest one of its fleet.
+func (a *Agent) learn(m *directory.Map) {
+	for known := a.newest.Load(); m != known && (known.Epoch <= m.Epoch || known.Fleet != m.Fleet) && !behind(m, known); known = a.newest.Load() {
+		if a.newest.CompareAndSwap(known, m) {
+			return
+		}
 	}
 }
 
 // errOvertaken means that a partition has another epoch by now.
 var errOvertaken = errors.New("another agent has changed the partition")
 
+// errBehind means that the directory has lost maps.
+var errBehind = errors.New("the directory has an older map than before")
+
 // change changes a partition in the map if it still has the epoch that the caller saw,
 // and returns the new map. Changes of other partitions meanwhile do not matter. If edit
 // changes the partition's epoch, it becomes that of the map.
 func (a *Agent) change(ctx context.Context, seen directory.Partition, edit func(p *directory.Partition)) (*directory.Map, error) {
 	for {
+		known := a.newest.Load()
 		m, err := a.confirm(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if behind(m, known) {
+			return nil, errBehind // recoverMap repairs it before anything is changed
 		}
 		if seen.ID >= len(m.Partitions) || m.Partitions[seen.ID].Epoch != seen.Epoch {
 			return nil, errOvertaken
 		}
 		// It is above all known epochs, so that none is used twice even if the directory has
 		// just lost maps.
-		next := m.Clone()
-		next.Epoch = 1 + max(m.Epoch, a.known.Load(), a.watch.highest(m))
+		next := m.Next()
+		next.Epoch = 1 + max(m.Epoch, a.newest.Load().Epoch, a.watch.highest(m, 0))
 		p := &next.Partitions[seen.ID]
 		if edit(p); p.Epoch != seen.Epoch {
 			p.Epoch = next.Epoch
 		}
 		err = a.dir.Change(ctx, m.Epoch, next)
 		if err == nil || errors.Is(err, directory.ErrUnconfirmed) {
-			a.learn(next.Epoch)
+			a.learn(next)
 			return next, nil
 		}
 		if !errors.Is(err, directory.ErrConflict) {

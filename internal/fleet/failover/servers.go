@@ -11,12 +11,15 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/script"
 )
 
 // Servers is how an agent reaches the members. [Redis] is the implementation; tests
 // simulate a whole fleet. Each call ends with ctx, and can be repeated.
 type Servers interface {
+	recovery.Servers
+
 	// Probe asks a member for a report.
 	Probe(ctx context.Context, addr string) (members.Report, error)
 
@@ -85,6 +88,11 @@ func (r *Redis) Probe(ctx context.Context, addr string) (members.Report, error) 
 		report.FollowsRun = members.FollowedRun(login["masteruser"])
 		return report, err
 	})
+}
+
+// Inspect implements Servers.
+func (r *Redis) Inspect(ctx context.Context, addr string) (recovery.Inspection, error) {
+	return members.Ask(ctx, r.pool, addr, recovery.Inspect)
 }
 
 // Fence implements Servers.

@@ -69,7 +69,16 @@ func (a *agency) start() {
 	a.now = p
 	w.say("%s is started", p.name)
 	w.working.Go(func() {
-		agent := failover.New(inDirectory{process: p}, inMembers{p}, failover.Config{Interval: w.every, Logger: slog.New(&logbook{p: p})})
+		offered := make(chan *directory.Map, 1)
+		keep := func(m *directory.Map) {
+			select {
+			case <-offered:
+			default:
+			}
+			offered <- m
+		}
+		w.working.Go(func() { p.copies(ctx, offered) })
+		agent := failover.New(inDirectory{process: p}, inMembers{p}, failover.Config{Interval: w.every, Keep: keep, Logger: slog.New(&logbook{p: p})})
 		_ = agent.Run(ctx)
 	})
 }

@@ -2,11 +2,14 @@ package failover_test
 
 import (
 	"context"
+	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -23,6 +26,59 @@ func (p inMembers) Probe(ctx context.Context, addr string) (members.Report, erro
 	}
 	p.lie(s, &l)
 	return l, nil
+}
+
+func (p inMembers) Inspect(ctx context.Context, addr string) (recovery.Inspection, error) {
+	var i recovery.Inspection
+	s := p.w.server(addr)
+	err := p.call(ctx, &s.host, func() (err error) {
+		i.Report = s.look()
+		i.Identity, i.Floor = s.identity, s.floor // a fenced one is opened for a moment
+		if s.held != nil {
+			var text []byte
+			text, err = json.Marshal(s.held)
+			if _, err := directory.Unpack(string(text)); err != nil {
+				p.w.fail("the simulation is broken: %v", err)
+			}
+			i.Held = members.Copy{Epoch: s.held.Epoch, Text: string(text)}
+		}
+		return err
+	})
+	if err != nil {
+		return recovery.Inspection{}, err
+	}
+	p.lie(s, &i.Report)
+	return i, nil
+}
+
+// copies has masters keep copies of the map that an agent offers.
+func (p *process) copies(ctx context.Context, offered <-chan *directory.Map) {
+	kept := map[string]int64{}
+	for {
+		var m *directory.Map
+		select {
+		case m = <-offered:
+		case <-ctx.Done():
+			return
+		}
+		var keeping sync.WaitGroup
+		for _, part := range m.Partitions {
+			s := p.w.server(part.Master.Addr)
+			if part.ReadOnly || kept[s.name] >= m.Epoch {
+				continue
+			}
+			keeping.Go(func() {
+				ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errSilent)
+				defer cancel()
+				if p.call(ctx, &s.host, func() error { return s.keep(m) }) == nil {
+					p.w.mu.Lock()
+					defer p.w.mu.Unlock()
+					kept[s.name] = m.Epoch
+				}
+			})
+		}
+		keeping.Wait()
+	}
 }
 
 func (p inMembers) Fence(ctx context.Context, addr string) (members.Report, error) {
@@ -220,6 +276,12 @@ func (p inDirectory) Lead(ctx context.Context, agent string, life time.Duration)
 		return true, settled, nil
 	}
 	return leads, settled, err
+}
+
+// Moving does nothing: no tags are moved here.
+func (p inDirectory) Moving(ctx context.Context, _ string, _ time.Duration) error {
+	_, err := ask(ctx, p.process, func(*simDirectory) (any, error) { return nil, nil })
+	return err
 }
 
 func (p inDirectory) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {

@@ -107,7 +107,9 @@ func (w *world) checkChange(by string, old, next *directory.Map) {
 		if was.ReadOnly && !p.ReadOnly {
 			w.checkMaster(by, was, p)
 		}
-		w.checkTask(was, p)
+		if next.Parent.Epoch == old.Epoch { // not in place of one that went back
+			w.checkTask(was, p)
+		}
 		if p.Epoch != was.Epoch {
 			w.turned[i] = turn{by, time.Now()}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -184,6 +185,11 @@ func (d *simDirectory) restore(back int) {
 		k.has = d.m
 	}
 	d.w.say("the directory is restored: map %d of %d", d.m.Epoch, d.stored[len(d.stored)-1].Epoch)
+}
+
+// behind reports whether it has an older map than before.
+func (d *simDirectory) behind() bool {
+	return slices.ContainsFunc(d.stored, func(m *directory.Map) bool { return m.Epoch > d.m.Epoch })
 }
 
 // everyKeeper does something to each server of the directory.

@@ -182,6 +182,30 @@ func (w *world) endDirectory() {
 	w.later(d, func() { w.dirReturns(back, dies...) })
 }
 
+// endAll has the directory die and come back with any map that it had, and with it all agents, or
+// none.
+func endAll(w *world) {
+	back, d := w.rng.IntN(len(w.dir.stored)), w.while()
+	// Only clients know a map that a command stored at the last moment. With etcd no agent that
+	// lives on can tell that it was lost.
+	agents := w.rng.IntN(3) > 0 || w.store == inEtcd
+	var dies []*host
+	w.dir.everyKeeper(func(h *host) { dies = append(dies, h) })
+	if slices.ContainsFunc(dies, func(h *host) bool { return h.down }) {
+		return
+	}
+	for _, h := range dies {
+		w.kill(h)
+		w.say("%s dies", h.name)
+	}
+	for _, a := range w.agents {
+		if agents {
+			a.now.strike(0)
+		}
+	}
+	w.later(d, func() { w.dirReturns(back, dies...) })
+}
+
 // dirReturns starts servers of the directory that are down. If those are all it has, they
 // may come with an earlier map.
 func (w *world) dirReturns(back int, hosts ...*host) {

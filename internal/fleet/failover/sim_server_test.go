@@ -52,7 +52,8 @@ type data struct {
 	log      []entry
 	history  string
 	offset   int64
-	floor    int64 // the last one in the log
+	floor    int64          // the last one in the log
+	held     *directory.Map // the newest one in the log
 }
 
 // entry is a write, or something else that takes up room in the log.
@@ -60,7 +61,8 @@ type entry struct {
 	id    int // 0 if nobody needs it
 	size  int64
 	at    time.Duration
-	floor int64 // 0 if it says nothing of that
+	floor int64          // 0 if it says nothing of that
+	held  *directory.Map // a copy of the map; nil for none
 }
 
 type link int
@@ -110,6 +112,26 @@ func (s *server) leave() {
 
 // write is a client's.
 func (s *server) write(id int) error {
+	if err := s.takes(); err != nil {
+		return err
+	}
+	s.append(entry{id: id, size: 40 + s.w.draw(&s.host, &s.host, 80)})
+	return nil
+}
+
+// keep is an agent's: it takes a copy of the map unless there is one as new.
+func (s *server) keep(m *directory.Map) error {
+	if err := s.takes(); err != nil {
+		return err
+	}
+	if s.held == nil || s.held.Epoch < m.Epoch {
+		s.append(entry{size: 900, held: m})
+	}
+	return nil
+}
+
+// takes returns an error unless it takes writes.
+func (s *server) takes() error {
 	if !s.master {
 		return errReadOnly
 	}
@@ -124,7 +146,6 @@ func (s *server) write(id int) error {
 			return errNoReplicas
 		}
 	}
-	s.append(entry{id: id, size: 40 + s.w.draw(&s.host, &s.host, 80)})
 	return nil
 }
 
@@ -139,6 +160,9 @@ func (s *server) take(e entry) {
 	s.offset += e.size
 	if e.floor > 0 {
 		s.floor = e.floor
+	}
+	if e.held != nil {
+		s.held = e.held
 	}
 }
 
@@ -163,6 +187,9 @@ func (s *server) look() members.Report {
 		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying,
 		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Clock: time.Now(),
 	}
+	if s.held != nil {
+		l.Copy = s.held.Epoch
+	}
 	for _, r := range s.replicas() {
 		if r.link == linked {
 			l.InStep++
@@ -174,7 +201,7 @@ func (s *server) look() members.Report {
 			l.Follows = s.target.name
 		}
 		if !s.readable() {
-			l.Identity, l.Floor = "", 0
+			l.Identity, l.Floor, l.Copy = "", 0, 0
 		}
 		if s.forgot {
 			l.Offset = 1
@@ -359,10 +386,13 @@ func (s *server) rise(how int, fenced bool) {
 			keep--
 		}
 		s.log = slices.Clip(s.log[:keep])
-		s.floor = 1
+		s.floor, s.held = 1, nil
 		for _, e := range s.log {
 			if e.floor > 0 {
 				s.floor = e.floor
+			}
+			if e.held != nil {
+				s.held = e.held
 			}
 		}
 		s.history, s.offset = s.newHistory(), s.w.draw(&s.host, &s.host, 2)*(1<<30)

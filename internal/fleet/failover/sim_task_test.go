@@ -65,14 +65,14 @@ func tasks() []fault {
 	return []fault{addOne, removeOne, moveOne, moveOne, leadOther, restartSome, restartSome}
 }
 
-// begin1 stores a task, as a command does, if the partition has none.
+// begin1 stores a task, as a command does, if the partition has none. On a directory that
+// went back it waits for the agents: a change there may be one of two with its epoch.
 func (w *world) begin1(id int, t directory.Task) {
 	m, k := w.dir.m, w.dir.etcd.primary
-	if k.down || k.paused || w.dir.decides(k) != nil || m.Partitions[id].Task != nil || m.Partitions[id].Leaving != nil {
+	if k.down || k.paused || w.dir.behind() || w.dir.decides(k) != nil || m.Partitions[id].Task != nil || m.Partitions[id].Leaving != nil {
 		return
 	}
-	next := m.Clone()
-	next.Epoch++
+	next := m.Next()
 	next.Partitions[id].Task = &t
 	w.say("a command begins a task: %+v, joins %v", t, t.Add)
 	if err := w.dir.change("a command", m.Epoch, next); err != nil {

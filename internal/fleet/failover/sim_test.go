@@ -54,6 +54,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -63,6 +64,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/ring"
 )
 
 // run lets a schedule happen and returns the world as it is then.
@@ -121,6 +123,7 @@ func newWorld(s schedule) *world {
 			one.disk = one.data
 		}
 		m.Partitions = append(m.Partitions, p)
+		m.Points = append(m.Points, ring.Point{Position: uint64(i), Partition: i})
 		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, master})
 	}
 	for i := range s.spares * s.parts {
@@ -274,8 +277,9 @@ func TestEverybodyLeads(t *testing.T) {
 	})
 }
 
-// TestRestoredDirectory has the directory come back with old maps, more than once,
-// while servers are stopped and cut off, and agents die.
+// TestRestoredDirectory has the directory come back with any map that it had, more than once,
+// alone or with all agents, while servers are stopped and cut off. (A server that loses its
+// data may be the only one that knew of its election.)
 func TestRestoredDirectory(t *testing.T) {
 	t.Parallel()
 	forSeeds(t, 120, func(seed uint64) schedule {
@@ -283,8 +287,24 @@ func TestRestoredDirectory(t *testing.T) {
 		s.restores = true
 		s.only = []fault{
 			stopAny, stopMaster, cutAgentFromServer, cutAgentFromMaster, cutAgentFromDirectory, cutClientFromDirectory,
-			killAgent, stopAgent, stopDirectory, killDirectory, killDirectory, killDirectory,
+			killAgent, stopAgent, stopDirectory, killDirectory, killDirectory, killDirectory, endAll, endAll, endAll,
 		}
+		return s
+	})
+}
+
+// TestRestoredDirectoryDuringTasks has it go back while members join, leave and are restarted.
+// The members of one partition alone may all be replaced, or down, and then none is left that
+// has a newer copy.
+func TestRestoredDirectoryDuringTasks(t *testing.T) {
+	t.Parallel()
+	forSeeds(t, 120, func(seed uint64) schedule {
+		s := random(seed)
+		s.restores, s.parts, s.spares, s.faults = true, 2, 2, 2*s.faults
+		s.only = slices.Concat(tasks(), tasks(), []fault{
+			stopAny, stopMaster, cutAgentFromServer, cutAgentFromMaster, cutAgentFromDirectory, cutClientFromDirectory,
+			killAgent, stopAgent, stopDirectory, endAll, endAll, endAll, endAll,
+		})
 		return s
 	})
 }

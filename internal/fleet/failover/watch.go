@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -24,7 +23,6 @@ type health struct {
 	missed int            // probes in a row that were not answered
 	good   int            // probes in a row that were answered
 	boot   string         // how it came back from a restart that was seen: as Member.Boot
-	ahead  time.Duration  // by how much its clock is ahead of this process's
 }
 
 // probe probes all members in parallel, and those that join or leave.
@@ -65,7 +63,6 @@ func (w *watch) saw(addr string, report members.Report, ok bool) {
 			h.boot = directory.BootFenced
 		}
 	}
-	h.ahead = time.Until(report.Clock)
 	h.before, h.report, h.missed, h.good = h.report, report, 0, h.good+1
 }
 
@@ -92,19 +89,6 @@ func (w *watch) of(addr string) health {
 		return *h
 	}
 	return health{}
-}
-
-// time returns the time by the clocks of most members: one machine's clock may be wrong.
-func (w *watch) time() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var ahead []time.Duration
-	for _, h := range w.members {
-		if h.seen && !h.report.Clock.IsZero() {
-			ahead = append(ahead, h.ahead)
-		}
-	}
-	return members.Clock(ahead)
 }
 
 // forget drops all results.
@@ -138,12 +122,13 @@ func (w *watch) cutOff(m *directory.Map) bool {
 	return 2*missing > all
 }
 
-// highest returns the highest epoch that a member of the fleet has stored.
-func (w *watch) highest(m *directory.Map) (epoch int64) {
+// highest returns the highest epoch that a member of the fleet has stored. By ahead a floor may
+// be above all maps.
+func (w *watch) highest(m *directory.Map, ahead int64) (epoch int64) {
 	for _, p := range m.Partitions {
 		for _, member := range voters(p) {
 			if h := w.of(member.Addr); h.seen && h.report.Identity == members.Identity(m.Fleet, p.ID) {
-				epoch = max(epoch, h.report.Floor)
+				epoch = max(epoch, h.report.Floor-ahead, h.report.Copy)
 			}
 		}
 	}

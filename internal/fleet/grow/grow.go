@@ -1,6 +1,7 @@
 package grow
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -192,8 +193,7 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 	if err != nil {
 		return nil, millrace.ErrBadArgument.Wrap(err)
 	}
-	next := m.Clone()
-	next.Epoch++
+	next := m.Next()
 	next.Points = grown.Points()
 	next.Partitions = append(next.Partitions, describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)...)
 	for i := range partitions {
@@ -225,17 +225,16 @@ func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.
 		if err != nil {
 			return nil, err
 		}
-		announced := m.Clone()
-		announced.Epoch, announced.Floor = m.Epoch+1, m.Epoch+2
-		opened := announced.Clone()
-		opened.Epoch = announced.Floor
+		announced := m.Next()
+		announced.Floor = announced.Epoch + 1
+		opened := announced.Next()
 		for i := range opened.Partitions {
 			if p := &opened.Partitions[i]; p.Phase == directory.LookUp {
 				p.Phase = directory.Open
 			}
 		}
 		c.report("stopping the placing of tags by the old map")
-		if err = keep(ctx, masters, m); err == nil {
+		if err = c.keep(ctx, dir, masters, m); err == nil {
 			err = dir.Change(ctx, m.Epoch, announced)
 		}
 		if err == nil {
@@ -273,18 +272,35 @@ func (c *Config) masters(m *directory.Map) ([]*server, error) {
 	return masters, nil
 }
 
+// ErrBehind means that members have a newer map than the directory, which has lost maps. By an
+// old map a partition would be added in the place of another one.
+var ErrBehind = &millrace.Error{
+	Code: "behind",
+	Hint: "Run an agent: millrace fleet agent. It puts the newest map into the directory; look at millrace fleet show then, and repeat the command.",
+}
+
 // keep stores a copy of the map on all of them.
-func keep(ctx context.Context, masters []*server, m *directory.Map) error {
+func (c *Config) keep(ctx context.Context, dir directory.Directory, masters []*server, m *directory.Map) error {
 	text, err := m.Pack()
 	if err != nil {
 		return err
 	}
-	return all(masters, func(i int, s *server) error {
-		return retry.Policy{}.Do(ctx, func(int) error {
-			_, err := members.Copy{Epoch: m.Epoch, Text: text}.Keep(ctx, s.client, m.Fleet, i)
+	kept := make([]int64, len(masters)) // the epochs of the copies that are there
+	err = all(masters, func(i int, s *server) error {
+		return retry.Policy{}.Do(ctx, func(int) (err error) {
+			kept[i], err = members.Copy{Epoch: m.Epoch, Text: text}.Keep(ctx, s.client, m.Fleet, i)
 			return err
 		})
 	})
+	newest := slices.Max(kept)
+	if err != nil || newest <= m.Epoch {
+		return err
+	}
+	now, err := dir.Confirm(ctx, 0)
+	if err == nil && now.Epoch < newest {
+		err = ErrBehind.Errorf("the directory has the map of epoch %d, and a member that of epoch %d", now.Epoch, newest)
+	}
+	return cmp.Or(err, error(directory.ErrConflict)) // the map was changed meanwhile
 }
 
 // raise raises the floor on all of them, at the same time.

@@ -210,3 +210,19 @@ func TestNoPartitionTakesTagsUnknown(t *testing.T) {
 		t.Errorf("the copies name %v partitions when the third one is opened, want 3 each", dir.seen)
 	}
 }
+
+// TestNoPartitionIsOpenedByAnOldMap: a member has a newer map than the directory.
+func TestNoPartitionIsOpenedByAnOldMap(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 2, 0, quick)
+	m, err := tf.dir.Confirm(t.Context(), 0)
+	must(t, err)
+	_, err = members.Copy{Epoch: m.Epoch + 100, Text: "{}"}.Keep(t.Context(), tf.masters[1].Client(t), m.Fleet, 1)
+	must(t, err)
+	_, err = Add(t.Context(), tf.dir, tf.servers(1, 0), onTrust)
+	wantError(t, err, ErrBehind)
+	now, err := tf.dir.Confirm(t.Context(), 0)
+	if must(t, err); len(now.Partitions) != 3 || now.Partitions[2].Phase != directory.LookUp {
+		t.Errorf("the map is %+v, want the third partition for look-ups only", now)
+	}
+}

@@ -107,3 +107,15 @@ func TestClosedPool(t *testing.T) {
 		t.Errorf("Ask = %v, want %v", err, rueidis.ErrClosing)
 	}
 }
+
+// TestClock is that of most members, not that of a process whose clock is ahead: epochs that
+// come from it must not be above those that others will give.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	if got := time.Since(Clock(nil)); got.Abs() > time.Minute {
+		t.Errorf("the clock of no members is %v behind, want its own", got)
+	}
+	if got := time.Until(Clock([]time.Duration{-time.Hour, 48 * time.Hour, -time.Hour})); (got + time.Hour).Abs() > time.Minute {
+		t.Errorf("the clock is now and %v, want an hour ago, as most members say", got)
+	}
+}

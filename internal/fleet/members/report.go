@@ -21,6 +21,7 @@ type Report struct {
 	Floor    int64  // the epoch below which a map is too old to place a tag
 	Tags     int64  // the tags whose data is here
 	Saved    int64  // when a keeper last had it saved, in milliseconds: its data is not older
+	Copy     int64  // the epoch of its copy of the map, 0 for none
 	Unread   bool   // whether it refuses reads: it loads its data, or was restarted and not examined
 
 	// What INFO says.
@@ -61,7 +62,7 @@ type Report struct {
 
 // Examine asks a server for a report.
 func Examine(ctx context.Context, c rueidis.Client) (Report, error) {
-	replies := c.DoMulti(ctx, c.B().Info().Build(), keys(c.B()))
+	replies := c.DoMulti(ctx, c.B().Info().Build(), keys(c.B()), c.B().Getrange().Key(MapKey).Start(0).End(epochDigits).Build())
 	text, err := replies[0].ToString()
 	if err != nil {
 		return Report{}, err
@@ -71,8 +72,13 @@ func Examine(ctx context.Context, c rueidis.Client) (Report, error) {
 	if r.Unread = retry.Code(err, "LOADING") || retry.Code(err, "MASTERDOWN"); r.Unread {
 		err = nil // it says what it is, but not what it has
 	}
+	held, _ := replies[2].ToString() // clients may lack the permission, and need it not
+	r.Copy = ParseCopy(held).Epoch
 	return r, err
 }
+
+// epochDigits is more than the epoch of a copy has, which is all of it that a report needs.
+const epochDigits = 24
 
 func keys(b rueidis.Builder) rueidis.Completed {
 	return b.Mget().Key(IdentityKey, FloorKey, TagsKey, SavedKey).Build()

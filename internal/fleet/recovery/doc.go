@@ -1,30 +1,33 @@
-// Package recovery rebuilds a fleet's directory that has lost its data, from copies of
-// the map.
+// Package recovery finds the newest map of a fleet whose directory has lost its data, or went
+// back to an old map.
 //
 // # The problem
 //
 // The directory is small, and everything depends on it: without the map the servers of a
-// fleet are a heap of data that nobody can place. Its disk can be lost, or somebody
-// deletes its keys. A map that is put together by hand, or an old one, is worse than
-// none: it names a former master, whose last writes are missing, or lacks a partition, so
-// that tags are placed a second time.
+// fleet are a heap of data without places. Its disk can be lost, its keys can be
+// deleted, and a backup of it is old. A map that is put together by hand, or an old one, is
+// worse than none: it names a former master, whose last writes are missing, or lacks a
+// partition, so that tags are placed a second time.
 //
 // # The mechanism
 //
 // While the directory works, the leading agent keeps a copy of the present map on all
-// members ([Copies]), and keepers of snapshots keep one in the archive. When its data is
-// gone, [Find] collects what is left, [Found.Store] stores a new map, and agents do the
-// rest:
+// members ([Copies]), and keepers of snapshots keep one in the archive. When maps are lost,
+// [Find] collects what is left, [Found.Store] stores a new map, and agents do the rest:
 //
 //	addresses, archive ─▶ ask for copies ─▶ ask the members that they name ─┐
 //	                           ▲                                            │
 //	                           └──────────── new addresses ─────────────────┤
 //	                                                                        ▼
-//	     the newest copy ◀─ servers that joined since, epochs, floors, records of tags
-//	           │
+//	      the newest map ◀─ servers that joined since, epochs, floors, records of tags
+//	           │    ▲
+//	           │    └── the directory, asked last: members hold what it had before
 //	           ▼
 //	     a map with an epoch above all that members know and above the clock,
-//	     all partitions read-only ─▶ an operator agrees ─▶ empty directory ─▶ elections
+//	     all partitions read-only ─▶ directory ─▶ elections
+//
+// An agent stores it by itself in a directory that went back. An empty directory is one for
+// an operator, see below.
 //
 // The map names the masters of the time of the copy. So no master is taken from it:
 // agents fence all members and elect the one that is furthest, as after the restoration of
@@ -36,7 +39,9 @@
 // # Guarantees
 //
 //   - Find changes nothing.
-//   - A directory that has a fleet is not changed.
+//   - A directory that has the newest map is not changed, nor one of another fleet.
+//   - If there are two maps of the newest epoch, or the newest one was not made from the map
+//     that others have of its parent's epoch, Find fails until an operator chooses one.
 //   - Clients go on by themselves if the new directory is at the old address: the epoch
 //     is higher than theirs. Until then they only read.
 //   - What a replica has confirmed (WaitReplicas) is not lost: a partition whose members
@@ -56,12 +61,12 @@
 //
 // # The wrinkle
 //
-// Nothing here can see whether the old directory is really dead. While it answers, clients
-// and agents there go on by the old map: two sets of agents would replace each other's
-// masters. So an operator must say so.
+// Nothing here can see whether the old directory is really dead if the new one is empty.
+// While it answers, clients and agents there go on by the old map: two sets of agents would
+// replace each other's masters. So an operator must say so.
 //
-// # When not to use it
+// # When not to use the command
 //
-// If a replica or the append-only file of the directory is left: start that. Agents repair
-// a map that is only old, except that partitions added since are missing in it.
+// If a replica, the append-only file or a backup of the directory is left: start that. Agents
+// put the newest map into it.
 package recovery

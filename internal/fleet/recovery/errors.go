@@ -24,10 +24,16 @@ var (
 		Hint: "Start the members of that partition, and name them with --member: they have a newer copy.",
 	}
 
-	// ErrExists means that the directory has a map that recovery does not replace. Nothing
-	// was changed.
+	// ErrForked means that the directory was changed after it had lost maps: there are two
+	// maps of one epoch, and either may have what the other one lacks.
+	ErrForked = &millrace.Error{
+		Code: "forked",
+		Hint: "Decide with millrace fleet recover --from COPY: the address of a member whose map is right, or the word directory. With --dry-run it shows what that one has.",
+	}
+
+	// ErrExists means that the directory has another fleet. Nothing was changed.
 	ErrExists = &millrace.Error{
 		Code: "exists",
-		Hint: "Name an empty directory. If this one is to be recovered, empty it first; its fleet takes no writes from then on.",
+		Hint: "Name an empty directory, or that of this fleet.",
 	}
 )

@@ -18,13 +18,35 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/script"
 )
 
-// Config says where to look for copies.
+// Servers is how members are asked.
+type Servers interface {
+	// Inspect asks a member for what it is and has. It changes nothing.
+	Inspect(ctx context.Context, addr string) (Inspection, error)
+}
+
+// Inspection is what a member says that concerns the map.
+type Inspection struct {
+	members.Report
+
+	Held  members.Copy // the zero Copy if there is none
+	Homes []int        // partitions that a sample of its records of tags names
+}
+
+// Inspect asks a server. One that refuses reads because it is fenced is opened for a moment.
+func Inspect(ctx context.Context, c rueidis.Client) (i Inspection, err error) {
+	if i.Report, i.Held, err = members.Inspect(ctx, c); err == nil && !i.Unread {
+		i.Homes, err = sample(ctx, c)
+	}
+	return i, err
+}
+
+// Config says where to look for maps.
 type Config struct {
-	// Option has the user, the password and the TLS settings for members. Its addresses are
-	// not used. Defaults to none of them.
-	Option rueidis.ClientOption
+	// Servers reaches members.
+	Servers Servers
 
 	// Members are addresses of members, HOST:PORT. One that holds a copy is enough; those
 	// that joined after the copy are found only here. Defaults to none.
@@ -32,67 +54,82 @@ type Config struct {
 
 	// Archive is the folder of the snapshots. Defaults to none.
 	Archive string
+
+	// Maps are maps that the caller knows, all of one fleet. Defaults to none.
+	Maps []*directory.Map
+
+	// Directory has the map that may be old, or none.
+	Directory directory.Directory
+
+	// From says where to take the map from in place of the newest: the address of a member,
+	// the name of a file in the archive, or TheDirectory. Defaults to the newest.
+	From string
+
+	// Timeout is how long a member, and the archive, may take. Defaults to 3 seconds.
+	Timeout time.Duration
 }
 
-// askTimeout is how long a member may take to say what it has.
-const askTimeout = 3 * time.Second
+// TheDirectory is where the directory's own map comes from.
+const TheDirectory = "directory"
+
+// memory is where the maps come from that the caller knows.
+const memory = "the memory of an agent"
 
 // answer is what one server said.
 type answer struct {
+	Inspection
+
 	addr   string
-	report members.Report
-	held   members.Copy
-	copied *directory.Map // held, nil if there is none or it cannot be used
-	homes  []int          // partitions that a sample of its records of tags names
+	copied *directory.Map // Held, nil if there is none or it cannot be used
 	ahead  time.Duration  // by how much its clock is ahead of this process's
 	err    error
 }
 
-// Copy is a copy of the map that was found.
+// Copy is a map that was found.
 type Copy struct {
-	From  string // the address of a member, or the name of a file in the archive
+	From  string // the address of a member, the name of a file in the archive, or TheDirectory
 	Epoch int64
+
+	m *directory.Map
 }
 
 // search is one call of Find.
 type search struct {
-	pool     *members.Pool
-	fleet    string
-	answers  map[string]answer // by address
-	archived map[string]*directory.Map
-	newest   *directory.Map
-	copies   []Copy
+	cfg     Config
+	fleet   string
+	answers map[string]answer // by address
+	present *directory.Map    // of the directory, nil if it has none
+	copies  []Copy            // of the fleet, the newest first
+	from    Copy              // the chosen one
+	chosen  *directory.Map
 }
 
-// Find collects copies of the map, examines the members that they name, and returns the map
-// to store. It changes nothing.
+// Find collects the maps that there are, examines the members that they name, and returns
+// the newest map. It changes nothing.
 func Find(ctx context.Context, cfg Config) (*Found, error) {
-	s := &search{pool: members.New(cfg.Option, askTimeout/2), answers: map[string]answer{}}
-	defer s.pool.Close()
-	var unreadable error
-	if cfg.Archive != "" {
-		s.archived, unreadable = snapshot.Maps(cfg.Archive)
-		if unreadable != nil && len(s.archived) == 0 && len(cfg.Members) == 0 {
-			return nil, unreadable
-		}
+	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
+	s := &search{cfg: cfg, answers: map[string]answer{}}
+	for _, m := range cfg.Maps {
+		s.copies = append(s.copies, Copy{memory, m.Epoch, m})
+	}
+	unreadable := s.readArchive(ctx)
+	if unreadable != nil && len(s.copies) == 0 && len(cfg.Members) == 0 {
+		return nil, unreadable
 	}
 	s.ask(ctx, cfg.Members)
 	if err := s.chooseFleet(); err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(s.archived, func(_ string, m *directory.Map) bool { return m.Fleet != s.fleet })
-	for name, m := range s.archived {
-		s.copies = append(s.copies, Copy{name, m.Epoch})
-		s.take(m)
+	s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
+	s.askNamed(ctx)
+	if err := s.askDirectory(ctx); err != nil {
+		return nil, err
 	}
-	for asked := -1; asked < len(s.answers); {
-		asked = len(s.answers)
-		s.ask(ctx, s.named())
-	}
+	s.askNamed(ctx)
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.chooseCopy(); err != nil {
+	if err := s.choose(); err != nil {
 		return nil, err
 	}
 	f, err := s.judge()
@@ -100,6 +137,63 @@ func Find(ctx context.Context, cfg Config) (*Found, error) {
 		f.Unknown = append(f.Unknown, "What "+oneLine(unreadable)+".")
 	}
 	return f, err
+}
+
+// readArchive adds the maps in the archive, and returns why some cannot be read. A folder on
+// the network may be silent.
+func (s *search) readArchive(ctx context.Context) error {
+	if s.cfg.Archive == "" {
+		return nil
+	}
+	ctx, cancel := script.Within(ctx, s.cfg.Timeout)
+	defer cancel()
+	type archived struct {
+		maps       map[string]*directory.Map
+		unreadable error
+	}
+	read, err := script.Prompt(ctx, func(context.Context) (a archived, _ error) {
+		a.maps, a.unreadable = snapshot.Maps(s.cfg.Archive)
+		return a, nil
+	})
+	for name, m := range read.maps {
+		s.copies = append(s.copies, Copy{name, m.Epoch, m})
+	}
+	return cmp.Or(err, read.unreadable)
+}
+
+// askDirectory adds the map of the directory, if it has one. It is asked after the members:
+// they hold only maps that the directory had before. An empty directory must be fit to keep
+// a map, see directory.Verify.
+func (s *search) askDirectory(ctx context.Context) (err error) {
+	ctx, cancel := script.Within(ctx, max(2*time.Second, s.cfg.Timeout))
+	defer cancel()
+	s.present, err = s.cfg.Directory.Confirm(ctx, 0)
+	switch {
+	case errors.Is(err, directory.ErrNoFleet):
+		return directory.Unreachable(ctx, directory.Verify(ctx, s.cfg.Directory))
+	case err != nil:
+		return directory.Unreachable(ctx, err)
+	case s.present.Fleet != s.fleet:
+		return ErrExists.Errorf("the directory has another fleet, %s", s.present.Fleet)
+	}
+	s.copies = append(s.copies, Copy{TheDirectory, s.present.Epoch, s.present})
+	return nil
+}
+
+// askNamed asks all members that the maps name, and those that their copies name.
+func (s *search) askNamed(ctx context.Context) {
+	for asked := -1; asked < len(s.answers); {
+		asked = len(s.answers)
+		var addrs []string
+		for _, c := range s.copies {
+			for _, p := range c.m.Partitions {
+				for _, member := range everyone(p) {
+					addrs = append(addrs, member.Addr)
+				}
+			}
+		}
+		s.ask(ctx, addrs)
+	}
 }
 
 // ask asks servers that were not asked yet, all at the same time.
@@ -116,27 +210,21 @@ func (s *search) ask(ctx context.Context, addrs []string) {
 	asking.Wait()
 	for _, a := range answers {
 		s.answers[a.addr] = a
-	}
-	for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
-		if m := s.answers[addr].copied; m != nil && m.Fleet == s.fleet {
-			s.take(m)
+		if a.copied != nil {
+			s.copies = append(s.copies, Copy{a.addr, a.copied.Epoch, a.copied})
 		}
 	}
 }
 
 func (s *search) askOne(ctx context.Context, addr string) answer {
-	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errors.New("it does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errors.New("it does not answer"))
 	defer cancel()
-	a, err := members.Ask(ctx, s.pool, addr, func(ctx context.Context, c rueidis.Client) (a answer, err error) {
-		if a.report, a.held, err = members.Inspect(ctx, c); err == nil && !a.report.Unread {
-			a.homes, err = sample(ctx, c)
-		}
-		return a, err
-	})
-	a.addr, a.err, a.ahead = addr, err, time.Until(a.report.Clock)
-	if a.held.Epoch != 0 {
-		a.copied, err = directory.Unpack(a.held.Text)
-		if err != nil && a.err == nil {
+	a := answer{addr: addr}
+	a.Inspection, a.err = s.cfg.Servers.Inspect(ctx, addr)
+	a.ahead = time.Until(a.Clock)
+	if a.Held.Epoch != 0 {
+		var err error
+		if a.copied, err = directory.Unpack(a.Held.Text); err != nil && a.err == nil {
 			a.err = fmt.Errorf("its copy of the map: %w", err)
 		}
 	}
@@ -173,31 +261,6 @@ func sample(ctx context.Context, c rueidis.Client) (homes []int, err error) {
 	return homes, err
 }
 
-// take remembers a map if it is the newest one.
-func (s *search) take(m *directory.Map) {
-	if s.newest == nil || m.Epoch > s.newest.Epoch {
-		s.newest = m
-	}
-}
-
-// named returns the addresses in all copies.
-func (s *search) named() (addrs []string) {
-	all := slices.Collect(maps.Values(s.archived))
-	for _, a := range s.answers {
-		if a.copied != nil && a.copied.Fleet == s.fleet {
-			all = append(all, a.copied)
-		}
-	}
-	for _, m := range all {
-		for _, p := range m.Partitions {
-			for _, member := range everyone(p) {
-				addrs = append(addrs, member.Addr)
-			}
-		}
-	}
-	return addrs
-}
-
 // everyone returns the members of a partition, with those that join and leave it.
 func everyone(p directory.Partition) []directory.Member {
 	all := p.Members()
@@ -210,18 +273,23 @@ func everyone(p directory.Partition) []directory.Member {
 	return all
 }
 
-// chooseFleet finds out which fleet it is about: that of the members given, or else the only
-// one in the archive.
+// chooseFleet finds out which fleet it is about: that of the maps or members given, or else
+// the only one in the archive.
 func (s *search) chooseFleet() error {
 	fleets := map[string]bool{}
-	for _, a := range s.answers {
-		if fleet, _, ok := identity(a.report); ok {
-			fleets[fleet] = true
+	for _, m := range s.cfg.Maps {
+		fleets[m.Fleet] = true
+	}
+	if len(fleets) == 0 {
+		for _, a := range s.answers {
+			if fleet, _, ok := identity(a.Report); ok {
+				fleets[fleet] = true
+			}
 		}
 	}
 	if len(fleets) == 0 {
-		for _, m := range s.archived {
-			fleets[m.Fleet] = true
+		for _, c := range s.copies {
+			fleets[c.m.Fleet] = true
 		}
 	}
 	switch names := slices.Sorted(maps.Keys(fleets)); len(names) {
@@ -240,29 +308,50 @@ func (s *search) chooseFleet() error {
 	}
 }
 
-// chooseCopy sorts the copies, the newest first. It refuses if this build cannot read the
-// newest one.
-func (s *search) chooseCopy() error {
+// choose sorts the maps, the newest first, and chooses that, or the one that Config.From
+// names. It refuses if this build cannot read a newer one.
+func (s *search) choose() error {
+	s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
+	slices.SortStableFunc(s.copies, func(a, b Copy) int {
+		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), strings.Compare(strings.Replace(a.From, memory, "~", 1), strings.Replace(b.From, memory, "~", 1)))
+	})
+	for _, c := range s.copies {
+		if s.chosen == nil && (s.cfg.From == "" || s.cfg.From == c.From) {
+			s.from, s.chosen = c, c.m
+		}
+	}
 	var newer error
 	for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
 		a := s.answers[addr]
-		if fleet, _, _ := identity(a.report); fleet != s.fleet || a.held.Epoch == 0 {
-			continue
-		}
-		if a.copied != nil {
-			s.copies = append(s.copies, Copy{addr, a.copied.Epoch})
-		} else if s.newest == nil || a.held.Epoch > s.newest.Epoch {
+		if fleet, _, _ := identity(a.Report); fleet == s.fleet && a.copied == nil && (s.chosen == nil || a.Held.Epoch > s.chosen.Epoch) {
 			newer = cmp.Or(newer, a.err)
 		}
 	}
-	slices.SortStableFunc(s.copies, func(a, b Copy) int {
-		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.From, b.From))
-	})
 	switch {
+	case s.chosen == nil && s.cfg.From != "":
+		return ErrNoCopy.Errorf("%s has no copy of the map of fleet %s", s.cfg.From, s.fleet)
+	case s.cfg.From != "":
+		return nil
 	case errors.Is(newer, directory.ErrVersion):
 		return newer
-	case s.newest == nil:
+	case s.chosen == nil:
 		return ErrNoCopy.Errorf("no copy of the map of fleet %s was found", s.fleet).Wrap(newer)
+	}
+	return s.forked()
+}
+
+// forked returns ErrForked if there is another map with the epoch of the newest one, or of
+// that from which it was made. Then the directory was changed after it had lost maps, and
+// either may have what the other one lacks.
+func (s *search) forked() error {
+	id, parent := s.chosen.ID(), s.chosen.Parent
+	for _, c := range s.copies {
+		if c.Epoch != id.Epoch && c.Epoch != parent.Epoch {
+			continue
+		}
+		if other := c.m.ID(); other != id && other != parent {
+			return ErrForked.Errorf("the map of epoch %d of %s and that of epoch %d of %s have different histories", id.Epoch, s.from.From, c.Epoch, c.From)
+		}
 	}
 	return nil
 }
@@ -290,7 +379,7 @@ func oneLine(err error) string {
 func (s *search) clock() time.Time {
 	var ahead []time.Duration
 	for _, a := range s.answers {
-		if a.err == nil && !a.report.Clock.IsZero() {
+		if a.err == nil && !a.Clock.IsZero() {
 			ahead = append(ahead, a.ahead)
 		}
 	}

@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -39,12 +40,17 @@ type world struct {
 
 func start(t *testing.T, cfg devfleet.Config) *world {
 	t.Helper()
-	cfg.Binary, cfg.Settings = redistest.Binary(t), quick
+	cfg.Binary = redistest.Binary(t)
+	if cfg.Settings == (directory.Settings{}) {
+		cfg.Settings = quick
+	}
 	servers, err := devfleet.Start(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(func() { must(t, servers.Stop()) })
 	w := &world{t: t, servers: servers}
-	w.dir = w.dial(servers.DirectoryAddr())
+	if cfg.Directory == nil {
+		w.dir = w.dial(servers.DirectoryAddr())
+	}
 	return w
 }
 
@@ -74,10 +80,15 @@ func (w *world) elsewhere() *directory.Redis {
 // agent runs an agent that keeps copies until stop is called, or the test ends.
 func (w *world) agent(dir directory.Directory) (stop func()) {
 	w.t.Helper()
+	return w.agentWith(dir, "")
+}
+
+func (w *world) agentWith(dir directory.Directory, archive string) (stop func()) {
+	w.t.Helper()
 	servers := failover.NewRedis(rueidis.ClientOption{})
-	copies := NewCopies(rueidis.ClientOption{}, silent)
-	copies.interval = 20 * time.Millisecond
-	agent := failover.New(dir, servers, failover.Config{Interval: 100 * time.Millisecond, Keep: copies.Offer, Logger: silent})
+	copies := recovery.NewCopies(rueidis.ClientOption{}, silent)
+	recovery.SetInterval(copies, 20*time.Millisecond)
+	agent := failover.New(dir, servers, failover.Config{Interval: 100 * time.Millisecond, Keep: copies.Offer, Archive: archive, Logger: silent})
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
@@ -190,12 +201,23 @@ func (w *world) serves(f *fleet.Fleet, state fleet.State) {
 	})
 }
 
-// find calls Find.
-func (w *world) find(cfg Config) *Found {
+// find calls Find, by default for the fleet's own directory.
+func (w *world) find(cfg recovery.Config) *recovery.Found {
 	w.t.Helper()
-	f, err := Find(w.t.Context(), cfg)
+	if cfg.Directory == nil {
+		cfg.Directory = w.dir
+	}
+	f, err := find(w.t, cfg)
 	must(w.t, err)
 	return f
+}
+
+func find(t *testing.T, cfg recovery.Config) (*recovery.Found, error) {
+	t.Helper()
+	servers := failover.NewRedis(rueidis.ClientOption{})
+	defer servers.Close()
+	cfg.Servers = servers
+	return recovery.Find(t.Context(), cfg)
 }
 
 // load writes to several tags until it is stopped, and knows what was confirmed by a

@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -57,11 +58,11 @@ func TestElectionsAreNeeded(t *testing.T) {
 			w.lose()
 
 			done := []string{"confirmed"}
-			found := w.find(Config{Members: []string{p.Master.Addr}})
+			found := w.find(recovery.Config{Members: []string{p.Master.Addr}})
 			next := found.Map.Clone()
 			tc.spoil(&next.Partitions[0])
 			found.Map = next
-			must(t, found.Store(t.Context(), w.dir))
+			must(t, found.Store(t.Context(), "recover"))
 			w.agent(w.dir)
 			redistest.Eventually(t, "partition 1 serves", func() bool {
 				s, err := f.Status(t.Context())
@@ -133,13 +134,14 @@ func TestTheEpochMustBeAboveAll(t *testing.T) {
 	})
 	w.lose()
 	w.readOnly(f)
-	found := w.find(Config{Members: []string{known.Partitions[0].Master.Addr}})
+	found := w.find(recovery.Config{Members: []string{known.Partitions[0].Master.Addr}})
 	if found.Known >= known.Epoch {
 		t.Fatalf("found knows epoch %d, want less than that of the clients, %d", found.Known, known.Epoch)
 	}
 	protected := found.Map
-	found.Map = found.copied.ElectAnew(found.Known + 1)
-	must(t, found.Store(t.Context(), w.dir))
+	found.Map = found.Map.Clone()
+	found.Map.Epoch = found.Known + 1
+	must(t, found.Store(t.Context(), "recover"))
 	fresh := w.client(w.dir, fleet.Config{})
 	if s, err := fresh.Status(t.Context()); err != nil || s.Epoch != found.Map.Epoch {
 		t.Fatalf("a new client has epoch %d, %v, want %d", s.Epoch, err, found.Map.Epoch)
@@ -149,7 +151,7 @@ func TestTheEpochMustBeAboveAll(t *testing.T) {
 	}
 	w.lose()
 	found.Map = protected
-	must(t, found.Store(t.Context(), w.dir))
+	must(t, found.Store(t.Context(), "recover"))
 	w.agent(w.dir)
 	w.serves(f, fleet.Healthy)
 }
@@ -210,13 +212,16 @@ func TestKilledAtEveryStep(t *testing.T) {
 		for n := 0; ; n++ {
 			w.lose()
 			dying := &cut{Directory: w.dir, left: n, after: after}
-			err := w.find(Config{Members: []string{m.Partitions[0].Master.Addr}}).Store(t.Context(), dying)
+			found, err := find(t, recovery.Config{Directory: dying, Members: []string{m.Partitions[0].Master.Addr}})
+			if err == nil {
+				err = found.Store(t.Context(), "recover")
+			}
 			if err != nil && !errors.Is(err, errCut) {
 				t.Fatalf("Store, killed at step %d: %v", n, err)
 			}
 			steps++
-			found := w.find(Config{Members: []string{m.Partitions[1].Replicas[0].Addr}})
-			must(t, found.Store(t.Context(), w.dir))
+			found = w.find(recovery.Config{Members: []string{m.Partitions[1].Replicas[0].Addr}})
+			must(t, found.Store(t.Context(), "recover"))
 			if moves, err := w.dir.Adopt(t.Context(), "agent", time.Millisecond); err != nil || !moves {
 				t.Errorf("killed at step %d, and repeated: agents do not look for moves of tags that were cut off (%v)", n, err)
 			}

@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -32,14 +33,14 @@ func TestTheDirectoryIsEmptied(t *testing.T) {
 	w.readOnly(f)
 	w.dirHasNone()
 
-	found := w.find(Config{Members: []string{before.Partitions[1].Replicas[0].Addr}})
+	found := w.find(recovery.Config{Members: []string{before.Partitions[1].Replicas[0].Addr}})
 	if len(found.Members) != 4 || len(found.Copies) != 4 || len(found.Findings) != 0 || found.Known != before.Epoch {
 		t.Errorf("found = %+v, want four members with copies, and that nothing differs", found)
 	}
-	must(t, found.Store(t.Context(), w.dir))
+	must(t, found.Store(t.Context(), "recover"))
 	w.settled(w.dir, f)
 	l.goesOn()
-	must(t, found.Store(t.Context(), w.dir)) // nothing is left to do
+	must(t, found.Store(t.Context(), "recover")) // nothing is left to do
 	l.check(f)
 	m := mapOf(t, w.dir)
 	if m.Fleet != before.Fleet || m.Settings != before.Settings || m.Epoch <= before.Epoch {
@@ -80,12 +81,12 @@ func TestTheDirectoryIsGone(t *testing.T) {
 	must(t, w.servers.Directory().Proc.Kill())
 	w.readOnly(f)
 
-	found := w.find(Config{Archive: archive})
+	dir := w.elsewhere()
+	found := w.find(recovery.Config{Archive: archive, Directory: dir})
 	if len(found.Copies) != 1 || !says(found.Unknown, "the one in the archive") || len(found.Members) != 4 {
 		t.Errorf("found = %+v, want the copy in the archive, and four members", found)
 	}
-	dir := w.elsewhere()
-	must(t, found.Store(t.Context(), dir))
+	must(t, found.Store(t.Context(), "recover"))
 	w.agent(dir)
 	moved := w.client(dir, fleet.Config{})
 	w.settled(dir, moved)
@@ -110,13 +111,10 @@ func TestAnUnfitDirectory(t *testing.T) {
 	f := w.client(w.dir, fleet.Config{})
 	w.settled(w.dir, f)
 	stop()
-	found := w.find(Config{Members: []string{mapOf(t, w.dir).Partitions[0].Master.Addr}})
 	next := w.elsewhere()
-	if _, err := found.Check(t.Context(), unfit{next}); !errors.Is(err, errUnfit) {
-		t.Errorf("Check = %v, want %v", err, errUnfit)
-	}
-	if err := found.Store(t.Context(), unfit{next}); !errors.Is(err, errUnfit) {
-		t.Errorf("Store = %v, want %v", err, errUnfit)
+	member := mapOf(t, w.dir).Partitions[0].Master.Addr
+	if _, err := find(t, recovery.Config{Members: []string{member}, Directory: unfit{next}}); !errors.Is(err, errUnfit) {
+		t.Errorf("Find = %v, want %v", err, errUnfit)
 	}
 	if _, err := next.Confirm(t.Context(), 0); !errors.Is(err, directory.ErrNoFleet) {
 		t.Errorf("Confirm = %v, want %v", err, directory.ErrNoFleet)
@@ -142,7 +140,7 @@ func TestAnotherKindOfDirectory(t *testing.T) {
 		stop()
 		before := mapOf(t, dir)
 		f.Close()
-		must(t, w.find(Config{Members: []string{before.Partitions[0].Master.Addr}}).Store(t.Context(), next))
+		must(t, w.find(recovery.Config{Directory: next, Members: []string{before.Partitions[0].Master.Addr}}).Store(t.Context(), "recover"))
 		stop = w.agent(next)
 		moved := w.client(next, fleet.Config{WaitReplicas: 1})
 		w.settled(next, moved)
@@ -182,7 +180,7 @@ func TestTheMasterChangedAfterTheCopy(t *testing.T) {
 	w.settled(w.dir, f)
 	archive, m := t.TempDir(), mapOf(t, w.dir)
 	older := m.Clone()
-	older.Epoch--
+	older.Epoch -= 2 // the one before is that from which the newest was made
 	older.Partitions[0].Master, older.Partitions[0].Replicas[0] = older.Partitions[0].Replicas[0], older.Partitions[0].Master
 	for name, m := range map[string]*directory.Map{"old.map": older, "new.map": m} {
 		text, err := m.Pack()
@@ -199,14 +197,14 @@ func TestTheMasterChangedAfterTheCopy(t *testing.T) {
 	w.lose()
 	w.readOnly(f)
 
-	found := w.find(Config{Archive: archive, Members: []string{former}})
+	found := w.find(recovery.Config{Archive: archive, Members: []string{former}})
 	if found.Copies[0].Epoch != m.Epoch || len(found.Copies) != 6 {
 		t.Errorf("copies = %+v, want six, the newest of epoch %d first", found.Copies, m.Epoch)
 	}
 	if !says(found.Findings, "Partition 0", former+" as the master") || !says(found.Unknown, "was changed after the newest copy") || found.Map.Epoch <= found.Known {
 		t.Errorf("found = %+v, want that partition 0 had another master since", found)
 	}
-	must(t, found.Store(t.Context(), w.dir))
+	must(t, found.Store(t.Context(), "recover"))
 	w.agent(w.dir)
 	w.settled(w.dir, f)
 	l.goesOn()
@@ -229,16 +227,16 @@ func TestAPartitionIsSilent(t *testing.T) {
 		must(t, w.server(member.Addr).Proc.Pause())
 	}
 	w.lose()
-	found := w.find(Config{Members: []string{m.Partitions[0].Master.Addr}})
+	found := w.find(recovery.Config{Members: []string{m.Partitions[0].Master.Addr}})
 	if !says(found.Unknown, "What partition 2 has") || len(found.Unknown) != 2 {
 		t.Errorf("not known is %q, want that of partition 2 nobody answers", found.Unknown)
 	}
 	for _, member := range found.Members {
-		if (member.State == Down) != (member.Partition == 2) {
+		if (member.State == recovery.Down) != (member.Partition == 2) {
 			t.Errorf("member = %+v, want that only those of partition 2 are down", member)
 		}
 	}
-	must(t, found.Store(t.Context(), w.dir))
+	must(t, found.Store(t.Context(), "recover"))
 	w.agent(w.dir)
 	redistest.Eventually(t, "the others serve", func() bool {
 		s, err := f.Status(t.Context())
@@ -286,26 +284,26 @@ func TestServersAreKnownLater(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(archive, "f.map"), []byte(members.Copy{Epoch: m.Epoch, Text: text}.String()), 0o600))
 	}
 	archived(older)
+	w.lose()
 	for _, given := range [][]string{{late}, nil} { // a server says so, or records of tags
 		if given == nil {
 			forward := []string{"SET", members.RecordKey("elsewhere"), "2"}
 			w.do(m.Partitions[1].Master.Addr, forward...)
 		}
-		if _, err := Find(t.Context(), Config{Archive: archive, Members: given}); !errors.Is(err, ErrIncomplete) {
+		if _, err := find(t, recovery.Config{Archive: archive, Members: given, Directory: w.dir}); !errors.Is(err, recovery.ErrIncomplete) {
 			t.Errorf("Find with %v = %v, want ErrIncomplete", given, err)
 		}
 	}
 	older = m.Clone()
 	older.Partitions[0].Replicas = nil
 	archived(older)
-	w.lose()
-	found := w.find(Config{Archive: archive, Members: []string{addr}})
+	found := w.find(recovery.Config{Archive: archive, Members: []string{addr}})
 	if !says(found.Findings, addr, "becomes a replica") || len(found.Map.Partitions[0].Replicas) != 1 {
 		t.Errorf("found = %+v, want %s as a replica of partition 0", found, addr)
 	}
 	// The only other member has gone.
 	must(t, w.server(m.Partitions[0].Master.Addr).Proc.Kill())
-	must(t, found.Store(t.Context(), w.dir))
+	must(t, found.Store(t.Context(), "recover"))
 	w.agent(w.dir)
 	redistest.Eventually(t, "the replica is the master", func() bool {
 		p := mapOf(t, w.dir).Partitions[0]
@@ -347,12 +345,12 @@ func TestAServerWasUsedAgain(t *testing.T) {
 			must(t, err)
 			must(t, os.WriteFile(filepath.Join(archive, "f.map"), []byte(members.Copy{Epoch: older.Epoch, Text: text}.String()), 0o600))
 			w.lose()
-			found := w.find(Config{Archive: archive})
+			found := w.find(recovery.Config{Archive: archive})
 			if !says(found.Findings, again.Addr, "belongs to another one by now") || !says(found.Findings, again.Addr, "becomes a replica") {
 				t.Errorf("found = %+v, want %s as a replica of partition 1", found, again.Addr)
 			}
 			must(t, w.server(m.Partitions[1].Master.Addr).Proc.Kill())
-			must(t, found.Store(t.Context(), w.dir))
+			must(t, found.Store(t.Context(), "recover"))
 			w.agent(w.dir)
 			redistest.Eventually(t, "it leads", func() bool {
 				p := mapOf(t, w.dir).Partitions[1]
@@ -368,45 +366,39 @@ func TestAServerWasUsedAgain(t *testing.T) {
 func TestFindRefuses(t *testing.T) {
 	t.Parallel()
 	a, b := start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas}), start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas})
-	bare := redistest.Start(t, redistest.Options{TCP: true})
+	bare, none := redistest.Start(t, redistest.Options{TCP: true}), a.elsewhere()
 	one, other := a.servers.Servers()[0].Addr, b.servers.Servers()[0].Addr
-	refused := func(want error, part string, cfg Config) {
+	refused := func(want error, part string, cfg recovery.Config) {
 		t.Helper()
-		if _, err := Find(t.Context(), cfg); !errors.Is(err, want) || !says([]string{err.Error()}, part) {
+		if cfg.Directory == nil {
+			cfg.Directory = none
+		}
+		if _, err := find(t, cfg); !errors.Is(err, want) || !says([]string{err.Error()}, part) {
 			t.Errorf("Find(%+v) = %v, want %v that says %q", cfg, err, want, part)
 		}
 	}
-	refused(ErrNoCopy, "no member of a fleet", Config{Members: []string{bare.Addr()}})
-	refused(ErrNoCopy, "127.0.0.1:1", Config{Members: []string{"127.0.0.1:1"}})
-	refused(ErrNoCopy, "", Config{Archive: t.TempDir()})
-	refused(os.ErrNotExist, "", Config{Archive: "/no/such/folder"})
-	refused(ErrNoCopy, "of fleet", Config{Members: []string{one}}) // no agent has ever run
-	refused(ErrSeveralFleets, mapOf(t, a.dir).Fleet, Config{Members: []string{one, other}})
+	refused(recovery.ErrNoCopy, "no member of a fleet", recovery.Config{Members: []string{bare.Addr()}})
+	refused(recovery.ErrNoCopy, "127.0.0.1:1", recovery.Config{Members: []string{"127.0.0.1:1"}})
+	refused(recovery.ErrNoCopy, "", recovery.Config{Archive: t.TempDir()})
+	refused(os.ErrNotExist, "", recovery.Config{Archive: "/no/such/folder"})
+	refused(recovery.ErrNoCopy, "of fleet", recovery.Config{Members: []string{one}}) // no agent has ever run
+	refused(recovery.ErrSeveralFleets, mapOf(t, a.dir).Fleet, recovery.Config{Members: []string{one, other}})
 	a.do(one, "SET", members.MapKey, `7 {"version":99}`)
-	refused(directory.ErrVersion, "99", Config{Members: []string{one}})
+	refused(directory.ErrVersion, "99", recovery.Config{Members: []string{one}})
 
 	for _, w := range []*world{a, b} {
 		w.do(w.servers.Servers()[0].Addr, "DEL", members.MapKey)
 		w.agent(w.dir)
 		w.settled(w.dir, w.client(w.dir, fleet.Config{}))
 	}
-	found := a.find(Config{Members: []string{one}})
-	if err := found.Store(t.Context(), b.dir); !errors.Is(err, ErrExists) {
-		t.Errorf("Store in the directory of another fleet = %v, want ErrExists", err)
-	}
+	refused(recovery.ErrExists, mapOf(t, b.dir).Fleet, recovery.Config{Members: []string{one}, Directory: b.dir})
 	before := mapOf(t, a.dir)
-	if there, err := found.Check(t.Context(), a.dir); !there || err != nil {
-		t.Errorf("Check of the fleet's own directory = %v, %v, want that it is there", there, err)
+	found := a.find(recovery.Config{Members: []string{one}})
+	if found.Behind {
+		t.Errorf("found = %+v, want that the directory has the newest map", found)
 	}
-	must(t, found.Store(t.Context(), a.dir))
+	must(t, found.Store(t.Context(), "recover"))
 	if now := mapOf(t, a.dir); now.Epoch != before.Epoch {
 		t.Errorf("Store in a directory that has the fleet changed it from epoch %d to %d", before.Epoch, now.Epoch)
-	}
-	bad := found.copied.Clone()
-	bad.Epoch += int64(time.Hour)
-	bad.Partitions = append(bad.Partitions, directory.Partition{})
-	found.copied = bad
-	if err := found.Store(t.Context(), a.dir); !errors.Is(err, ErrExists) {
-		t.Errorf("Store where an older map lacks a partition = %v, want ErrExists", err)
 	}
 }
