@@ -145,7 +145,7 @@ func TestTwoAtOnce(t *testing.T) {
 				}
 				moving.Wait()
 				for id := range 3 {
-					_, err := movers[0].Resume(ctx, id)
+					_, err := movers[0].resume(ctx, id)
 					must(t, err)
 				}
 				f := tf.open()

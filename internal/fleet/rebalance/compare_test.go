@@ -31,6 +31,16 @@ func (tf *testFleet) putBack(m *Mover, tag string) {
 	must(t, server.Do(ctx, server.B().Incr().Key(members.TagsKey).Build()).Error())
 }
 
+// compare compares two partitions until nothing is left to be done.
+func (tf *testFleet) compare(m *Mover, partition, with int, mark func(tags []string) error) error {
+	for {
+		done, err := m.Compare(tf.t.Context(), partition, with, "", mark)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
 // restoredSince is putBack, and partition 1 is silent while partition 0 is repaired.
 func (tf *testFleet) restoredSince(m *Mover, tag string) {
 	t, ctx := tf.t, tf.t.Context()
@@ -39,10 +49,10 @@ func (tf *testFleet) restoredSince(m *Mover, tag string) {
 	now, err := tf.dir.Confirm(ctx, 0)
 	must(t, err)
 	tf.masters[1].Pause()
-	n, silent, err := Restored(ctx, slowly, tf.dir, now, 0, tf.masters[0].Addr())
+	n, err := Restored(ctx, slowly, tf.dir, now, 0, tf.masters[0].Addr())
 	tf.masters[1].Resume()
-	if n != 0 || silent[1] == nil || err != nil {
-		t.Fatalf("Restored = %d, %v, %v, want that partition 1 does not answer", n, silent, err)
+	if n != 0 || err != nil {
+		t.Fatalf("Restored = %d, %v, want that partition 1 does not answer", n, err)
 	}
 	if got, err := get(ctx, tf.open().Client(), "{"+tag+"}"); got != "old" || err != nil {
 		t.Fatalf("the tag has %q, %v: this test needs the old data", got, err)
@@ -97,7 +107,7 @@ func TestATagThatWasMovedToASilentPartition(t *testing.T) {
 				return inner(step, tag, do)
 			}
 			var lost []string
-			must(t, m.Yield(ctx, 0, 1, "", func(tags []string) error {
+			must(t, tf.compare(m, 0, 1, func(tags []string) error {
 				lost = append(lost, tags...)
 				told.Store(true)
 				if name == "writers do not wait" {
@@ -111,7 +121,7 @@ func TestATagThatWasMovedToASilentPartition(t *testing.T) {
 			redistest.Eventually(t, "writers go on", func() bool { return count() > 100 })
 			stop()
 			writers.Wait()
-			_, err := m.Resume(ctx, 0)
+			_, err := m.resume(ctx, 0)
 			must(t, err)
 
 			c := tf.open().Client()
@@ -136,9 +146,9 @@ func TestATagThatWasMovedToASilentPartition(t *testing.T) {
 	}
 }
 
-// TestYieldIsCutOff between its steps. The next call does the rest, and nothing is given up
+// TestGivingUpIsCutOff between its steps. The next call does the rest, and nothing is given up
 // before it was told to be lost.
-func TestYieldIsCutOff(t *testing.T) {
+func TestGivingUpIsCutOff(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"until forgotten", "until written", "lost", "yield", "the end"} {
 		t.Run(before, func(t *testing.T) {
@@ -163,21 +173,21 @@ func TestYieldIsCutOff(t *testing.T) {
 				}
 				return inner(step, of, do)
 			}
-			err := m.Yield(ctx, 0, 1, "", func(tags []string) error {
+			_, err := m.Compare(ctx, 0, 1, "", func(tags []string) error {
 				if before == "lost" {
 					return errKilled
 				}
 				return lost(tags)
 			})
 			if !errors.Is(err, errKilled) {
-				t.Fatalf("Yield = %v, want it cut off", err)
+				t.Fatalf("Compare = %v, want it cut off", err)
 			}
 			if r, err := parseRecord(tf.records(tag)[0]); err != nil || r.Home != 0 && !told {
 				t.Errorf("the record is %q (%v), and nobody was told", tf.records(tag), err)
 			}
 			again := tf.mover(Config{Moves: tf.dir})
-			must(t, again.Yield(ctx, 0, 1, "", lost))
-			_, err = again.Resume(ctx, 0)
+			must(t, tf.compare(again, 0, 1, lost))
+			_, err = again.resume(ctx, 0)
 			must(t, err)
 			if !told {
 				t.Errorf("nobody was told that %q is lost", tag)
@@ -187,8 +197,8 @@ func TestYieldIsCutOff(t *testing.T) {
 	}
 }
 
-// TestMissing: records of other partitions say which tags a restored one had.
-func TestMissing(t *testing.T) {
+// TestNamedByOthers: records of other partitions say which tags a restored one had.
+func TestNamedByOthers(t *testing.T) {
 	t.Parallel()
 	tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}), t.Context()
 	m, c, server := tf.mover(Config{Moves: tf.dir}), tf.open().Client(), tf.direct[0]
@@ -214,7 +224,7 @@ func TestMissing(t *testing.T) {
 
 	for range 2 { // the second call is a repeat after the first was cut off behind lost
 		var lost []string
-		err := m.Missing(ctx, 0, 1, func(tags []string) error {
+		_, err := m.Compare(ctx, 0, 1, "", func(tags []string) error {
 			lost = append(lost, tags...)
 			return errKilled
 		})
@@ -222,10 +232,10 @@ func TestMissing(t *testing.T) {
 		want := []string{came, back}
 		slices.Sort(want)
 		if diff := cmp.Diff(want, lost); diff != "" || !errors.Is(err, errKilled) {
-			t.Errorf("Missing: %v (-want +got):\n%s", err, diff)
+			t.Errorf("Compare: %v (-want +got):\n%s", err, diff)
 		}
 	}
-	must(t, m.Missing(ctx, 0, 1, func([]string) error { return nil }))
+	must(t, tf.compare(m, 0, 1, func([]string) error { return nil }))
 	for _, tag := range []string{stays, came, back} {
 		must(t, set(ctx, tf.open().Client(), "{"+tag+"}", "y"))
 		tf.wantHome(tf.open(), tag, 0)
