@@ -78,7 +78,7 @@ func (c *comparison) homes(ctx context.Context, page []tagRecord) error {
 		c.collect(third, back, at)
 		var lost []change
 		for i, r := range records {
-			if at[i].text == "" && r.Mark == members.Unmarked {
+			if at[i].text == "" {
 				lost = append(lost, change{c.there, r, homeText(c.here)})
 			}
 		}
@@ -109,11 +109,15 @@ func (c *comparison) stays(tag string, other int) bool {
 	return here < there || here == there && c.here < other
 }
 
-// named looks for tags that the other partition sends here, and that are not here.
+// named looks for tags that the other partition sends here, and that are not here, and for tags
+// there of which the record by which clients find them is lost here.
 func (c *comparison) named(ctx context.Context, page []tagRecord) error {
-	sent := slices.DeleteFunc(slices.Clone(page), func(r tagRecord) bool { return !r.isIn(c.here) })
-	tags := make([]string, len(sent))
-	for i, r := range sent {
+	if err := c.lostMoves(ctx, page); err != nil {
+		return err
+	}
+	page = slices.DeleteFunc(slices.Clone(page), func(r tagRecord) bool { return !r.isIn(c.here) && !(r.isIn(c.there) && c.leads(r)) })
+	tags := make([]string, len(page))
+	for i, r := range page {
 		tags[i] = r.tag
 	}
 	here, _, err := c.ask(ctx, c.here, tags...)
@@ -126,12 +130,20 @@ func (c *comparison) named(ctx context.Context, page []tagRecord) error {
 	}
 	var changes []change
 	var lost []string
-	for i, r := range sent {
+	for i, r := range page {
 		to, _, going := r.to()
 		going = going && to == c.here // keys may be left there
 		from, _, came := here[i].from()
 		circle := here[i].isIn(c.there)
 		switch {
+		case r.isIn(c.there):
+			after := homeText(c.there)
+			if from, run, came := r.from(); came && from == c.here {
+				after = trip{from, c.there, run}.gone() // an agent completes the move
+			}
+			if here[i].text == "" {
+				changes = append(changes, change{c.here, here[i], after})
+			}
 		case here[i].isIn(c.here) && !(going && !(came && from == c.there)):
 		case here[i].isIn(c.here): // it may have come, or be another one that a client has begun
 			changes = append(changes, change{c.there, r, homeText(c.here)})
@@ -149,6 +161,35 @@ func (c *comparison) named(ctx context.Context, page []tagRecord) error {
 		}
 	}
 	return c.correct(ctx, changes, lost)
+}
+
+// lostMoves looks for moves from the other partition to a third one that went back, too, and has lost
+// them: when that is compared, the tags are where they were, and clients may be sent there from here.
+func (c *comparison) lostMoves(ctx context.Context, page []tagRecord) error {
+	moved := map[int][]string{}
+	for _, r := range page {
+		if to, _, going := r.to(); going && r.Home == to && to != c.here && to != c.there {
+			moved[to] = append(moved[to], r.tag)
+		}
+	}
+	for third, tags := range moved {
+		at, back, err := c.ask(ctx, third, tags...)
+		if err != nil {
+			return err
+		}
+		c.done = c.done && !(back && len(tagsIn(at, third)) < len(tags))
+	}
+	return nil
+}
+
+// leads reports whether clients may be sent here for a tag that is in the other partition: by the ring,
+// or by the record of a third one, if the tag has just left from here.
+func (c *comparison) leads(r tagRecord) bool {
+	if from, _, came := r.from(); came && from == c.here {
+		return true
+	}
+	owners := c.ring.Candidates(ring.Position(r.tag))
+	return slices.Contains(owners, c.here) && !slices.Contains(owners, c.there)
 }
 
 // change is a new record of a tag.
