@@ -53,15 +53,25 @@ type comparison struct {
 }
 
 // homes looks for tags of the restored partition that have another home by the other one's
-// records.
+// records, and for tags that it sends there and that are not there.
 func (c *comparison) homes(ctx context.Context, page []tagRecord) error {
-	there, back, err := c.ask(ctx, c.there, tagsIn(page, c.here)...)
+	mine, sent := tagsIn(page, c.here), tagsIn(page, c.there)
+	there, back, err := c.ask(ctx, c.there, append(mine, sent...)...)
 	if err != nil {
 		return err
 	}
-	c.collect(c.there, back, there)
+	c.collect(c.there, back, there[:len(mine)])
+	var lost []string
+	for _, r := range there[len(mine):] {
+		if r.text == "" {
+			lost = append(lost, r.tag)
+		}
+	}
+	if err := c.mark(lost); err != nil {
+		return err
+	}
 	named := map[int][]tagRecord{} // tags that a record there sends to a third partition
-	for _, r := range there {
+	for _, r := range there[:len(mine)] {
 		if r.text != "" && r.Home != c.here && r.Home != c.there {
 			named[r.Home] = append(named[r.Home], r)
 		}
@@ -76,13 +86,13 @@ func (c *comparison) homes(ctx context.Context, page []tagRecord) error {
 			return err
 		}
 		c.collect(third, back, at)
-		var lost []change
+		var changes []change
 		for i, r := range records {
 			if at[i].text == "" {
-				lost = append(lost, change{c.there, r, homeText(c.here)})
+				changes = append(changes, change{c.there, r, homeText(c.here)})
 			}
 		}
-		if err := c.correct(ctx, lost, nil); err != nil {
+		if err := c.correct(ctx, changes, nil); err != nil {
 			return err
 		}
 	}
@@ -245,8 +255,8 @@ func (c *comparison) apply(ctx context.Context, changes []change) error {
 //	HERE !restored.TO     read here; writers wait
 //	│ until no write in flight can succeed
 //	│ the tags are marked
-//	TO +to.TO.restored    use TO; an agent deletes the keys here. Or
-//	TO                    use TO; the keys stay, since TO went back as well
+//	TO +to.TO.restored    use TO; an agent deletes the keys here. If TO went back, too, its
+//	                      comparison with this partition removes the mark, and the keys stay
 //
 // If mark fails, the tags stay here.
 func (c *comparison) give(ctx context.Context, to int, tags []string) error {
@@ -258,7 +268,7 @@ func (c *comparison) give(ctx context.Context, to int, tags []string) error {
 		}
 		tags = slices.Delete(tags, i, i+1)
 	}
-	record := func(step, after string) error {
+	record := func(step, after string, tags []string) error {
 		return each(ctx, tags, func(tag string) error {
 			before, r, err := c.read(ctx, c.here, tag)
 			if err != nil || before == "" || r.Home != c.here {
@@ -268,13 +278,13 @@ func (c *comparison) give(ctx context.Context, to int, tags []string) error {
 		})
 	}
 	token := fmt.Sprintf("%s.%d", restoredRun, to)
-	if err := record("give up", markedText(c.here, members.Leaving, token)); err != nil {
+	if err := record("give up", markedText(c.here, members.Leaving, token), tags); err != nil {
 		return err
 	}
 	if err := c.wait(ctx, "until forgotten", c.times().remembered); err != nil {
 		return err
 	}
-	if err := record("stop", markedText(c.here, members.Moving, token)); err != nil {
+	if err := record("stop", markedText(c.here, members.Moving, token), tags); err != nil {
 		return err
 	}
 	err := c.wait(ctx, "until written", c.times().inFlight)
@@ -282,29 +292,22 @@ func (c *comparison) give(ctx context.Context, to int, tags []string) error {
 		err = c.mark(tags)
 	}
 	var still []tagRecord
-	back := false
 	if err == nil {
-		still, back, err = c.ask(ctx, to, tags...)
+		still, _, err = c.ask(ctx, to, tags...)
 	}
 	if err != nil {
 		late, cancel := c.late(ctx)
 		defer cancel()
 		ctx = late
-		_ = record("go on", homeText(c.here)) // writers need not wait for the next try
+		_ = record("go on", homeText(c.here), tags) // writers need not wait for the next try
 		return err
 	}
-	after := trip{from: c.here, to: to, run: restoredRun}.gone()
-	if back {
-		after = homeText(to)
+	there := tagsIn(still, to)
+	if err := record("yield", trip{from: c.here, to: to, run: restoredRun}.gone(), there); err != nil {
+		return err
 	}
-	all := tags
-	if tags = tagsIn(still, to); len(tags) > 0 {
-		if err := record("yield", after); err != nil {
-			return err
-		}
-	}
-	tags = slices.DeleteFunc(all, func(tag string) bool { return slices.Contains(tags, tag) })
-	if err := record("go on", homeText(c.here)); err != nil || back || c.cfg.Moves == nil {
+	gone := slices.DeleteFunc(tags, func(tag string) bool { return slices.Contains(there, tag) })
+	if err := record("go on", homeText(c.here), gone); err != nil || c.cfg.Moves == nil {
 		return err
 	}
 	return cleanUp(ctx, c.cfg.Moves, c.fleetMap(), c.here)

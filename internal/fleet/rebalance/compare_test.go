@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -269,5 +270,44 @@ func TestTags(t *testing.T) {
 	}))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+}
+
+// TestBothWentBack: of two restored partitions that have a tag the one gives it up from which it
+// was moved, whichever is compared first, and keeps its data.
+func TestBothWentBack(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}), t.Context()
+	m := impatient(tf.mover(Config{Moves: tf.dir}))
+	tag := tf.tagOf(0, "moved")
+	tf.putBack(m, tag)
+	for _, c := range tf.direct {
+		must(t, c.Do(ctx, c.B().Hset().Key(members.RestoredKey).FieldValue().FieldValue("epoch", "1").Build()).Error())
+	}
+	mark := func([]string) error { return nil }
+	if done, err := m.Compare(ctx, 1, 0, "", mark); done || err != nil {
+		t.Errorf("Compare of the one that has the newer data = %t, %v, want that it waits", done, err)
+	}
+	if got, want := tf.records(tag), []string{"0", "1"}; !slices.Equal(got, want) {
+		t.Errorf("the records are %q, want %q", got, want)
+	}
+	_, err := m.Move(ctx, 1, tag)
+	wantError(t, err, ErrNotMoved) // nothing moves before all is compared
+	must(t, tf.compare(m, 0, 1, mark))
+	_, err = m.resumeAll(ctx)
+	wantError(t, err, fleet.ErrUnavailable) // nothing is deleted before all is compared
+	must(t, tf.compare(m, 1, 0, mark))
+	for _, c := range tf.direct {
+		must(t, c.Do(ctx, c.B().Del().Key(members.RestoredKey).Build()).Error())
+	}
+	_, err = m.resumeAll(ctx)
+	must(t, err)
+	if got, want := tf.records(tag), []string{"1", "1"}; !slices.Equal(got, want) {
+		t.Errorf("the records are %q, want %q", got, want)
+	}
+	for id, want := range []string{"old", "new"} {
+		if got, err := get(ctx, tf.direct[id], "{"+tag+"}"); got != want || err != nil {
+			t.Errorf("in partition %d the tag has %q, %v, want %q", id, got, err, want)
+		}
 	}
 }
