@@ -67,7 +67,7 @@ func (c *comparison) homes(ctx context.Context, page []tagRecord) error {
 			lost = append(lost, r.tag)
 		}
 	}
-	if err := c.mark(lost); err != nil {
+	if err := c.correct(ctx, nil, lost); err != nil {
 		return err
 	}
 	named := map[int][]tagRecord{} // tags that a record there sends to a third partition
@@ -222,8 +222,10 @@ func (c *comparison) correct(ctx context.Context, changes []change, lost []strin
 	if err := c.apply(ctx, first); err != nil {
 		return err
 	}
-	if err := c.mark(slices.Compact(lost)); err != nil {
-		return err
+	if len(lost) > 0 {
+		if err := c.mark(slices.Compact(lost)); err != nil {
+			return err
+		}
 	}
 	return c.apply(ctx, others)
 }

@@ -277,8 +277,8 @@ func TestTags(t *testing.T) {
 // was moved, whichever is compared first, and keeps its data.
 func TestBothWentBack(t *testing.T) {
 	t.Parallel()
-	tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}), t.Context()
-	m := impatient(tf.mover(Config{Moves: tf.dir}))
+	tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}), t.Context()
+	m := tf.mover(Config{Moves: tf.dir})
 	tag := tf.tagOf(0, "moved")
 	tf.putBack(m, tag)
 	for _, c := range tf.direct {
