@@ -284,6 +284,11 @@ func TestBothWentBack(t *testing.T) {
 	for _, c := range tf.direct {
 		must(t, c.Do(ctx, c.B().Hset().Key(members.RestoredKey).FieldValue().FieldValue("epoch", "1").Build()).Error())
 	}
+	now, err := tf.dir.Confirm(ctx, 0)
+	must(t, err)
+	if n, err := Restored(ctx, slowly, tf.dir, now, 0, tf.masters[0].Addr()); n != 0 || err != nil {
+		t.Errorf("Restored = %d, %v, want that nothing is given to a partition that went back", n, err)
+	}
 	mark := func([]string) error { return nil }
 	if done, err := m.Compare(ctx, 1, 0, "", mark); done || err != nil {
 		t.Errorf("Compare of the one that has the newer data = %t, %v, want that it waits", done, err)
@@ -291,7 +296,7 @@ func TestBothWentBack(t *testing.T) {
 	if got, want := tf.records(tag), []string{"0", "1"}; !slices.Equal(got, want) {
 		t.Errorf("the records are %q, want %q", got, want)
 	}
-	_, err := m.Move(ctx, 1, tag)
+	_, err = m.Move(ctx, 1, tag)
 	wantError(t, err, ErrNotMoved) // nothing moves before all is compared
 	must(t, tf.compare(m, 0, 1, mark))
 	_, err = m.resumeAll(ctx)
@@ -310,4 +315,24 @@ func TestBothWentBack(t *testing.T) {
 			t.Errorf("in partition %d the tag has %q, %v, want %q", id, got, err, want)
 		}
 	}
+}
+
+// TestNothingMovesBeforeItIsCompared: a tag that a restored partition should not have goes to no
+// third one.
+func TestNothingMovesBeforeItIsCompared(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}, redistest.Options{}), t.Context()
+	m := tf.mover(Config{Moves: tf.dir})
+	tag := tf.tagOf(0, "moved")
+	tf.putBack(m, tag)
+	c := tf.direct[0]
+	must(t, c.Do(ctx, c.B().Hset().Key(members.RestoredKey).FieldValue().FieldValue("epoch", "1").Build()).Error())
+	_, err := m.Move(ctx, 2, tag)
+	wantError(t, err, ErrNotMoved)
+	wantError(t, err, fleet.ErrUnavailable)
+	must(t, tf.compare(m, 0, 1, func([]string) error { return nil }))
+	must(t, c.Do(ctx, c.B().Del().Key(members.RestoredKey).Build()).Error())
+	_, err = m.resumeAll(ctx)
+	must(t, err)
+	tf.wantHome(tf.open(), tag, 1)
 }

@@ -252,8 +252,10 @@ func (p *power) history(sabotage func(m *Mover)) error {
 			p.tell("that ends with %v: %q", err, p.tf.records(tag))
 		case n < 9:
 			_ = p.repair(ctx, mover(p.random.IntN(2) == 0))
-		default:
+		case p.random.IntN(2) == 0:
 			_, _ = mover(false).resumeAll(ctx)
+		default:
+			p.lose()
 		}
 	}
 	p.lose()

@@ -46,7 +46,9 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.
 					}
 					return there, err
 				})
-				silent[p.ID] = err != nil
+				if silent[p.ID] = err != nil; silent[p.ID] {
+					continue
+				}
 				for _, tag := range tagsIn(there, p.ID) {
 					after := trip{from: partition, to: p.ID, run: restoredRun}.gone()
 					reply, err := c.Do(ctx, c.B().Eval().Script(members.Scripts.Script("exchange").Source()).Numkeys(1).Key(members.Base).
