@@ -29,7 +29,7 @@ type power struct {
 	tags   []string
 	epoch  int
 
-	last    map[string]int  // the newest value that was confirmed
+	last    map[string]int  // the newest value that was confirmed, but for those of between
 	meant   map[string]int  // the newest value that masters had after the last loss of power, or that was written since
 	restore map[int]bool    // partitions that are restored, and not compared
 	between map[string]bool // values that were written in such a partition: they may be lost
@@ -184,11 +184,10 @@ func (p *power) write(tag string, value int) {
 		return
 	}
 	p.tell("%s = %d in %d: %q", tag, value, l.Partition, p.tf.records(tag))
-	p.last[tag] = value
 	if at, err := f.Locate(ctx, tag); err == nil && p.restore[at.Partition] {
 		p.between[fmt.Sprint(tag, value)] = true
 	} else {
-		p.meant[tag] = value
+		p.last[tag], p.meant[tag] = value, value
 	}
 }
 

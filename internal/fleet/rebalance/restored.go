@@ -23,7 +23,7 @@ const restoredRun = "restored"
 func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Directory, m *directory.Map, partition int, addr string) (tags int, err error) {
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
-	silent := map[int]bool{}
+	skip := map[int]bool{}
 	_, err = members.Ask(ctx, pool, addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
 		return struct{}{}, eachPage(ctx, c, func(page []string) error {
 			here, _, err := readRecords(ctx, c, m, partition, "", page)
@@ -36,7 +36,7 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.
 			}
 			mine := tagsIn(here, partition)
 			for _, p := range m.Partitions {
-				if p.ID == partition || p.ReadOnly || silent[p.ID] {
+				if p.ID == partition || p.ReadOnly || skip[p.ID] {
 					continue
 				}
 				there, err := members.Ask(ctx, pool, p.Master.Addr, func(ctx context.Context, c rueidis.Client) ([]tagRecord, error) {
@@ -46,7 +46,7 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.
 					}
 					return there, err
 				})
-				if silent[p.ID] = err != nil; silent[p.ID] {
+				if skip[p.ID] = err != nil; skip[p.ID] {
 					continue
 				}
 				for _, tag := range tagsIn(there, p.ID) {

@@ -71,9 +71,10 @@ func (m *Mover) tidy(ctx context.Context, items []*item) error {
 	return err
 }
 
-// believe makes sure that tags are where they went, before anything of them is deleted where
-// they were. The word of a partition that went back in time does not count: it may have lost an arrival, and got
-// the tag again from a client. Tags that went there wait until it is compared with the others.
+// believe makes sure that tags are where they went, or have gone on from there, before anything of
+// them is deleted where they were. The word of a partition that went back in time does not count: it
+// may have lost an arrival, and got the tag again from a client. Tags that went there wait until
+// it is compared with the others.
 func (m *Mover) believe(ctx context.Context, items []*item) (unsure error) {
 	for partition, items := range byPartition(items, to) {
 		tags := make([]string, len(items))
@@ -81,17 +82,35 @@ func (m *Mover) believe(ctx context.Context, items []*item) (unsure error) {
 			tags[i] = it.tag
 		}
 		there, back, err := m.ask(ctx, partition, tags...)
-		if err == nil && back {
-			err = wentBack(partition)
-		}
-		unsure = errors.Join(unsure, err)
 		for i, it := range items {
-			if it.back = err != nil; err == nil && !there[i].isIn(partition) {
-				it.err = ErrTaken.Errorf("the record of %q in partition %d is %q", it.tag, partition, there[i].text)
+			failed, back, home := err, back, partition
+			if failed == nil && !there[i].isIn(partition) {
+				home, back, failed = m.wentOn(ctx, it.tag)
+			}
+			if failed == nil && back {
+				failed = wentBack(home)
+			}
+			if it.back = failed != nil && !errors.Is(failed, ErrTaken) && !errors.Is(failed, ErrUnknown); it.back {
+				unsure = failed
+			} else {
+				it.err = failed
 			}
 		}
 	}
 	return unsure
+}
+
+// wentOn returns the partition where clients find a tag, and whether that went back.
+func (m *Mover) wentOn(ctx context.Context, tag string) (home int, back bool, err error) {
+	l, err := m.place(ctx, tag)
+	if err != nil {
+		return 0, false, err
+	}
+	at, back, err := m.ask(ctx, l.Partition, tag)
+	if err == nil && !at[0].isIn(l.Partition) {
+		err = ErrTaken.Errorf("%q is in no partition by its own record: partition %d has %q", tag, l.Partition, at[0].text)
+	}
+	return l.Partition, back, err
 }
 
 // settle deletes what is left at the old place, and removes the marks: at the new place

@@ -55,7 +55,8 @@
 // that lost it with the one that has the tag writes it again. A record of a third partition that
 // leads to where the tag is no more is corrected by the comparison of the one that has the tag.
 //
-// The job of the partition that went back repairs each of these, if both did the job of either.
+// The job of the partition that went back repairs each of these, and if both did, the job of
+// either.
 // Each change is one compare-and-set. A job that was killed in the middle leaves both records as
 // before, or one changed. The next comparison of the same two finds that state among those
 // above. Tags whose writers wait stay so until then.
@@ -81,9 +82,10 @@
 //
 // # The wrinkle
 //
-// Tags that were first placed in the partition itself after the time of the data are known
-// to nobody. Only the application can find them. The same holds for tags of which no partition has
-// a record any more, since all that had one went back.
+// Tags that were first placed in the partition itself after the time of the data have no record
+// any more. Only the application can find them. The same holds for tags whose records were in
+// several partitions that all went back, and for tags that were used here because their partition
+// was silent, if this one goes back once more before the two are compared.
 //
 // A restart alone does not show what was lost. So a partition whose master was restarted is
 // marked as a whole even if its append-only file had everything. Replicas avoid that: one
