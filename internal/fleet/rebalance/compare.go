@@ -38,7 +38,8 @@ func (m *Mover) Compare(ctx context.Context, partition, with int, first string, 
 			return false, err
 		}
 	}
-	return c.done, m.pages(ctx, with, func(page []tagRecord) error { return c.named(ctx, page) })
+	err = m.pages(ctx, with, func(page []tagRecord) error { return c.named(ctx, page) })
+	return c.done && err == nil, err
 }
 
 // comparison is one call of Compare.
@@ -110,9 +111,9 @@ func (c *comparison) collect(partition int, back bool, there []tagRecord) {
 	}
 }
 
-// stays reports whether a tag that two restored partitions have stays here. It does unless the
-// other one came later: a tag is placed where the ring says, at first in partitions that the fleet
-// had first, and comes to others only by a move.
+// stays reports whether a tag that two restored partitions have stays here. Nothing tells which data
+// is newer, so the ring decides: a tag is placed by one of its owners. It comes to any other
+// partition only by a move, and to a newer owner by one from an older.
 func (c *comparison) stays(tag string, other int) bool {
 	owners := c.ring.Candidates(ring.Position(tag))
 	here, there := slices.Index(owners, c.here), slices.Index(owners, other)
@@ -173,8 +174,8 @@ func (c *comparison) named(ctx context.Context, page []tagRecord) error {
 	return c.correct(ctx, changes, lost)
 }
 
-// lostMoves looks for moves from the other partition to a third one that went back, too, and has lost
-// them: when that is compared, the tags are where they were, and clients may be sent there from here.
+// lostMoves waits for the comparison of a third partition that went back, too, and has lost moves
+// from the other one: then the tags are there again, and clients may have to be sent there from here.
 func (c *comparison) lostMoves(ctx context.Context, page []tagRecord) error {
 	moved := map[int][]string{}
 	for _, r := range page {
@@ -192,8 +193,8 @@ func (c *comparison) lostMoves(ctx context.Context, page []tagRecord) error {
 	return nil
 }
 
-// leads reports whether clients may be sent here for a tag that is in the other partition: by the ring,
-// or by the record of a third one, if the tag has just left from here.
+// leads reports whether clients may be sent here for a tag that is in the other partition: by the
+// ring, or by the record of a third one, if the tag has just left from here.
 func (c *comparison) leads(r tagRecord) bool {
 	if from, _, came := r.from(); came && from == c.here {
 		return true

@@ -324,7 +324,7 @@ func (tf *testFleet) moverOf(f *fleet.Fleet) *Mover {
 func TestPowerLosses(t *testing.T) {
 	t.Parallel()
 	p := startPower(t)
-	first, n := 1, 60
+	first, n := 1, 150
 	if soak {
 		n = 3000
 	}
