@@ -17,6 +17,12 @@ func wentBack(partition int) error {
 	return fleet.ErrUnavailable.Errorf("partition %d has the data of an earlier time, and its tags are being compared with those of the others", partition)
 }
 
+// stays is the error of a tag that is not moved from or to such a partition.
+func stays(tag string, partition int) error {
+	return ErrTaken.Errorf("%q stays where it is", tag).Wrap(wentBack(partition)).
+		WithHint("Repeat the call when all partitions answer, and agents have compared the tags.")
+}
+
 // Compare brings the tags of a partition that went back in time in line with the records of
 // another one, by the word of both elected masters. Package restored says which state leads to
 // which result. It calls mark with tags that have lost something, before their records

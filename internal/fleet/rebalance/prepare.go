@@ -24,7 +24,7 @@ func (j *job) find(ctx context.Context, items []*item) (coming []*item, err erro
 		for _, it := range items {
 			switch {
 			case it.back:
-				it.err = ErrTaken.Errorf("%q stays", it.tag).Wrap(wentBack(it.from))
+				it.err = stays(it.tag, it.from)
 				if it.other != nil {
 					others = append(others, it.other)
 				}
@@ -124,7 +124,7 @@ func (j *job) claim(ctx context.Context, it *item) error {
 	text, r := page[0].text, page[0].record
 	switch {
 	case back: // it may have the tag, too
-		return ErrTaken.Errorf("%q stays", it.tag).Wrap(wentBack(it.to))
+		return stays(it.tag, it.to)
 	case text != "" && r.Home == it.to:
 		return ErrTaken.Errorf("%q is in partition %d, and the record in partition %d says that it is there", it.tag, it.from, it.to)
 	case r.Mark != members.Unmarked: // left by another call
