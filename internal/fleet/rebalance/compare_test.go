@@ -317,8 +317,7 @@ func TestBothWentBack(t *testing.T) {
 	}
 }
 
-// TestNothingMovesBeforeItIsCompared: a tag that a restored partition should not have goes to no
-// third one.
+// TestNothingMovesBeforeItIsCompared: no tag goes from a restored partition or to one.
 func TestNothingMovesBeforeItIsCompared(t *testing.T) {
 	t.Parallel()
 	tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}, redistest.Options{}), t.Context()
@@ -334,5 +333,11 @@ func TestNothingMovesBeforeItIsCompared(t *testing.T) {
 	must(t, c.Do(ctx, c.B().Del().Key(members.RestoredKey).Build()).Error())
 	_, err = m.resumeAll(ctx)
 	must(t, err)
+	tf.wantHome(tf.open(), tag, 1)
+	// Nor does one come to a restored partition, which might have to give it up again.
+	c = tf.direct[2]
+	must(t, c.Do(ctx, c.B().Hset().Key(members.RestoredKey).FieldValue().FieldValue("epoch", "1").Build()).Error())
+	_, err = m.Move(ctx, 2, tag)
+	wantError(t, err, ErrNotMoved)
 	tf.wantHome(tf.open(), tag, 1)
 }
