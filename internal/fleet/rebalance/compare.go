@@ -68,13 +68,20 @@ func (c *comparison) homes(ctx context.Context, page []tagRecord) error {
 		return err
 	}
 	c.collect(c.there, back, there[:len(mine)])
+	var changes []change
 	var lost []string
 	for _, r := range there[len(mine):] {
-		if r.text == "" {
+		before := page[slices.IndexFunc(page, func(p tagRecord) bool { return p.tag == r.tag })]
+		to, _, going := before.to()
+		switch {
+		case r.text != "":
+		case going && to == c.there: // the keys are still here
+			changes = append(changes, change{c.there, r, homeText(c.here)}, change{c.here, before, homeText(c.here)})
+		default:
 			lost = append(lost, r.tag)
 		}
 	}
-	if err := c.correct(ctx, nil, lost); err != nil {
+	if err := c.correct(ctx, changes, lost); err != nil {
 		return err
 	}
 	named := map[int][]tagRecord{} // tags that a record there sends to a third partition
@@ -148,9 +155,9 @@ func (c *comparison) named(ctx context.Context, page []tagRecord) error {
 	var changes []change
 	var lost []string
 	for i, r := range page {
-		to, _, going := r.to()
+		to, run, going := r.to()
 		going = going && to == c.here // keys may be left there
-		from, _, came := here[i].from()
+		from, by, came := here[i].from()
 		circle := here[i].isIn(c.there)
 		switch {
 		case r.isIn(c.there):
@@ -161,8 +168,8 @@ func (c *comparison) named(ctx context.Context, page []tagRecord) error {
 			if here[i].text == "" {
 				changes = append(changes, change{c.here, here[i], after})
 			}
-		case here[i].isIn(c.here) && !(going && !(came && from == c.there)):
-		case here[i].isIn(c.here): // it may have come, or be another one that a client has begun
+		case here[i].isIn(c.here) && (!going || came && from == c.there && by == run):
+		case here[i].isIn(c.here): // it may have come, or be older, or be another one that a client has begun
 			changes = append(changes, change{c.there, r, homeText(c.here)})
 		case circle && back && !c.stays(r.tag, c.there):
 			c.done = false // the other one corrects it
