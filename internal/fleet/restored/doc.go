@@ -56,10 +56,10 @@
 // leads to where the tag is no more is corrected by the comparison of the one that has the tag.
 //
 // The job of the partition that went back repairs each of these, and if both did, the job of
-// either.
-// Each change is one compare-and-set. A job that was killed in the middle leaves both records as
-// before, or one changed. The next comparison of the same two finds that state among those
-// above. Tags whose writers wait stay so until then.
+// either. Each change is one compare-and-set. A job that was killed in the middle leaves both
+// records as before, or one changed; the next comparison of the same two finds that state among
+// those above. Writers of a tag that is being given up may have to wait until then. If the partition
+// goes back once more, its list is empty again, and all is compared anew.
 //
 // To mark a tag means to add it to an Ick (package ick) that the setting RestoredIck names:
 // consumers of that Ick bring these tags in line. Without the setting nothing is marked.
