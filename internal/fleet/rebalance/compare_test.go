@@ -341,3 +341,51 @@ func TestNothingMovesBeforeItIsCompared(t *testing.T) {
 	wantError(t, err, ErrNotMoved)
 	tf.wantHome(tf.open(), tag, 1)
 }
+
+// TestTheDestinationLostTheTag: a tag whose keys are still where it was moved from is there again,
+// also if clients find it by the record of a third partition.
+func TestTheDestinationLostTheTag(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		owner, from int
+		restored    []int
+		lose        func(tf *testFleet, tag string)
+		want        []string
+	}{
+		"before the old keys were deleted": {0, 0, []int{1}, func(*testFleet, string) {}, []string{"0", "0", ""}},
+		"and the source went back, too": {0, 2, []int{1, 2}, func(tf *testFleet, tag string) {
+			must(tf.t, set(tf.t.Context(), tf.direct[0], members.RecordKey(tag), "1"))
+			must(tf.t, set(tf.t.Context(), tf.direct[2], members.RecordKey(tag), "2"))
+		}, []string{"2", "", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}, redistest.Options{}), t.Context()
+			tag := tf.place(tc.owner, tc.from, "t")
+			k := &killer{}
+			k.fails = func(int) bool { return slices.Contains(k.steps, "clear") }
+			_, err := interrupt(tf.mover(Config{Moves: tf.dir}), k.before).Move(ctx, 1, tag)
+			wantError(t, err, errKilled)
+			c := tf.direct[1]
+			must(t, c.Do(ctx, c.B().Del().Key(append(tf.keys(1), members.RecordKey(tag), members.TagsKey)...).Build()).Error())
+			tc.lose(tf, tag)
+			for _, id := range tc.restored {
+				must(t, tf.direct[id].Do(ctx, c.B().Hset().Key(members.RestoredKey).FieldValue().FieldValue("epoch", "1").Build()).Error())
+			}
+			m := impatient(tf.mover(Config{Moves: tf.dir}))
+			var marked []string
+			for _, id := range tc.restored {
+				for with := range 3 {
+					if with != id {
+						must(t, tf.compare(m, id, with, func(tags []string) error { marked = append(marked, tags...); return nil }))
+					}
+				}
+			}
+			if got := tf.records(tag); !slices.Equal(got, tc.want) || !slices.Contains(marked, tag) {
+				t.Errorf("the records are %q, and %q are marked, want %q", got, marked, tc.want)
+			}
+			tf.wantReads(name, tag)
+			tf.wantWrite(name, tag)
+		})
+	}
+}
