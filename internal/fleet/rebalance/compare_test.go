@@ -389,3 +389,71 @@ func TestTheDestinationLostTheTag(t *testing.T) {
 		})
 	}
 }
+
+// TestComparisonsWait for each other: where two partitions or three went back, one acts first.
+func TestComparisonsWait(t *testing.T) {
+	t.Parallel()
+	mark := func([]string) error { return nil }
+	type compared struct {
+		here, there int
+		done        bool
+	}
+	for name, tc := range map[string]struct {
+		records  []string // of a tag that partition 0 owns
+		restored []int
+		calls    []compared
+		want     []string
+	}{
+		"both send the tag to each other": {[]string{"1", "0", ""}, []int{0, 1},
+			[]compared{{0, 1, false}, {1, 0, false}, {1, 0, true}, {0, 1, true}}, []string{"1", "1", ""}},
+		"the owner and the destination lost it": {[]string{"", "", trip{2, 1, "R"}.gone()}, []int{0, 1},
+			[]compared{{0, 2, false}, {1, 2, false}, {1, 2, true}, {0, 2, false}, {0, 2, true}}, []string{"2", "2", "2"}},
+		"it has it no more when it is to get it": {[]string{"0", "1", ""}, []int{0},
+			[]compared{{0, 1, false}}, []string{"0", "", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}, redistest.Options{}), t.Context()
+			m, tag := impatient(tf.mover(Config{Moves: tf.dir})), tf.tagOf(0, "t")
+			if tc.want[1] == "" {
+				c := tf.direct[1]
+				at(m, "until written", func() { must(t, c.Do(ctx, c.B().Del().Key(members.RecordKey(tag)).Build()).Error()) })
+			}
+			for id, text := range tc.records {
+				if text != "" {
+					must(t, set(ctx, tf.direct[id], members.RecordKey(tag), text))
+				}
+			}
+			for _, id := range tc.restored {
+				c := tf.direct[id]
+				must(t, c.Do(ctx, c.B().Hset().Key(members.RestoredKey).FieldValue().FieldValue("epoch", "1").Build()).Error())
+			}
+			for i, call := range tc.calls {
+				if done, err := m.Compare(ctx, call.here, call.there, "", mark); done != call.done || err != nil {
+					t.Errorf("call %d: Compare of %d with %d = %t, %v, want %t; the records are %q", i, call.here, call.there, done, err, call.done, tf.records(tag))
+				}
+			}
+			if got := tf.records(tag); !slices.Equal(got, tc.want) {
+				t.Errorf("the records are %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestATagThatWentOn: a partition that went back to the middle of a move deletes what is left of a
+// tag that has gone on from its destination since.
+func TestATagThatWentOn(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}, redistest.Options{}), t.Context()
+	m, tag := impatient(tf.mover(Config{Moves: tf.dir})), tf.place(0, 0, "t")
+	for _, to := range []int{1, 2} {
+		_, err := m.Move(ctx, to, tag)
+		must(t, err)
+	}
+	must(t, set(ctx, tf.direct[0], members.RecordKey(tag), trip{0, 1, "R"}.gone()))
+	must(t, set(ctx, tf.direct[0], "{"+tag+"}:1", "old"))
+	_, err := m.resumeAll(ctx)
+	must(t, err)
+	tf.wantHome(tf.open(), tag, 2)
+	tf.wantReads("afterwards", tag)
+}
