@@ -457,3 +457,25 @@ func TestATagThatWentOn(t *testing.T) {
 	tf.wantHome(tf.open(), tag, 2)
 	tf.wantReads("afterwards", tag)
 }
+
+// TestAClientBeginsTheLostTag at its destination while it is taken back: it stays there, and what is
+// left where it was is kept.
+func TestAClientBeginsTheLostTag(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}), t.Context()
+	m, tag := impatient(tf.mover(Config{Moves: tf.dir})), tf.tagOf(0, "t")
+	must(t, set(ctx, tf.direct[0], members.RecordKey(tag), trip{0, 1, "R"}.gone()))
+	must(t, set(ctx, tf.direct[0], "{"+tag+"}", "old"))
+	c := tf.direct[1]
+	must(t, c.Do(ctx, c.B().Hset().Key(members.RestoredKey).FieldValue().FieldValue("epoch", "1").Build()).Error())
+	at(m, "correct", func() { must(t, set(ctx, tf.open().Client(), "{"+tag+"}", "new")) })
+	must(t, tf.compare(m, 1, 0, func([]string) error { return nil }))
+	if got, want := tf.records(tag), []string{"1", "1"}; !slices.Equal(got, want) {
+		t.Errorf("the records are %q, want %q", got, want)
+	}
+	for id, want := range []string{"old", "new"} {
+		if got, err := get(ctx, tf.direct[id], "{"+tag+"}"); got != want || err != nil {
+			t.Errorf("in partition %d the tag has %q, %v, want %q", id, got, err, want)
+		}
+	}
+}
