@@ -237,7 +237,8 @@ func (p *power) history(sabotage func(m *Mover)) error {
 		return m
 	}
 	for value := 1; value <= 12; value++ {
-		tag := p.tags[p.random.IntN(len(p.tags))]
+		tag, aged := p.tags[p.random.IntN(len(p.tags))], p.random.IntN(3)
+		p.dumps[aged] = append(p.dumps[aged], p.dump(aged))
 		switch n := p.random.IntN(10); {
 		case n < 3 || value < 4:
 			p.write(tag, value)
