@@ -165,7 +165,13 @@ func (c *comparison) named(ctx context.Context, page []tagRecord) error {
 			if from, run, came := r.from(); came && from == c.here {
 				after = trip{from, c.there, run}.gone() // an agent completes the move
 			}
-			if here[i].text == "" {
+			next := here[i].text
+			if next != "" && here[i].Home != c.here && here[i].Home != c.there { // the third one may have lost its record
+				if next, _, err = c.read(ctx, here[i].Home, r.tag); err != nil {
+					return err
+				}
+			}
+			if next == "" {
 				changes = append(changes, change{c.here, here[i], after})
 			}
 		case here[i].isIn(c.here) && (!going || came && from == c.there && by == run):

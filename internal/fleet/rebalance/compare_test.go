@@ -408,6 +408,8 @@ func TestComparisonsWait(t *testing.T) {
 			[]compared{{0, 1, false}, {1, 0, false}, {1, 0, true}, {0, 1, true}}, []string{"1", "1", ""}},
 		"the owner and the destination lost it": {[]string{"", "", trip{2, 1, "R"}.gone()}, []int{0, 1},
 			[]compared{{0, 2, false}, {1, 2, false}, {1, 2, true}, {0, 2, false}, {0, 2, true}}, []string{"2", "2", "2"}},
+		"the owner sends it to one that lost it": {[]string{"2", "1", ""}, []int{0, 2},
+			[]compared{{0, 1, false}, {0, 1, true}}, []string{"1", "1", ""}},
 		"it has it no more when it is to get it": {[]string{"0", "1", ""}, []int{0},
 			[]compared{{0, 1, false}}, []string{"0", "", ""}},
 	} {
