@@ -47,6 +47,11 @@
 // that writers go on: it replaces the claim, and S !to.D.R by S +to.D.R.thawed. Then it takes
 // the tag over: its own leave and claim replace these, and it copies the tag anew.
 //
+// A record counts only by the word of the partition's elected master, in the run that the map
+// has: one script reads it, passes the fence as a write does, and says in which run the server is
+// and whether it went back in time. Until a partition that went back is compared with the others,
+// no tag is moved from it or to it, and nothing is deleted elsewhere because a tag is there.
+//
 // A tag that a full partition has forwarded has a third record, which says S. It gets the
 // mark of S behind leave. After clear it changes to D if it still has that mark; if not,
 // another call has moved the tag on. At S a record of about 100 bytes stays and says D,
@@ -61,8 +66,8 @@
 //
 //   - Wherever a call is cut off, the tag is in use in one place. Until the next call,
 //     writers may have to wait, and some keys may lie in the other partition too. The same
-//     call completes the move; [Mover.Resume] does so for all tags of a partition. A call
-//     that moves the tag elsewhere takes back what has not arrived.
+//     call completes the move; so do agents ([Mover.Maintain]). A call that moves the tag
+//     elsewhere takes back what has not arrived.
 //
 //   - A call that fails or is cancelled lets the writers of all tags that it can reach go
 //     on. The moves that it has begun are to be completed. Tags that it keeps stay where they
@@ -71,9 +76,9 @@
 //   - Of two calls that move the same tag the later one wins. The other one reports the
 //     tag as kept.
 //
-//   - A partition that is restored from an old copy of its data has no tag that was moved
-//     away since ([Restored]); it yields those of a partition that was silent then when
-//     that answers ([Mover.Yield]).
+//   - Whatever data partitions come back with, each tag has one home in the end
+//     ([Restored], [Mover.Compare]), and nothing is deleted on the word of a partition that went
+//     back. A copy that has not arrived is no data of the tag.
 //
 // # The wrinkle
 //

@@ -10,8 +10,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/ring"
 )
 
@@ -73,12 +71,8 @@ func (m *Mover) Drain(ctx context.Context, from int, cfg DrainConfig) (Report, e
 	return m.registered(ctx, func() (Report, error) { return m.carry(ctx, items, here.left) })
 }
 
-// Resume finishes what calls that were cut off have left in a partition, of tags that were
+// resume finishes what calls that were cut off have left in a partition, of tags that were
 // to leave it and of tags that were to come.
-func (m *Mover) Resume(ctx context.Context, partition int) (Report, error) {
-	return m.registered(ctx, func() (Report, error) { return m.resume(ctx, partition) })
-}
-
 func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 	here, err := m.list(ctx, partition)
 	if err != nil {
@@ -111,32 +105,17 @@ type listed struct {
 }
 
 func (m *Mover) list(ctx context.Context, partition int) (here listed, err error) {
-	if err := checkID(m.fleetMap(), partition); err != nil {
-		return here, err
-	}
-	c := m.client(partition)
-	var keys []string
-	for key, err := range script.Scan(ctx, c, members.RecordKey("*")) {
-		if err != nil {
-			return here, err
-		}
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for some := range slices.Chunk(slices.Compact(keys), 1000) {
-		values, err := c.Do(ctx, c.B().Mget().Key(some...).Build()).ToArray()
-		if err != nil {
-			return here, err
-		}
-		for i, value := range values {
-			text, _ := value.ToString()
-			tag, ok := members.RecordedTag(some[i])
-			if r, err := parseRecord(text); ok && err == nil {
-				here.add(partition, tag, r)
+	seen := map[string]bool{} // a scan may return a key twice
+	err = m.pages(ctx, partition, func(page []tagRecord) error {
+		for _, r := range page {
+			if r.text != "" && !seen[r.tag] {
+				seen[r.tag] = true
+				here.add(partition, r.tag, r.record)
 			}
 		}
-	}
-	return here, nil
+		return nil
+	})
+	return here, err
 }
 
 func (l *listed) add(partition int, tag string, r record) {

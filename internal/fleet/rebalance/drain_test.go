@@ -107,7 +107,7 @@ func TestArguments(t *testing.T) {
 	for _, to := range []int{-1, 2} {
 		_, err := m.Move(ctx, to, "a")
 		wantError(t, err, millrace.ErrBadArgument)
-		_, err = m.Resume(ctx, to)
+		_, err = m.resume(ctx, to)
 		wantError(t, err, millrace.ErrBadArgument)
 		_, err = m.Drain(ctx, to, DrainConfig{})
 		wantError(t, err, millrace.ErrBadArgument)

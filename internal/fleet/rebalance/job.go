@@ -19,6 +19,7 @@ type item struct {
 	via   int   // the partition whose record says where the tag is, or unknown
 	err   error // why the tag is kept
 	other *item // an earlier move of the tag, to be taken over, finished or dropped
+	back  bool  // the partition where the tag is went back in time
 
 	begun    bool // there may be marks of it
 	doubtful bool // it may have arrived
@@ -80,10 +81,12 @@ type job struct {
 	untidy  error
 }
 
-// carry moves all items, after the moves that earlier calls have not finished.
+// carry moves all items, after the moves that earlier calls have not finished. If these cannot
+// be finished, it moves the items all the same: writers of some may wait.
 func (m *Mover) carry(ctx context.Context, items, unfinished []*item) (Report, error) {
 	j := &job{Mover: m, run: rand.Text(), items: items, began: time.Now()}
-	err := m.tidy(ctx, unfinished)
+	j.untidy = m.tidy(ctx, unfinished)
+	var err error
 	for wave := range slices.Chunk(items, max(waveSize, m.cfg.Batch)) {
 		if err == nil {
 			err = j.wave(ctx, wave)

@@ -97,13 +97,13 @@ func TestKilledAnywhere(t *testing.T) {
 			return 1, err
 		}},
 		{"resuming, first where it was", func(m *Mover, _ string, from int) (int, error) {
-			_, first := m.Resume(t.Context(), from)
-			_, second := m.Resume(t.Context(), 1)
+			_, first := m.resume(t.Context(), from)
+			_, second := m.resume(t.Context(), 1)
 			return -1, errors.Join(first, second)
 		}},
 		{"resuming, first where it goes", func(m *Mover, _ string, from int) (int, error) {
-			_, first := m.Resume(t.Context(), 1)
-			_, second := m.Resume(t.Context(), from)
+			_, first := m.resume(t.Context(), 1)
+			_, second := m.resume(t.Context(), from)
 			return -1, errors.Join(first, second)
 		}},
 		{"another one", func(m *Mover, tag string, from int) (int, error) {
@@ -211,7 +211,7 @@ func TestHeldUpAnywhere(t *testing.T) {
 					last = k.n < n
 					where := fmt.Sprintf("held up before %q, step %d, and moved to %v", k.steps[min(n, len(k.steps))-1], n, places)
 					for id := range 3 {
-						_, err := other.Resume(ctx, id)
+						_, err := other.resume(ctx, id)
 						must(t, err)
 					}
 					l, err := other.f.Locate(ctx, tag)

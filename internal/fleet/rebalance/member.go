@@ -55,7 +55,7 @@ func (m *Mover) eval(ctx context.Context, partition, copies int, s *script.Scrip
 	case len(reply) != 2:
 		return "", "", fmt.Errorf("partition %d answered %s with %q", partition, s.Name(), reply)
 	case reply[0] == "stranger":
-		return "", "", fleet.ErrUnknownServer.Errorf("the server that should be partition %d has the identity %q", partition, reply[1])
+		return "", "", stranger(partition, reply[1])
 	}
 	return reply[0], reply[1], nil
 }
@@ -86,27 +86,6 @@ func (m *Mover) clear(ctx context.Context, step string, partition int, tag, expe
 		}
 	}
 	return nil
-}
-
-// read returns the record of a tag in a partition, as text, "" for none, and parsed. The
-// answer is certain: the call passes the fence as a write does.
-func (m *Mover) read(ctx context.Context, partition int, tag string) (text string, r record, err error) {
-	err = m.retry(ctx, "read", tag, func() error {
-		outcome, detail, err := m.eval(ctx, partition, 0, members.Scripts.Script("lookup"), tag)
-		if text = ""; err != nil {
-			return err
-		}
-		if outcome == "record" {
-			text = detail
-		} else if run := m.fleetMap().Partitions[partition].Master.Run; run != "" && detail != run {
-			return fleet.ErrUnavailable.Errorf("the master of partition %d was restarted, and no agent has examined it since", partition)
-		}
-		return nil
-	})
-	if err == nil && text != "" {
-		r, err = parseRecord(text)
-	}
-	return text, r, err
 }
 
 // live returns how many replicas of a partition are not down.
@@ -218,4 +197,13 @@ func (m *Mover) epoch(partition int) int64 { return m.fleetMap().Partitions[part
 // replaced is the error of a step that began with one master and is invalid with another.
 func replaced(partition int) error {
 	return fleet.ErrUnavailable.Errorf("partition %d got another master while its keys were read", partition)
+}
+
+// Secure makes sure that replicas have what was written for a tag.
+func (m *Mover) Secure(ctx context.Context, tag string) error {
+	l, err := m.place(ctx, tag)
+	if err != nil {
+		return err
+	}
+	return m.secure(ctx, "secure marks", l.Partition)
 }

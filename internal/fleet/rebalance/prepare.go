@@ -16,15 +16,21 @@ func (j *job) find(ctx context.Context, items []*item) (coming []*item, err erro
 			return nil, err
 		}
 		items = filter(items, func(it *item) bool { return it.err == nil && (it.other != nil || it.from != it.to) })
-		takes := func(it *item) bool { return it.other != nil && it.other.stuck() && it.other.to == it.to }
+		takes := func(it *item) bool { return it.other != nil && it.other.stuck() && it.other.to == it.to && !it.back }
 		if _, err := every(ctx, filter(items, takes), func(ctx context.Context, it *item) error { return j.thaw(ctx, it.other) }); err != nil {
 			return nil, err
 		}
 		var again, others []*item
 		for _, it := range items {
-			if it.other == nil || takes(it) {
+			switch {
+			case it.back:
+				it.err = stays(it.tag, it.from)
+				if it.other != nil {
+					others = append(others, it.other)
+				}
+			case it.other == nil || takes(it):
 				coming = append(coming, it)
-			} else {
+			default:
 				again, others = append(again, it), append(others, it.other)
 			}
 		}
@@ -47,11 +53,12 @@ func (j *job) locate(ctx context.Context, it *item) error {
 		return err
 	}
 	it.via, it.from = l.Record, l.Partition
-	text, r, err := j.read(ctx, it.from, it.tag)
-	if err != nil || text == "" {
+	page, back, err := j.ask(ctx, it.from, it.tag)
+	if err != nil || page[0].text == "" {
 		return err
 	}
-	if r.Home != it.from {
+	r := page[0]
+	if it.back = back; r.Home != it.from {
 		return ErrTaken.Errorf("%q has just been moved", it.tag)
 	}
 	if from, run, ok := r.from(); ok {
@@ -110,10 +117,14 @@ func (j *job) leave(ctx context.Context, it *item) error {
 // claim writes at the new place that the tag may come. It holds up no client: the claim
 // says where the tag is.
 func (j *job) claim(ctx context.Context, it *item) error {
-	text, r, err := j.read(ctx, it.to, it.tag)
-	switch {
-	case err != nil:
+	page, back, err := j.ask(ctx, it.to, it.tag)
+	if err != nil {
 		return err
+	}
+	text, r := page[0].text, page[0].record
+	switch {
+	case back: // it may have the tag, too
+		return stays(it.tag, it.to)
 	case text != "" && r.Home == it.to:
 		return ErrTaken.Errorf("%q is in partition %d, and the record in partition %d says that it is there", it.tag, it.from, it.to)
 	case r.Mark != members.Unmarked: // left by another call

@@ -366,6 +366,17 @@ var histories = []history{
 		}
 		return errors.Join(err, oneHome(tf, tag))
 	}},
+	{"the new one has the tag by an older move", func(tf *testFleet, m *Mover, tag string) error {
+		must(tf.t, set(tf.t.Context(), tf.direct[0], "{"+tag+"}:1", "new"))
+		must(tf.t, set(tf.t.Context(), tf.direct[0], members.RecordKey(tag), trip{0, 1, "NEW"}.moving()))
+		must(tf.t, set(tf.t.Context(), tf.direct[1], members.RecordKey(tag), trip{0, 1, "OLD"}.arrived()))
+		_, err := m.Move(tf.t.Context(), 2, tag)
+		return errors.Join(err, isNew(tf, tag))
+	}},
+	{"the old one has begun another move", func(tf *testFleet, m *Mover, tag string) error {
+		must(tf.t, set(tf.t.Context(), tf.direct[0], members.RecordKey(tag), trip{0, 1, "NEW"}.moving()))
+		return refused(m.flip(tf.t.Context(), &item{tag: tag, trip: trip{0, 1, "OLD"}}), ErrTaken)
+	}},
 	{"a tag that was on its way goes elsewhere", elsewhere(2, "2", "0", "2")},
 	{"a tag that was on its way is to stay", elsewhere(0, "0", "0", "")},
 }

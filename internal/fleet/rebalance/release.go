@@ -28,10 +28,11 @@ func (j *job) release(ctx context.Context, items []*item, failed error) {
 func (m *Mover) thaw(ctx context.Context, it *item) error {
 	if it.doubtful {
 		text, r, err := m.read(ctx, it.to, it.tag)
+		from, run, came := r.from()
 		switch {
 		case err != nil:
 			return err // it may have arrived: writers must wait
-		case text != "" && r.Home == it.to:
+		case came && r.Home == it.to && from == it.from && run == it.run: // not by an older move, after a restore
 			it.arrived = true
 			return nil
 		case it.claimedBy(text):

@@ -2,6 +2,7 @@ package rebalance
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -20,14 +21,14 @@ func (m *Mover) flip(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	going, _, ok := r.to()
+	going, run, ok := r.to()
 	switch {
 	case text == "" || r.Home != it.from && (!ok || going != r.Home):
 		return nil // nothing is left to do there
 	case r.Home != it.from:
 		it.goneText = text
 		return nil
-	case r.Mark == members.Moving && going == it.to:
+	case r.Mark == members.Moving && going == it.to && run == it.run:
 		it.goneText = markedText(it.to, members.Leaving, r.Token)
 		err := m.exchange(ctx, "flip", it.from, it.tag, text, it.goneText)
 		if err != nil {
@@ -55,17 +56,61 @@ func (m *Mover) tidy(ctx context.Context, items []*item) error {
 	if err := m.wait(ctx, "until read", m.times().inFlight); err != nil {
 		return err
 	}
-	unknown := filter(items, func(it *item) bool { return it.keys == nil && it.goneText != "" })
+	unsure := m.believe(ctx, filter(items, func(it *item) bool { return it.goneText != "" }))
+	items = filter(items, func(it *item) bool { return !it.back })
+	unknown := filter(items, func(it *item) bool { return it.keys == nil && it.goneText != "" && it.err == nil })
 	if err := m.findKeys(ctx, unknown, from); err != nil {
 		return err
 	}
-	err := eachItem(ctx, items, func(it *item) error { return m.settle(ctx, it) })
+	err := errors.Join(unsure, eachItem(ctx, items, func(it *item) error { return m.settle(ctx, it) }))
 	for _, it := range items {
 		if it.err != nil {
 			m.cfg.Logger.WarnContext(ctx, "cannot clean up behind a moved tag", "tag", it.tag, "partition", it.from, "error", it.err)
 		}
 	}
 	return err
+}
+
+// believe makes sure that tags are where they went, or have gone on from there, before anything of
+// them is deleted where they were. The word of a partition that went back in time does not count: it
+// may have lost an arrival, and got the tag again from a client. Tags that went there wait until
+// it is compared with the others.
+func (m *Mover) believe(ctx context.Context, items []*item) (unsure error) {
+	for partition, items := range byPartition(items, to) {
+		tags := make([]string, len(items))
+		for i, it := range items {
+			tags[i] = it.tag
+		}
+		there, back, err := m.ask(ctx, partition, tags...)
+		for i, it := range items {
+			failed, back, home := err, back, partition
+			if failed == nil && !there[i].isIn(partition) {
+				home, back, failed = m.wentOn(ctx, it.tag)
+			}
+			if failed == nil && back {
+				failed = wentBack(home)
+			}
+			if it.back = failed != nil && !errors.Is(failed, ErrTaken) && !errors.Is(failed, ErrUnknown); it.back {
+				unsure = failed
+			} else {
+				it.err = failed
+			}
+		}
+	}
+	return unsure
+}
+
+// wentOn returns the partition where clients find a tag, and whether that went back.
+func (m *Mover) wentOn(ctx context.Context, tag string) (home int, back bool, err error) {
+	l, err := m.place(ctx, tag)
+	if err != nil {
+		return 0, false, err
+	}
+	at, back, err := m.ask(ctx, l.Partition, tag)
+	if err == nil && !at[0].isIn(l.Partition) {
+		err = ErrTaken.Errorf("%q is in no partition by its own record: partition %d has %q", tag, l.Partition, at[0].text)
+	}
+	return l.Partition, back, err
 }
 
 // settle deletes what is left at the old place, and removes the marks: at the new place

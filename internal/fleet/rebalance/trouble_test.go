@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -108,12 +109,26 @@ func TestPartitionDies(t *testing.T) {
 			}
 			tf.masters[tc.which].Restart()
 			tf.direct[tc.which] = tf.masters[tc.which].Client(t)
-			again := impatient(tf.mover(Config{}))
-			_, err := again.Move(ctx, 1, tag)
+			_, err := impatient(tf.mover(Config{})).Move(ctx, 1, tag)
+			wantError(t, err, fleet.ErrUnavailable) // until it was examined
+			tf.examined(tc.which)
+			_, err = impatient(tf.mover(Config{})).Move(ctx, 1, tag)
 			must(t, err)
 			tf.wantAt(tag, 1, 3)
 		})
 	}
+}
+
+// examined has the map say that the master of a partition leads in the run that it is in.
+func (tf *testFleet) examined(partition int) {
+	tf.t.Helper()
+	now, err := tf.dir.Confirm(tf.t.Context(), 0)
+	must(tf.t, err)
+	next := now.Clone()
+	next.Epoch++
+	next.Partitions[partition].Epoch = next.Epoch
+	next.Partitions[partition].Master.Run = tf.masters[partition].Info("server")["run_id"]
+	must(tf.t, tf.dir.Change(tf.t.Context(), now.Epoch, next))
 }
 
 // TestTwoAtOnce: of two calls that move the same tags, to different partitions or to
@@ -145,7 +160,7 @@ func TestTwoAtOnce(t *testing.T) {
 				}
 				moving.Wait()
 				for id := range 3 {
-					_, err := movers[0].Resume(ctx, id)
+					_, err := movers[0].resume(ctx, id)
 					must(t, err)
 				}
 				f := tf.open()

@@ -25,8 +25,7 @@ type progress struct {
 // Steps of a restoration.
 const here = "here"
 
-func moved(partition int) string { return "moved:" + strconv.Itoa(partition) }
-func named(partition int) string { return "named:" + strconv.Itoa(partition) }
+func with(partition int) string { return "with:" + strconv.Itoa(partition) }
 
 func (t progress) done(step string) bool { return t.fields[step] != "" }
 

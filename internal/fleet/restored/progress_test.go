@@ -26,12 +26,12 @@ func TestTodo(t *testing.T) {
 		t.Fatalf("the server is not full: %v", err)
 	}
 	for _, n := range []found{{3, 0}, {2, 2}} {
-		if ok, err := seven.store(ctx, c, n, here, moved(12)); !ok || err != nil {
+		if ok, err := seven.store(ctx, c, n, here, with(12)); !ok || err != nil {
 			t.Errorf("store = %t, %v", ok, err)
 		}
 	}
 	other := progress{epoch: "6"}
-	if ok, err := other.store(ctx, c, found{1, 1}, named(3)); ok || err != nil {
+	if ok, err := other.store(ctx, c, found{1, 1}, with(3)); ok || err != nil {
 		t.Errorf("store of an earlier restoration = %t, %v, want that it is refused", ok, err)
 	}
 	if ok, err := other.finish(ctx, c); ok || err != nil {
@@ -39,11 +39,11 @@ func TestTodo(t *testing.T) {
 	}
 	got, err := read(ctx, c)
 	must(t, err)
-	want := map[string]string{"epoch": "7", "marked": "5", "lost": "2", "here": "1", "moved:12": "1"}
+	want := map[string]string{"epoch": "7", "marked": "5", "lost": "2", "here": "1", "with:12": "1"}
 	if diff := cmp.Diff(want, got.fields); diff != "" {
 		t.Errorf("the hash (-want +got):\n%s", diff)
 	}
-	if !got.done(here) || got.done(named(12)) || got.number("marked") != 5 {
+	if !got.done(here) || got.done(with(13)) || got.number("marked") != 5 {
 		t.Errorf("read = %+v", got)
 	}
 	if ok, err := seven.finish(ctx, c); !ok || err != nil {

@@ -92,72 +92,36 @@ func (j *Job) attend(ctx context.Context, id int, c rueidis.Client) error {
 	return j.finish(ctx, id, c, t)
 }
 
-// step is one of a restoration. It calls mark with the tags that it finds.
-type step struct {
-	name string
-	of   int // the partition that must answer
-	loss bool
-	do   func(mark func(tags []string) error) error
-}
-
-func (j *Job) steps(ctx context.Context, m *directory.Map, id int) []step {
-	all := []step{{here, id, false, func(mark func([]string) error) error { return j.mover.Tags(ctx, id, mark) }}}
-	ick := fleet.Tag(m.Settings.RestoredIck)
-	for _, p := range m.Partitions {
-		if p.ID == id {
-			continue
+// BeforeUse returns what failover.Config.Restored is to do before clients use a restored
+// partition: it gives tags that were moved away back to the partitions that are sure to have
+// them. A [Job] does the rest. Option has the user, the password and the TLS settings for members.
+func BeforeUse(option rueidis.ClientOption, dir directory.Directory, log *slog.Logger) func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+	return func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+		tags, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
+		if tags > 0 {
+			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", tags)
 		}
-		all = append(all,
-			step{moved(p.ID), p.ID, true, func(mark func([]string) error) error { return j.mover.Yield(ctx, id, p.ID, ick, mark) }},
-			step{named(p.ID), p.ID, true, func(mark func([]string) error) error { return j.mover.Missing(ctx, id, p.ID, mark) }},
-		)
+		return err
 	}
-	return all
 }
 
 // errAgain means that a partition was restored again.
 var errAgain = errors.New("the partition was restored again")
 
-// finish does the steps that are not done. One that fails keeps none of the others from
-// being done.
+// finish does the steps that are not done: it marks the tags that are here, and compares them with
+// each other partition. A step that fails keeps none of the others from being done.
 func (j *Job) finish(ctx context.Context, id int, c rueidis.Client, t progress) error {
 	m := directory.MapOf(j.f.Client())
-	ick := m.Settings.RestoredIck
 	var failed error
-	for _, s := range j.steps(ctx, m, id) {
-		if t.done(s.name) {
-			continue
-		}
-		if m.Partitions[s.of].ReadOnly {
-			failed = errors.Join(failed, fmt.Errorf("partition %d has no master", s.of))
-			continue
-		}
-		var n found
-		err := s.do(func(tags []string) error {
-			if s.loss {
-				n.lost += len(tags)
-			}
-			if ick == "" || len(tags) == 0 {
-				return nil
-			}
-			n.marked += len(tags)
-			return j.cfg.Mark(ctx, ick, tags)
-		})
-		if err == nil && n.marked > 0 {
-			err = j.mover.Secure(ctx, fleet.Tag(ick))
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", s.name, err))
-			continue
-		}
-		switch ok, err := t.store(ctx, c, n, s.name); {
-		case err != nil:
+	for _, p := range m.Partitions {
+		err := j.step(ctx, m, id, p, c, t)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, errAgain):
 			return err
-		case !ok:
-			return errAgain
+		case err != nil:
+			failed = errors.Join(failed, fmt.Errorf("with partition %d: %w", p.ID, err))
 		}
 	}
 	if failed != nil {
@@ -172,6 +136,57 @@ func (j *Job) finish(ctx context.Context, id int, c rueidis.Client, t progress) 
 	}
 	j.note(ctx, m, id, t)
 	return nil
+}
+
+// step marks the tags that are in the restored partition, or compares it with another one, unless
+// that is done.
+func (j *Job) step(ctx context.Context, m *directory.Map, id int, p directory.Partition, c rueidis.Client, t progress) error {
+	ick, name := m.Settings.RestoredIck, with(p.ID)
+	if p.ID == id {
+		name = here
+	}
+	switch {
+	case t.done(name):
+		return nil
+	case p.ReadOnly:
+		return errors.New("it has no master")
+	}
+	var n found
+	mark := func(tags []string) error {
+		if name != here {
+			n.lost += len(tags)
+		}
+		if ick == "" || len(tags) == 0 {
+			return nil
+		}
+		n.marked += len(tags)
+		return j.cfg.Mark(ctx, ick, tags)
+	}
+	var err error
+	done := name == here
+	if done {
+		err = j.mover.Tags(ctx, id, mark)
+	}
+	// A second comparison shows that the first one has corrected all.
+	for range 2 {
+		if err == nil && !done {
+			done, err = j.mover.Compare(ctx, id, p.ID, fleet.Tag(ick), mark)
+		}
+	}
+	if err == nil && n.marked > 0 {
+		err = j.mover.Secure(ctx, fleet.Tag(ick))
+	}
+	if err != nil {
+		return err
+	}
+	if !done {
+		return errors.New("some tags wait until it gives them up")
+	}
+	ok, err := t.store(ctx, c, n, name)
+	if err == nil && !ok {
+		err = errAgain
+	}
+	return err
 }
 
 // note writes to the fleet's log what was found.
