@@ -278,7 +278,7 @@ func startPinned(t *testing.T) *redistest.Server {
 // openFleet makes a fleet of masters and opens it.
 func openFleet(t *testing.T, masters ...*redistest.Server) *fleet.Fleet {
 	t.Helper()
-	directories := redistest.Start(t, redistest.Options{TCP: true})
+	directories := redistest.Durable(t)
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{directories.Addr()}})
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func TestEachAssumption(t *testing.T) {
 	stop()
 	// Nothing is mended by itself from now on, and somebody seems to look after the fleet.
 	lead := func(ttl time.Duration) {
-		leads, _, err := tf.dir.Lead(t.Context(), "nobody", ttl)
+		leads, err := tf.dir.Lead(t.Context(), "nobody", ttl)
 		if must(t, err); !leads {
 			t.Fatal("another agent leads")
 		}

@@ -25,12 +25,13 @@ type difference struct {
 	Sum        string      `json:"sum"`              // of the map that it makes, as the directory holds it
 }
 
-// held is a map with the sum of its stored form. An epoch can be reused if the directory
-// loses a map; a sum cannot.
+// held is a map with the sum of its stored form, and the number of the change that made it. An
+// epoch can be used twice if the directory loses a map; a sum cannot.
 type held struct {
 	*Map
 
-	sum string
+	sum    string
+	change int64
 }
 
 // Sum returns the beginning of the SHA-256 of the stored form.
@@ -79,7 +80,7 @@ func (d *difference) of(old held) (held, error) {
 			return held{}, ErrMap.Wrap(fmt.Errorf("a difference has partition %d, and the map %d partitions", p.ID, n))
 		}
 	}
-	return held{next, d.Sum}, nil
+	return held{next, d.Sum, old.change + 1}, nil
 }
 
 // pack returns the stored form of a map, or of a difference: compressed JSON.

@@ -72,7 +72,7 @@ func TestDifferences(t *testing.T) {
 			next.Points = grown.Points()
 			next.Partitions = append(next.Partitions, Partition{ID: 2, Epoch: 1, Phase: LookUp, Master: Member{Addr: "c:1"}})
 		}
-		text, err := pack(differ(held{old, "old"}, held{next, "next"}))
+		text, err := pack(differ(held{old, "old", 7}, held{next, "next", 8}))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -81,11 +81,11 @@ func TestDifferences(t *testing.T) {
 		if err = errors.Join(err, json.Unmarshal(plain, &change)); err != nil {
 			r.Fatal(err)
 		}
-		got, err := change.of(held{old, "old"})
+		got, err := change.of(held{old, "old", 7})
 		if diff := cmp.Diff(next, got.Map); err != nil || diff != "" {
 			r.Fatalf("the difference makes (-want +got): %v\n%s", err, diff)
 		}
-		if _, err := change.of(held{old, "other"}); !errors.Is(err, ErrMap) {
+		if _, err := change.of(held{old, "other", 7}); !errors.Is(err, ErrMap) {
 			r.Fatalf("a difference for another map: %v, want ErrMap", err)
 		}
 	})
@@ -119,7 +119,7 @@ func TestConfirmationsSendNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	confirm := func(c *Redis, epoch int64) (got *Map) {
+	confirm := func(c *Directory, epoch int64) (got *Map) {
 		t.Helper()
 		got, err := c.Confirm(t.Context(), epoch)
 		if err != nil {
@@ -173,7 +173,8 @@ func TestChangesOfAnotherMap(t *testing.T) {
 	client := dial(t, server.Addr())
 	first := large(t, 1)
 	change(t, d, 0, first)
-	stored, err := server.Client(t).Do(t.Context(), server.Client(t).B().Hgetall().Key(baseKey).Build()).AsStrMap()
+	c := server.Client(t)
+	stored, err := c.Do(t.Context(), c.B().Hgetall().Key(baseKey).Build()).AsStrMap()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func TestChangesOfAnotherMap(t *testing.T) {
 	if _, err := client.Confirm(t.Context(), 1); err != nil { // it has the one to be lost
 		t.Fatal(err)
 	}
-	must(t, server.Client(t), "HSET", baseKey, "epoch", stored["epoch"], "map", stored["map"])
+	must(t, c, "HSET", baseKey, "epoch", stored["epoch"], "map", stored["map"])
 	again := failover(first, 4)
 	change(t, dial(t, server.Addr()), 1, again)
 	next := failover(again, 5)

@@ -42,17 +42,16 @@ const (
 
 // Agent watches a fleet and replaces masters. Several may run; one of them leads.
 type Agent struct {
-	dir     directory.Directory
+	dir     *directory.Directory
 	servers Servers
 	cfg     Config
 	name    string
 	watch   watch
 	known   atomic.Int64 // the highest epoch of a map that it has seen
-	waits   atomic.Bool  // whether the directory has failed over a moment ago
 }
 
 // New returns an agent.
-func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
+func New(dir *directory.Directory, servers Servers, cfg Config) *Agent {
 	if cfg.Interval == 0 {
 		cfg.Interval = 500 * time.Millisecond
 	}
@@ -118,11 +117,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadIntervals*a.cfg.Interval/2)
 	defer cancel()
-	leads, settled, err := a.dir.Lead(ctx, a.name, leadIntervals*a.cfg.Interval)
-	if err == nil {
-		a.waits.Store(settled < directory.SettleTime)
-	}
-	return leads, err
+	return a.dir.Lead(ctx, a.name, leadIntervals*a.cfg.Interval)
 }
 
 // resign lets another agent lead at once, even if ctx has ended. If that fails, the lease
@@ -130,32 +125,9 @@ func (a *Agent) lead(ctx context.Context) (bool, error) {
 func (a *Agent) resign(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	if _, _, err := a.dir.Lead(ctx, a.name, 0); err != nil {
+	if _, err := a.dir.Lead(ctx, a.name, 0); err != nil {
 		a.cfg.Logger.DebugContext(ctx, "the agent could not resign", "error", err)
 	}
-}
-
-// drain waits until no client writes by a map that was replaced a moment ago, nor takes a
-// late reply for a success. If the directory has just failed over, its former server may
-// have confirmed that map for a while.
-func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
-	for rest := grace; rest > 0; {
-		if !retry.Sleep(ctx, rest) {
-			return context.Cause(ctx)
-		}
-		var err error
-		if rest, err = a.unsettled(ctx, grace); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unsettled returns for how long a former server of the directory may still have an
-// effect, if a grace has passed.
-func (a *Agent) unsettled(ctx context.Context, grace time.Duration) (time.Duration, error) {
-	_, settled, err := a.dir.Lead(ctx, a.name, max(leadIntervals*a.cfg.Interval, grace))
-	return directory.SettleTime + grace - settled, err
 }
 
 // overdue returns by how much a time has passed, by the clock that says more: the
@@ -194,7 +166,7 @@ func (a *Agent) work(ctx context.Context) {
 				a.watch.forgive()
 			}
 			partitions := m.Partitions
-			if a.waits.Load() || a.recoverMap(ctx, m, &raised) {
+			if a.recoverMap(ctx, m, &raised) {
 				partitions = nil // the next round has the new map
 			} else {
 				a.cfg.Keep(m)
@@ -229,7 +201,7 @@ func (a *Agent) work(ctx context.Context) {
 const ahead = 2
 
 // recoverMap repairs a directory that has lost its newest maps: it was restored from an old
-// file, or its new master had not received them. Clients refuse a map that is older than
+// file. Clients refuse a map that is older than
 // theirs. So if the agent or members know a higher epoch, recoverMap stores the map with an
 // epoch above that. The map may name former masters, so all partitions become read-only,
 // and elect anew.
@@ -305,7 +277,7 @@ func (a *Agent) change(ctx context.Context, seen directory.Partition, edit func(
 			p.Epoch = next.Epoch
 		}
 		err = a.dir.Change(ctx, m.Epoch, next)
-		if err == nil || errors.Is(err, directory.ErrUnconfirmed) {
+		if err == nil {
 			a.learn(next.Epoch)
 			return next, nil
 		}

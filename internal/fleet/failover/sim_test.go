@@ -8,9 +8,9 @@
 // anybody does to somebody else goes through one function, world.carry, which is the
 // network. There an agent can be stopped or killed at each of its calls, too.
 //
-// All of it happens with each store of the directory: with Redis, whose failover may lose
-// the newest maps while the former server still confirms them, and with etcd, of whose
-// servers a majority answers or none.
+// All of it happens with each store of the directory: with Redis, which is one server and forgets
+// nothing, and with etcd, of whose servers a majority answers or none. The agents' directory is the
+// real one, on a store that is played.
 //
 // Each write is in a ledger, and the invariants of the protocol are checked as things
 // happen:
@@ -63,6 +63,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/ring"
 )
 
 // run lets a schedule happen and returns the world as it is then.
@@ -97,7 +98,11 @@ func newWorld(s schedule) *world {
 		drawn: map[[2]int]uint64{}, cuts: map[[2]int]bool{}, turned: map[int]turn{},
 		ledger: ledger{epochs: map[[2]int64]*server{}},
 	}
-	m := &directory.Map{Version: directory.Version, Fleet: "sim", Epoch: 1, Floor: 1, Settings: s.settings}
+	points, err := ring.New(ring.Even(s.parts)...)
+	if err != nil {
+		panic(err) // a schedule has a few partitions
+	}
+	m := &directory.Map{Version: directory.Version, Fleet: "sim", Epoch: 1, Floor: 1, Settings: s.settings, Points: points.Points()}
 	for i := range s.parts {
 		p := directory.Partition{ID: i, Epoch: 1, Phase: directory.Open}
 		var master *server

@@ -26,7 +26,7 @@ const restoredRun = "restored"
 //
 // It also returns the partitions that do not answer, each with an error. Tags that were
 // moved there are unknown: call [Mover.Yield] when they answer.
-func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Directory, m *directory.Map, partition int, addr string) (tags int, silent map[int]error, err error) {
+func Restored(ctx context.Context, option rueidis.ClientOption, moves *directory.Directory, m *directory.Map, partition int, addr string) (tags int, silent map[int]error, err error) {
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
 	r := &restoring{pool: pool, m: m, partition: partition, addr: addr, silent: map[int]error{}}
@@ -34,8 +34,7 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.
 		return r.tags, r.silent, err
 	}
 	if r.tags > 0 {
-		// A run whose TTL ends at once: an agent finishes it.
-		err = moves.Moving(ctx, restoredName(partition, m.Epoch), time.Millisecond)
+		err = moves.Unfinished(ctx, restoredName(partition, m.Epoch))
 	}
 	return r.tags, r.silent, err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/millrace/millrace/internal/fleet/members"
 )
@@ -55,7 +54,7 @@ func (m *Mover) Yield(ctx context.Context, partition, to int, first string, lost
 	if m.cfg.Moves == nil {
 		return nil
 	}
-	return m.cfg.Moves.Moving(ctx, restoredName(partition, m.fleetMap().Epoch), time.Millisecond)
+	return m.cfg.Moves.Unfinished(ctx, restoredName(partition, m.fleetMap().Epoch))
 }
 
 // surely returns the tags that are in a partition by its master's word, which agents have

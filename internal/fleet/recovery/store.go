@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
@@ -12,12 +11,12 @@ import (
 // Check reports whether the directory has the map of this fleet already: then agents repair
 // the rest. A directory with another fleet is ErrExists, and so is one with an older map
 // that lacks a partition: agents would use it. An empty one must be fit to keep a map, see
-// directory.Verify.
-func (f *Found) Check(ctx context.Context, dir directory.Directory) (there bool, err error) {
+// directory.Directory.Verify.
+func (f *Found) Check(ctx context.Context, dir *directory.Directory) (there bool, err error) {
 	m, err := dir.Confirm(ctx, 0)
 	switch {
 	case errors.Is(err, directory.ErrNoFleet):
-		return false, directory.Unreachable(ctx, directory.Verify(ctx, dir))
+		return false, directory.Unreachable(ctx, dir.Verify(ctx))
 	case err != nil:
 		return false, directory.Unreachable(ctx, err)
 	case m.Fleet != f.Fleet:
@@ -33,14 +32,13 @@ func (f *Found) Check(ctx context.Context, dir directory.Directory) (there bool,
 //
 // The old directory must not answer any more. Clients and agents that reach it would go on
 // by the old map.
-func (f *Found) Store(ctx context.Context, dir directory.Directory) error {
+func (f *Found) Store(ctx context.Context, dir *directory.Directory) error {
 	there, err := f.Check(ctx, dir)
 	if there || err != nil {
 		return err
 	}
-	// The directory knew which moves of tags were in progress. This stands for all of them:
-	// a run whose TTL ends at once, which agents finish.
-	if err := dir.Moving(ctx, fmt.Sprint("recovered-", f.Map.Epoch), time.Millisecond); err != nil {
+	// The directory knew which moves of tags were in progress. This stands for all of them.
+	if err := dir.Unfinished(ctx, fmt.Sprint("recovered-", f.Map.Epoch)); err != nil {
 		return directory.Unreachable(ctx, err)
 	}
 	err = dir.Change(ctx, 0, f.Map)

@@ -18,7 +18,7 @@ import (
 // partition: it gives tags that were moved away back to the partitions that answer. The
 // others are in the error; a [Job] asks them when they answer. Option has the user, the
 // password and the TLS settings for members.
-func BeforeUse(option rueidis.ClientOption, dir directory.Directory, log *slog.Logger) func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+func BeforeUse(option rueidis.ClientOption, dir *directory.Directory, log *slog.Logger) func(ctx context.Context, m *directory.Map, partition int, addr string) error {
 	return func(ctx context.Context, m *directory.Map, partition int, addr string) error {
 		tags, silent, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
 		if tags > 0 {

@@ -29,7 +29,7 @@ type Config struct {
 // may have one.
 type Job struct {
 	f        *fleet.Fleet
-	dir      directory.Directory
+	dir      *directory.Directory
 	mover    *rebalance.Mover
 	cfg      Config
 	interval time.Duration
