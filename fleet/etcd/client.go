@@ -75,10 +75,10 @@ func (m *member) connected(ctx context.Context) (*clientv3.Client, error) {
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-m.lock }()
+	if m.config.Context.Err() != nil {
+		return nil, directory.ErrClosed
+	}
 	if m.client == nil {
-		if m.config.Context.Err() != nil {
-			return nil, errClosed
-		}
 		client, err := clientv3.New(m.config)
 		if err != nil {
 			return nil, err
@@ -174,8 +174,6 @@ func hedge[T any](ctx context.Context, members []*member, from int, call func(ct
 		}
 	}
 }
-
-var errClosed = errors.New("the directory is closed")
 
 // Errors that etcd returns.
 var (

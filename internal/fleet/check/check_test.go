@@ -38,7 +38,7 @@ func TestEachAssumption(t *testing.T) {
 	}
 	stop := tf.agent()
 	// What a fleet for trials is not expected to have.
-	trial := []string{"directory warn no_replica", "snapshots warn no_snapshots"}
+	trial := []string{"snapshots warn no_snapshots"}
 	redistest.Eventually(t, "the agent has set up the members", func() bool { return slices.Equal(codes(tf.run(Config{Sample: NoSample})), trial) })
 	all := tf.run(Config{All: true})
 	if diff := cmp.Diff(trial, codes(all)); diff != "" {
@@ -149,7 +149,7 @@ func (tf *testFleet) directory() (list []assumption) {
 	addr := tf.dev.DirectoryAddr()
 	for _, s := range []struct{ name, broken, right, want string }{
 		{"appendonly", "no", "yes", "directory fail no_aof"},
-		{"appendfsync", "no", "always", "directory warn no_fsync"},
+		{"appendfsync", "no", "always", "directory fail no_fsync"},
 		{"maxmemory-policy", "allkeys-lru", "noeviction", "directory fail evicts"},
 	} {
 		list = append(list, assumption{

@@ -148,6 +148,9 @@ var (
 		Hint: "Use the Millrace that wrote it, or move the fleet into an empty directory with millrace fleet recover.",
 	}
 
+	// ErrClosed means that the directory was closed.
+	ErrClosed = &millrace.Error{Code: "closed", Message: "the directory is closed"}
+
 	// ErrUnfit means that the servers of a directory do not keep its promises.
 	ErrUnfit = &millrace.Error{Code: "unfit"}
 )

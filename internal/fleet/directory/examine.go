@@ -55,7 +55,7 @@ const examineTimeout = 2 * time.Second
 func (d *Directory) Verify(ctx context.Context) error {
 	for _, r := range d.Examine(ctx) {
 		if r.Level == Fail || r.Level == Unknown {
-			return ErrUnfit.Errorf("%s", strings.TrimSpace("the directory cannot keep a fleet: "+r.Server+" "+r.What)).WithHint(r.Hint)
+			return ErrUnfit.Errorf("the directory cannot keep a fleet: %s", strings.TrimSpace(r.Server+" "+r.What)).WithHint(r.Hint)
 		}
 	}
 	return nil

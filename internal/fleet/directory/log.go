@@ -36,12 +36,19 @@ func (d *Directory) Note(ctx context.Context, event Event) error {
 
 // Events returns the log, the newest event first, up to 200.
 func (d *Directory) Events(ctx context.Context) ([]Event, error) {
-	return list[[]Event](ctx, d, "log")
+	events, err := list[[]Event](ctx, d, "log")
+	if events == nil {
+		events = []Event{}
+	}
+	return events, err
 }
 
-// list reads a value that is packed JSON. It may be old: nothing is decided by it.
+// list reads a value that is packed JSON, an old one if the directory has no other.
 func list[T any](ctx context.Context, d *Directory, name string) (T, error) {
-	values, err := d.Store.Get(ctx, Any, name)
+	values, err := d.Store.Get(ctx, Present, name)
+	if err != nil {
+		values, err = d.Store.Get(ctx, Any, name)
+	}
 	if err != nil {
 		var none T
 		return none, err

@@ -142,6 +142,8 @@ func own(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return ErrSilent
+	case errors.Is(err, rueidis.ErrClosing):
+		return ErrClosed
 	default:
 		return retry.Bare(err)
 	}

@@ -19,7 +19,7 @@ import (
 // TestInitRefuses what cannot become a fleet, says why, and changes nothing.
 func TestInitRefuses(t *testing.T) {
 	t.Parallel()
-	dirs := redistest.Start(t, redistest.Options{TCP: true})
+	dirs := redistest.Durable(t)
 	tf := &testFleet{t: t, dirs: dirs}
 	tf.dir = tf.dial(dirs.Addr())
 	ctx := t.Context()
@@ -88,7 +88,7 @@ func TestInitRefuses(t *testing.T) {
 // TestInitAgain finishes what was cut off before the directory was told.
 func TestInitAgain(t *testing.T) {
 	t.Parallel()
-	dirs := redistest.Start(t, redistest.Options{TCP: true})
+	dirs := redistest.Durable(t)
 	tf := &testFleet{t: t, dirs: dirs}
 	tf.dir = tf.dial(dirs.Addr())
 	partitions := tf.servers(1, 1)
@@ -151,7 +151,7 @@ func (s *meddler) Put(ctx context.Context, revision string, texts ...directory.T
 // knows a replica by another address than the map.
 func TestReplicasByTheirNames(t *testing.T) {
 	t.Parallel()
-	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+	tf := &testFleet{t: t, dirs: redistest.Durable(t)}
 	tf.dir = tf.dial(tf.dirs.Addr())
 	made := tf.servers(2, 1)
 	proxy := redistest.NewTCPProxy(t, made[0].Replicas[0].Addr)

@@ -124,7 +124,7 @@ func (w *world) lose() { w.do(w.servers.DirectoryAddr(), "FLUSHALL") }
 // its map: an agent may change it at any time. It returns that map.
 func (w *world) loseWhole() (m *directory.Map) {
 	w.t.Helper()
-	const script = "if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then return 0 end redis.call('FLUSHALL') return 1"
+	const script = "if string.match(redis.call('HGET', KEYS[1], 'epoch'), ' v2 (%d+) ') ~= ARGV[1] then return 0 end redis.call('FLUSHALL') return 1"
 	redistest.Eventually(w.t, "the map that all members have is lost", func() bool {
 		m = mapOf(w.t, w.dir)
 		for _, copied := range w.copiesOf() {
