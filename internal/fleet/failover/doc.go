@@ -98,8 +98,6 @@
 //   - A member that lost its data is never promoted, and never copied.
 //   - All this holds while members join, leave, and are restarted.
 //   - The data that a member had on its disk is not served before it was examined.
-//   - After a failover of the directory, agents wait until no client uses maps that its
-//     former server has confirmed.
 //   - An agent that was suspended, or that misses more than half of all members, does
 //     nothing: the fault may be its own.
 //
