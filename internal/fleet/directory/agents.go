@@ -128,24 +128,21 @@ func (d *Directory) adopt(ctx context.Context, run string) (adopted bool, err er
 	return adopted, err
 }
 
-// moving holds the name of a listed run until end is called.
+// moving keeps a run listed and its name held until end is called. An agent that took the run for
+// dead, because the process was stopped for a while, has taken it from the list.
 func (d *Directory) moving(ctx context.Context, run string) (end func(finished bool)) {
-	hold := func(ctx context.Context, ttl time.Duration) {
+	keep := func(ctx context.Context, list func(context.Context, string) error, ttl time.Duration) {
 		ctx, cancel := context.WithTimeout(ctx, MoveTTL/3)
 		defer cancel()
+		_ = list(ctx, run) // if a finished run stays, an agent finds nothing to finish
 		_, _ = d.hold(ctx, "run/"+run, run, ttl)
 	}
-	done := false
-	stop := renew(ctx, MoveTTL/3, func(ctx context.Context) { hold(ctx, MoveTTL) }, func(ctx context.Context) {
-		if done {
-			ctx, cancel := context.WithTimeout(ctx, MoveTTL/3)
-			defer cancel()
-			_ = d.finished(ctx, run) // else an agent looks for what is left, and finds nothing
-		}
-		hold(ctx, 0)
-	})
+	last := d.Unfinished
+	stop := renew(ctx, MoveTTL/3, func(ctx context.Context) { keep(ctx, d.Unfinished, MoveTTL) }, func(ctx context.Context) { keep(ctx, last, 0) })
 	return func(finished bool) {
-		done = finished
+		if finished {
+			last = d.finished
+		}
 		stop()
 	}
 }

@@ -163,6 +163,21 @@ func moves(t *testing.T, d *directory.Directory) {
 	adopted(true)
 	adopt("of what was adopted and finished", false)
 
+	// One that was stopped for longer than it holds its name, is adopted, and goes on.
+	a = begin()
+	listed, err := d.Store.Get(t.Context(), directory.Present, "moves")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := listed[0].Text
+	if by, err := d.Store.Hold(t.Context(), "run/"+run, run, 0); by != "" || err != nil {
+		t.Fatalf("Hold(%q, %q, 0) = %q, %v, want that it was given up", "run/"+run, run, by, err)
+	}
+	adopt("of a run that was stopped", true)(true)
+	a(false)
+	adopt("of what the run that was stopped has left", true)(true)
+	adopt("of what was finished", false)
+
 	// What is left without a run of its own is finished in the same way.
 	for range 2 {
 		if err := d.Unfinished(t.Context(), "left"); err != nil {
