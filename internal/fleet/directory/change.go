@@ -115,7 +115,7 @@ func (d *Directory) mapOf(ctx context.Context, read Read, s stamp) (*held, error
 // errNoChanges means that the map must be read as a whole.
 var errNoChanges = errors.New("the changes since the known map are not kept")
 
-// follow returns the map with that stamp from an older one. Each change names the sums of both
+// follow returns the map with that stamp, or a newer one, from an older one. Each change names the sums of both
 // of its maps, so those of another history lead nowhere.
 func (d *Directory) follow(ctx context.Context, read Read, m held, s stamp) (*held, error) {
 	if s.change <= m.change || s.change > m.change+kept {
@@ -141,9 +141,6 @@ func (d *Directory) follow(ctx context.Context, read Read, m held, s stamp) (*he
 		if m, err = change.of(m); err != nil {
 			return nil, err
 		}
-	}
-	if m.sum != s.sum || m.Epoch != s.epoch {
-		return nil, errNoChanges
 	}
 	return &m, m.check()
 }

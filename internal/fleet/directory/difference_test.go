@@ -1,6 +1,8 @@
 package directory
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +17,12 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
+// id returns something like a run id or a replication id, which does not compress.
+func id(n int) string {
+	sum := sha256.Sum256([]byte(strconv.Itoa(n)))
+	return hex.EncodeToString(sum[:20])
+}
+
 // large returns a map of 160 partitions with a replica each.
 func large(t testing.TB, epoch int64) *Map {
 	t.Helper()
@@ -26,10 +34,10 @@ func large(t testing.TB, epoch int64) *Map {
 	for i := range 160 {
 		member := func(copy int) Member {
 			n := (i + copy) % 14
-			return Member{Addr: fmt.Sprintf("10.0.%d.%d:%d", copy, n, 7000+i), Node: fmt.Sprint("node-", n), Run: fmt.Sprintf("%040x", 160*(1+copy)+i)}
+			return Member{Addr: fmt.Sprintf("10.0.%d.%d:%d", copy, n, 7000+i), Node: fmt.Sprint("node-", n), Run: id(160*(1+copy) + i)}
 		}
 		m.Partitions = append(m.Partitions, Partition{
-			ID: i, Epoch: 1, Phase: Open, History: fmt.Sprintf("%040x", i), Master: member(0), Replicas: []Member{member(1)},
+			ID: i, Epoch: 1, Phase: Open, History: id(i), Master: member(0), Replicas: []Member{member(1)},
 		})
 	}
 	return m
@@ -40,7 +48,7 @@ func failover(m *Map, partition int) *Map {
 	next := m.Clone()
 	next.Epoch++
 	p := &next.Partitions[partition]
-	p.Epoch, p.Before, p.History = p.Epoch+1, p.History, strconv.FormatInt(next.Epoch, 16)
+	p.Epoch, p.Before, p.History = p.Epoch+1, p.History, id(int(-next.Epoch))
 	p.Master, p.Replicas[0] = p.Replicas[0], p.Master
 	return next
 }

@@ -400,7 +400,7 @@ func TestUnreadable(t *testing.T) {
 	for _, broken := range []struct {
 		epoch, text string
 		want        error
-	}{{"x", "{}", ErrVersion}, {"v2 x sum 1", "{}", ErrMap}, {"v2 1 sum x", "{}", ErrMap}, {"v2 1 sum -1", "{}", ErrMap}, {"v2 1 sum 1", "", ErrMap}, {"v2 1 sum 1", "{}", nil}} {
+	}{{"x", "{}", ErrVersion}, {"v3 1 sum 1", "{}", ErrVersion}, {"v2 x sum 1", "{}", ErrMap}, {"v2 1 sum x", "{}", ErrMap}, {"v2 1 sum -1", "{}", ErrMap}, {"v2 1 sum 1", "", ErrMap}, {"v2 1 sum 1", "{}", nil}} {
 		store("epoch", broken.epoch)
 		store("map", broken.text)
 		for _, epoch := range []int64{0, 2} {
