@@ -242,7 +242,21 @@ func TestTheDirectoryIsKilled(t *testing.T) {
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
 	w.agent()
 	f := w.client(fleet.Config{WaitReplicas: 1})
-	w.settled(f, 0)
+	servers := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(servers.Close)
+	// whole waits until all members count for elections, in the runs that they are in.
+	whole := func() {
+		w.settled(f, 0)
+		redistest.Eventually(t, "all members are whole again", func() bool {
+			for _, m := range w.mapNow().Partitions[0].Members() {
+				if report, err := servers.Probe(t.Context(), m.Addr); err != nil || m.Down || m.Run != report.Run {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	whole()
 	l := w.load(f, "a", 4)
 	for range 3 {
 		l.goesOn(t)
@@ -261,7 +275,7 @@ func TestTheDirectoryIsKilled(t *testing.T) {
 			return err == nil && !now.Partitions[0].ReadOnly && now.Partitions[0].Master.Addr != old
 		})
 		must(t, w.server(old).Proc.Restart(t.Context()))
-		w.settled(f, 0)
+		whole()
 	}
 	l.goesOn(t)
 	l.stop()
