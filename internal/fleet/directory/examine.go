@@ -62,7 +62,7 @@ func (d *Directory) Verify(ctx context.Context) error {
 }
 
 // serverLine starts a server that keeps a directory.
-const serverLine = "redis-server --appendonly yes --appendfsync always --maxmemory-policy noeviction"
+const serverLine = `redis-server --save "" --appendonly yes --appendfsync always --maxmemory-policy noeviction`
 
 // keeperSettings are the settings that decide whether a change of the map lasts.
 var keeperSettings = []string{"appendfsync", "no-appendfsync-on-rewrite", "save", "stop-writes-on-bgsave-error"}
