@@ -89,11 +89,15 @@ func pack(v any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return "", err
+	w, ok := packers.Get().(*gzip.Writer)
+	if !ok { // the pool is empty
+		if w, err = gzip.NewWriterLevel(nil, gzip.BestCompression); err != nil {
+			return "", err
+		}
 	}
+	defer packers.Put(w)
+	var b bytes.Buffer
+	w.Reset(&b)
 	if _, err = w.Write(text); err == nil {
 		err = w.Close()
 	}
@@ -129,8 +133,8 @@ func unpack(text string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, mapLimit))
 }
 
-// unpackers pools readers: one takes 40 kB.
-var unpackers sync.Pool
+// packers and unpackers pool writers and readers: one takes 800 and 40 kB.
+var packers, unpackers sync.Pool
 
 // mapLimit is more than any map has.
 const mapLimit = 64 << 20
