@@ -87,8 +87,8 @@ func TestEachAssumption(t *testing.T) {
 			})
 		})
 	}
-	if diff := cmp.Diff([]string{}, slices.DeleteFunc(codes(tf.run(Config{})), func(code string) bool { return slices.Contains(trial, code) })); diff != "" {
-		t.Errorf("something was not mended:\n%s", diff)
+	if left := slices.DeleteFunc(codes(tf.run(Config{})), func(code string) bool { return slices.Contains(trial, code) }); len(left) > 0 {
+		t.Errorf("%q was not mended, want nothing", left)
 	}
 }
 
