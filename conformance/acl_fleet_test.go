@@ -46,12 +46,12 @@ func TestACLOnFleet(t *testing.T) {
 	}
 	f.play("millrace", f.use)
 	f.wantUsed(more, f.members...)
-	f.wantUsed(asks, f.directories...)
+	f.wantUsed(asks, f.directory)
 	if refused := f.refused("millrace-replica"); len(refused) > 0 {
 		t.Errorf("refused to replicas: %v", refused)
 	}
 
-	dir := f.directory(f.option("millrace"))
+	dir := f.dial(f.option("millrace"))
 	m, err := dir.Confirm(t.Context(), 0)
 	must(t, "Confirm", err)
 	next := m.Clone()
@@ -62,32 +62,29 @@ func TestACLOnFleet(t *testing.T) {
 }
 
 // usersFleet is a fleet whose servers know users: two partitions with a replica
-// each, and a directory with one.
+// each, and a directory.
 type usersFleet struct {
 	*guarded
 
-	members     []*redistest.Server
-	directories []*redistest.Server
+	members   []*redistest.Server
+	directory *redistest.Server
 }
 
 func newUsersFleet(t *testing.T) *usersFleet {
 	t.Helper()
-	set := redistest.Replicated(t, 1)
-	f := &usersFleet{directories: append([]*redistest.Server{set.Master}, set.Replicas...)}
+	f := &usersFleet{directory: redistest.Durable(t)}
 	for range 4 {
 		f.members = append(f.members, redistest.Start(t, redistest.Options{TCP: true, Args: []string{
 			"--repl-diskless-sync-delay", "0", "--masteruser", "millrace-replica", "--masterauth", aclPassword,
 		}}))
 	}
-	f.guarded = newGuarded(t, slices.Concat(f.members, f.directories)...)
+	f.guarded = newGuarded(t, append(slices.Clone(f.members), f.directory)...)
 	return f
 }
 
 // option says how a user connects to the directory.
 func (f *usersFleet) option(user string) (option rueidis.ClientOption) {
-	for _, s := range f.directories {
-		option.InitAddress = append(option.InitAddress, s.Addr())
-	}
+	option.InitAddress = []string{f.directory.Addr()}
 	as(user)(&option)
 	return option
 }
@@ -120,7 +117,7 @@ func (f *usersFleet) wantUsed(rules []string, servers ...*redistest.Server) {
 // points.
 var dispensable = []string{"unsubscribe", "punsubscribe", "sunsubscribe", "discard", "config|get", "config"}
 
-func (f *usersFleet) directory(option rueidis.ClientOption) *directory.Redis {
+func (f *usersFleet) dial(option rueidis.ClientOption) *directory.Directory {
 	f.t.Helper()
 	dir, err := directory.Dial(option)
 	must(f.t, "directory.Dial", err)
@@ -128,7 +125,7 @@ func (f *usersFleet) directory(option rueidis.ClientOption) *directory.Redis {
 	return dir
 }
 
-func (f *usersFleet) open(dir *directory.Redis, option rueidis.ClientOption, replicas int) *fleet.Fleet {
+func (f *usersFleet) open(dir *directory.Directory, option rueidis.ClientOption, replicas int) *fleet.Fleet {
 	f.t.Helper()
 	opened, err := fleet.Open(f.t.Context(), dir, fleet.Config{Option: option, WaitReplicas: replicas, Logger: quiet})
 	must(f.t, "fleet.Open", err)
@@ -141,7 +138,7 @@ var quiet = slog.New(slog.DiscardHandler)
 // operate is what operators and agents do.
 func (f *usersFleet) operate(option rueidis.ClientOption) {
 	f.t.Helper()
-	dir := f.directory(option)
+	dir := f.dial(option)
 	f.make(dir, option)
 	operator := f.open(dir, option, 0)
 	_, err := doctor.Examine(f.t.Context(), operator.Client(), doctor.Config{Fleet: operator})
@@ -159,11 +156,11 @@ func (f *usersFleet) operate(option rueidis.ClientOption) {
 	f.replace(dir, option)
 	_, err = dir.Events(f.t.Context())
 	must(f.t, "Events", err)
-	_, _, err = dir.Snapshots(f.t.Context())
+	_, err = dir.Snapshots(f.t.Context())
 	must(f.t, "Snapshots", err)
 }
 
-func (f *usersFleet) make(dir *directory.Redis, option rueidis.ClientOption) {
+func (f *usersFleet) make(dir *directory.Directory, option rueidis.ClientOption) {
 	f.t.Helper()
 	cfg := grow.Config{Option: option, RestartTimeout: -1, Settings: directory.Settings{
 		ViewTTL: time.Second, ReplyTimeout: time.Second, PlacementTTL: time.Second,
@@ -181,7 +178,7 @@ func (f *usersFleet) make(dir *directory.Redis, option rueidis.ClientOption) {
 }
 
 // snapshot has one taken on a member's disk, and one fetched.
-func (f *usersFleet) snapshot(dir *directory.Redis, option rueidis.ClientOption) {
+func (f *usersFleet) snapshot(dir *directory.Directory, option rueidis.ClientOption) {
 	f.t.Helper()
 	for _, archive := range []string{"", f.t.TempDir()} {
 		keeper := snapshot.New(dir, snapshot.Config{Archive: archive, Option: option, Logger: quiet})
@@ -192,7 +189,7 @@ func (f *usersFleet) snapshot(dir *directory.Redis, option rueidis.ClientOption)
 }
 
 // move moves a tag away and back.
-func (f *usersFleet) move(dir *directory.Redis, operator *fleet.Fleet) {
+func (f *usersFleet) move(dir *directory.Directory, operator *fleet.Fleet) {
 	f.t.Helper()
 	ctx, c := f.t.Context(), operator.Client()
 	must(f.t, "SET", c.Do(ctx, c.B().Set().Key("{moves}:x").Value("1").Build()).Error())
@@ -207,7 +204,7 @@ func (f *usersFleet) move(dir *directory.Redis, operator *fleet.Fleet) {
 }
 
 // mark has an agent mark the tags of a partition that was restored.
-func (f *usersFleet) mark(dir *directory.Redis, operator *fleet.Fleet) {
+func (f *usersFleet) mark(dir *directory.Directory, operator *fleet.Fleet) {
 	f.t.Helper()
 	m, err := dir.Confirm(f.t.Context(), 0)
 	must(f.t, "Confirm", err)
@@ -242,7 +239,7 @@ func (f *usersFleet) mark(dir *directory.Redis, operator *fleet.Fleet) {
 }
 
 // replace has one master replaced by hand, and one by an agent.
-func (f *usersFleet) replace(dir *directory.Redis, option rueidis.ClientOption) {
+func (f *usersFleet) replace(dir *directory.Directory, option rueidis.ClientOption) {
 	f.t.Helper()
 	servers := failover.NewRedis(option)
 	defer servers.Close()
@@ -271,7 +268,7 @@ func (f *usersFleet) replace(dir *directory.Redis, option rueidis.ClientOption) 
 // use is what programs do.
 func (f *usersFleet) use(option rueidis.ClientOption) {
 	f.t.Helper()
-	dir := f.directory(option)
+	dir := f.dial(option)
 	user := f.open(dir, option, 1)
 	for _, s := range shortTour {
 		w := &walker{Context: f.t.Context(), client: user.Client(), name: redistest.Name(f.t)}
@@ -290,7 +287,7 @@ func (f *usersFleet) use(option rueidis.ClientOption) {
 
 	// Another process's directory reads the map from any server, and is sent what an
 	// agent changes of it.
-	other, agents := f.directory(option), f.directory(f.option("millrace-agent"))
+	other, agents := f.dial(option), f.dial(f.option("millrace-agent"))
 	_, err = other.Load(ctx)
 	must(f.t, "Load", err)
 	m, err := other.Confirm(ctx, 0)

@@ -24,7 +24,7 @@ const fleetPartitions = 3
 // the fence.
 var fleetEngine = engine{"fleet", func(t *testing.T) running {
 	t.Helper()
-	directories := redistest.Start(t, redistest.Options{TCP: true, AOF: true})
+	directories := redistest.Durable(t)
 	option := rueidis.ClientOption{InitAddress: []string{directories.Addr()}}
 	dir, err := directory.Dial(option)
 	must(t, "the directory", err)
@@ -45,7 +45,7 @@ var fleetEngine = engine{"fleet", func(t *testing.T) running {
 type runningFleet struct {
 	t       *testing.T
 	url     string
-	dir     *directory.Redis
+	dir     *directory.Directory
 	f       *fleet.Fleet
 	servers map[string]*redistest.Server
 	dead    *redistest.Server

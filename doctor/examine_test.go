@@ -253,7 +253,7 @@ func TestFleet(t *testing.T) {
 	}
 	// Nothing was set up but two masters and a directory.
 	want := map[string]Level{
-		"state": OK, "members": OK, "boot-fence": Note, "settings": Warn, "replication": Warn, "directory": Warn,
+		"state": OK, "members": OK, "boot-fence": Note, "settings": Warn, "replication": Warn, "directory": OK,
 		"nodes": Note, "snapshots": Warn, "versions": OK, "agents": Fail, "clocks": OK,
 	}
 	if diff := cmp.Diff(want, levels(r.Fleet)); diff != "" {
@@ -278,7 +278,7 @@ func startPinned(t *testing.T) *redistest.Server {
 // openFleet makes a fleet of masters and opens it.
 func openFleet(t *testing.T, masters ...*redistest.Server) *fleet.Fleet {
 	t.Helper()
-	directories := redistest.Start(t, redistest.Options{TCP: true})
+	directories := redistest.Durable(t)
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{directories.Addr()}})
 	if err != nil {
 		t.Fatal(err)

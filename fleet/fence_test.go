@@ -231,7 +231,7 @@ func TestEpochsNeverGoBack(t *testing.T) {
 // proxy.
 func throughProxies(t *testing.T, settings directory.Settings) (*testFleet, *redistest.Proxy) {
 	t.Helper()
-	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+	tf := &testFleet{t: t, dirs: redistest.Durable(t)}
 	tf.dir = tf.dial(tf.dirs.Addr())
 	partitions := tf.servers(1, 0)
 	proxy := redistest.NewTCPProxy(t, partitions[0].Master.Addr)

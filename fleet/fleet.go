@@ -61,7 +61,7 @@ type Config struct {
 
 // Fleet is many Redis servers as one. It is safe for concurrent use.
 type Fleet struct {
-	dir     directory.Directory
+	dir     *directory.Directory
 	cfg     Config
 	start   time.Time // the origin of now
 	view    atomic.Pointer[view]
@@ -85,14 +85,14 @@ type Fleet struct {
 	following sync.WaitGroup
 }
 
-// Directory keeps the map of a fleet. Only Millrace's own packages implement one: its
-// methods and types are no API.
+// Directory keeps the map of a fleet. It is for Millrace's own packages: its methods and fields
+// are no API.
 type Directory = directory.Directory
 
 // Open opens the fleet of a directory, and follows its map until Close. It is for
 // Millrace's own packages; programs call [Dial], or Dial of package etcd. The caller closes
 // the directory.
-func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
+func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.ReadPreference < FromMasters || cfg.ReadPreference > FromReplicas {
 		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas %d and Placements %d must not be negative, and ReadPreference %d must be known", cfg.WaitReplicas, cfg.Placements, cfg.ReadPreference)
 	}
@@ -103,8 +103,8 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 		cfg.Logger = slog.Default()
 	}
 	release := func() {}
-	if owned, ok := dir.(directory.Owned); ok {
-		dir, release = owned.Directory, owned.Close
+	if dir.Owned {
+		release = dir.Close
 	}
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
@@ -113,7 +113,7 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 	}
 	f.watched.now = f.now
 	f.whole = &client{f: f, partition: anyPartition, close: f.Close}
-	// Read-only clients can start without the directory's master.
+	// Clients that only read can start while the directory confirms nothing.
 	err := f.refresh(ctx)
 	if f.view.Load() == nil {
 		stop()
@@ -152,8 +152,8 @@ func Dial(ctx context.Context, url string, cfg Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Option = option
-	f, err := Open(ctx, directory.Owned{Directory: dir, Close: dir.Close}, cfg)
+	dir.Owned, cfg.Option = true, option
+	f, err := Open(ctx, dir, cfg)
 	if err != nil {
 		dir.Close()
 	}

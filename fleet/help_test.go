@@ -35,7 +35,7 @@ var onTrust = grow.Config{Option: slowly, RestartTimeout: -1}
 type testFleet struct {
 	t       *testing.T
 	dirs    *redistest.Server
-	dir     *directory.Redis
+	dir     *directory.Directory
 	masters []*redistest.Server
 	copies  [][]*redistest.Server // replicas by partition
 }
@@ -43,7 +43,7 @@ type testFleet struct {
 // startFleet starts a fleet whose partitions have that many replicas each.
 func startFleet(t *testing.T, partitions, replicas int, settings directory.Settings) *testFleet {
 	t.Helper()
-	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+	tf := &testFleet{t: t, dirs: redistest.Durable(t)}
 	tf.dir = tf.dial(tf.dirs.Addr())
 	if _, err := grow.Init(t.Context(), tf.dir, tf.servers(partitions, replicas), grow.Config{Settings: settings, Option: slowly, RestartTimeout: -1}); err != nil {
 		t.Fatal(err)
@@ -70,9 +70,9 @@ func (tf *testFleet) servers(partitions, replicas int) []grow.Partition {
 	return made
 }
 
-func (tf *testFleet) dial(addrs ...string) *directory.Redis {
+func (tf *testFleet) dial(addr string) *directory.Directory {
 	tf.t.Helper()
-	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: addrs})
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{addr}})
 	if err != nil {
 		tf.t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (tf *testFleet) open(cfg Config) *Fleet {
 }
 
 // openBy is open with a directory of the caller's own.
-func (tf *testFleet) openBy(dir directory.Directory, cfg Config) *Fleet {
+func (tf *testFleet) openBy(dir *directory.Directory, cfg Config) *Fleet {
 	tf.t.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

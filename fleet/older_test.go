@@ -20,7 +20,7 @@ func TestAMasterIsBackWithoutItsNewestRecords(t *testing.T) {
 	for _, fenced := range []bool{true, false} {
 		t.Run(map[bool]string{true: "fenced", false: "unfenced"}[fenced], func(t *testing.T) {
 			t.Parallel()
-			tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+			tf := &testFleet{t: t, dirs: redistest.Durable(t)}
 			tf.dir = tf.dial(tf.dirs.Addr())
 			server := redistest.Start(t, redistest.Options{TCP: true})
 			_, err := grow.Init(t.Context(), tf.dir, []grow.Partition{{Master: directory.Member{Addr: server.Addr()}}}, grow.Config{Settings: quick, Option: slowly, RestartTimeout: -1})

@@ -61,7 +61,7 @@ func TestAllocationRaces(t *testing.T) {
 	var clients []*Fleet
 	var proxies []*redistest.Proxy
 	for i := range 6 {
-		dir := directory.Directory(tf.dir)
+		dir := tf.dir
 		if i%2 == 0 {
 			proxy := redistest.NewTCPProxy(t, tf.dirs.Addr())
 			proxies = append(proxies, proxy)

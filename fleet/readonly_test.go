@@ -106,35 +106,35 @@ func TestLateConfirmationsAreUncertain(t *testing.T) {
 	}
 }
 
-// halfSilent is a directory whose master does not answer at times; other servers of it do.
+// halfSilent is a store that at times has only old values.
 type halfSilent struct {
-	directory.Directory
+	directory.Store
 
 	silent atomic.Bool
 }
 
-func (d *halfSilent) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
-	if d.silent.Load() {
-		return nil, errors.New("the master is silent")
+func (s *halfSilent) Get(ctx context.Context, read directory.Read, names ...string) ([]directory.Value, error) {
+	if s.silent.Load() && read == directory.Present {
+		return nil, errors.New("the directory confirms nothing")
 	}
-	return d.Directory.Confirm(ctx, epoch)
+	return s.Store.Get(ctx, read, names...)
 }
 
-// TestAMapOfAReplicaIsNotConfirmed: a map that no master of the directory has confirmed is good for
-// reads, however new it is.
-func TestAMapOfAReplicaIsNotConfirmed(t *testing.T) {
+// TestAMapThatIsOnlyRead: a map that the directory has not confirmed is good for reads, however
+// new it is.
+func TestAMapThatIsOnlyRead(t *testing.T) {
 	t.Parallel()
 	tf, ctx := startFleet(t, 1, 0, calm), t.Context()
-	dir := &halfSilent{Directory: tf.dir}
-	f := tf.openBy(dir, Config{})
+	store := &halfSilent{Store: tf.dir.Store}
+	f := tf.openBy(directory.New(store), Config{})
 	must(t, put(ctx, f.Client(), "{a}", "before"))
-	dir.silent.Store(true)
+	store.silent.Store(true)
 	m := tf.change(func(*directory.Map) {})
 	redistest.Eventually(t, "the client has the map", func() bool { return f.view.Load().m.Epoch == m.Epoch })
 	wantError(t, set(ctx, f.Client(), "{a}", "after"), ErrReadOnly)
 	if got, err := get(ctx, f.Client(), "{a}"); err != nil || got != "before" {
 		t.Errorf("a read = %q, %v, want before", got, err)
 	}
-	dir.silent.Store(false)
+	store.silent.Store(false)
 	must(t, put(ctx, f.Client(), "{a}", "again"))
 }

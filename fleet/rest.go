@@ -114,7 +114,7 @@ func (c *client) KeepsTogether() {}
 func (c *client) Map() *directory.Map { return c.f.view.Load().m }
 
 // Directory returns the fleet's directory, for [directory.Of].
-func (c *client) Directory() directory.Directory { return c.f.dir }
+func (c *client) Directory() *directory.Directory { return c.f.dir }
 
 // Option returns how the client connects to members, for [directory.OptionOf].
 func (c *client) Option() rueidis.ClientOption { return c.f.cfg.Option }

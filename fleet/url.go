@@ -12,13 +12,11 @@ import (
 // ParseURL parses the URL of a fleet: how to connect to its directory, and with the
 // same user, password and TLS to its members.
 //
-//	fleet://USER:PASSWORD@HOST:PORT            its master
-//	fleet://HOST:PORT?addr=HOST2:PORT2         it and its replicas; any may be the master
-//	fleet://HOST:PORT?master_set=NAME          Sentinels that watch it
+//	fleet://USER:PASSWORD@HOST:PORT
 //	fleets://...                               over TLS
 //
-// The rest is that of rueidis.ParseURL. The error is millrace.ErrBadArgument and contains no
-// password.
+// A directory in Redis is one server. The rest is that of rueidis.ParseURL. The error is
+// millrace.ErrBadArgument and contains no password.
 func ParseURL(text string) (rueidis.ClientOption, error) {
 	refused := millrace.ErrBadArgument.Errorf("this is not the URL of a fleet")
 	refused.Hint = "Give fleet://HOST:PORT, where the directory is."
@@ -42,6 +40,10 @@ func ParseURL(text string) (rueidis.ClientOption, error) {
 	option, err := rueidis.ParseURL(scheme + rest)
 	if err != nil {
 		return rueidis.ClientOption{}, refused
+	}
+	if len(option.InitAddress) != 1 || option.Sentinel.MasterSet != "" {
+		return rueidis.ClientOption{}, millrace.ErrBadArgument.Errorf("a directory in Redis is one server: its URL has no addr and no master_set").
+			WithHint("Give fleet://HOST:PORT, or etcd://HOST:PORT,HOST2:PORT2/FLEET for a directory of several servers.")
 	}
 	return option, nil
 }

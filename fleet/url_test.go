@@ -9,8 +9,8 @@ import (
 
 func TestParseURL(t *testing.T) {
 	t.Parallel()
-	option, err := ParseURL("fleet://user:pass@127.0.0.1:7000?addr=127.0.0.1:7001")
-	if err != nil || len(option.InitAddress) != 2 || option.Username != "user" || option.Password != "pass" || option.TLSConfig != nil {
+	option, err := ParseURL("fleet://user:pass@127.0.0.1:7000")
+	if err != nil || len(option.InitAddress) != 1 || option.Username != "user" || option.Password != "pass" || option.TLSConfig != nil {
 		t.Errorf("ParseURL = %+v, %v", option, err)
 	}
 	if option, err := ParseURL("fleets://127.0.0.1:7000"); err != nil || option.TLSConfig == nil {
@@ -21,6 +21,13 @@ func TestParseURL(t *testing.T) {
 		wantError(t, err, millrace.ErrBadArgument)
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("ParseURL(%q) shows the secret: %v", text, err)
+		}
+	}
+	for _, text := range []string{"fleet://127.0.0.1:7000?addr=127.0.0.1:7001", "fleet://127.0.0.1:7000?master_set=main"} {
+		_, err := ParseURL(text)
+		wantError(t, err, millrace.ErrBadArgument)
+		if !strings.Contains(millrace.Hint(err), "etcd://") {
+			t.Errorf("ParseURL(%q): the hint is %q, want the directory of several servers", text, millrace.Hint(err))
 		}
 	}
 	if _, err := ParseURL("etcd://h/f"); !strings.Contains(millrace.Hint(err), "fleet/etcd") {

@@ -150,8 +150,8 @@ func (f *Fleet) refreshSoon() {
 	_ = f.refresh(ctx)
 }
 
-// ask asks the directory to confirm the map. If its master does not answer, any of its
-// servers may have a newer map, which is good for reads.
+// ask asks the directory to confirm the map. If it cannot, it may still have a newer map to
+// read, which is good for reads.
 func (f *Fleet) ask() error {
 	ttl, epoch := directory.DefaultViewTTL, int64(0)
 	old := f.view.Load()

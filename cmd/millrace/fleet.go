@@ -88,7 +88,7 @@ func (a *app) fleetURL() (fleetAddress, error) {
 	}
 	var err error
 	if isEtcd(at.url) {
-		var dir etcd.Directory
+		var dir *directory.Directory
 		if dir, at.option, err = etcd.Open(at.url); err == nil {
 			dir.Close()
 			at.servers = etcdServers(at.url)
@@ -114,19 +114,12 @@ func etcdServers(url string) string {
 }
 
 // open opens the directory.
-func (at fleetAddress) open() (directory.Owned, error) {
+func (at fleetAddress) open() (*directory.Directory, error) {
 	if isEtcd(at.url) {
 		dir, _, err := etcd.Open(at.url)
-		if err != nil {
-			return directory.Owned{}, err
-		}
-		return directory.Owned{Directory: dir, Close: dir.Close}, nil
+		return dir, err
 	}
-	dir, err := directory.Dial(at.option)
-	if err != nil {
-		return directory.Owned{}, err
-	}
-	return directory.Owned{Directory: dir, Close: dir.Close}, nil
+	return directory.Dial(at.option)
 }
 
 // dial opens the fleet.
@@ -169,14 +162,14 @@ func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) (any, table
 
 // withDirectory opens a directory that answers for do, which is told how to connect to
 // members. It may have no fleet yet.
-func (a *app) withDirectory(ctx context.Context, do func(dir directory.Directory, option rueidis.ClientOption) error) error {
+func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Directory, option rueidis.ClientOption) error) error {
 	at, err := a.fleetURL()
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	dir, err := within(bounded, at.open, func(dir directory.Owned) { dir.Close() })
+	dir, err := within(bounded, at.open, func(dir *directory.Directory) { dir.Close() })
 	if err != nil {
 		return at.explain(ctx, err)
 	}
@@ -184,16 +177,16 @@ func (a *app) withDirectory(ctx context.Context, do func(dir directory.Directory
 	if _, err := dir.Confirm(bounded, 0); err != nil && !errors.Is(err, directory.ErrNoFleet) {
 		return at.explain(ctx, err)
 	}
-	return do(dir.Directory, at.option)
+	return do(dir, at.option)
 }
 
 // withMap opens the directory of an existing fleet for do, with the present map.
-func (a *app) withMap(ctx context.Context, do func(dir directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
+func (a *app) withMap(ctx context.Context, do func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
 	at, err := a.fleetURL()
 	if err != nil {
 		return err
 	}
-	return a.withDirectory(ctx, func(dir directory.Directory, option rueidis.ClientOption) error {
+	return a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
 		bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 		defer cancel()
 		m, err := dir.Confirm(bounded, 0)

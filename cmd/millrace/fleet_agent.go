@@ -76,7 +76,7 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
+	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		doc := watchedDoc{Ready: true, Epoch: m.Epoch, Partitions: len(m.Partitions)}
 		for _, p := range m.Partitions {
 			doc.Members += len(p.Members())
@@ -101,7 +101,7 @@ func (c *fleetAgent) check() error {
 }
 
 // watch does the work of an agent until ctx ends.
-func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option rueidis.ClientOption, log *slog.Logger) error {
+func (c *fleetAgent) watch(ctx context.Context, dir *directory.Directory, option rueidis.ClientOption, log *slog.Logger) error {
 	f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
 	switch {
 	case ctx.Err() != nil:
@@ -176,7 +176,7 @@ func (c *fleetFailover) Run(ctx context.Context, a *app) error {
 	if member, err := parseMember(c.To); c.To != "" && (err != nil || member.Node != "") {
 		return errUsage.Errorf("--to %s: a replica is named by its HOST:PORT", c.To)
 	}
-	return a.withMap(ctx, func(dir directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
+	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		if err := checkPartitions(m, c.Partition); err != nil {
 			return nil, nil, err
 		}
@@ -213,7 +213,7 @@ func checkPartitions(m *directory.Map, ids ...int) error {
 }
 
 // stranded adds a hint to the error of a switch that left no master.
-func stranded(ctx context.Context, dir directory.Directory, partition int, err error) error {
+func stranded(ctx context.Context, dir *directory.Directory, partition int, err error) error {
 	m, unknown := dir.Confirm(ctx, 0)
 	if unknown != nil || !m.Partitions[partition].ReadOnly {
 		return err
@@ -258,7 +258,7 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
+	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		if err := checkPartitions(m, c.Partitions...); err != nil {
 			return nil, nil, err
 		}
@@ -276,7 +276,7 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 }
 
 // take takes a snapshot of each partition, and returns the failures.
-func (c *fleetSnapshot) take(ctx context.Context, dir directory.Directory, option rueidis.ClientOption, log *slog.Logger) error {
+func (c *fleetSnapshot) take(ctx context.Context, dir *directory.Directory, option rueidis.ClientOption, log *slog.Logger) error {
 	keeper := snapshot.New(dir, snapshot.Config{Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log})
 	var failed []error
 	for s, err := range keeper.Now(ctx, c.Partitions...) {

@@ -69,7 +69,7 @@ func orDash(text string) string {
 
 // changeMembers plans a request, asks, carries it out, and prints what was done.
 func (a *app) changeMembers(ctx context.Context, r membership.Request, consent consent, restartTimeout time.Duration) error {
-	return a.withMap(ctx, func(dir directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
+	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		began, log := time.Now(), a.logger()
 		plan, err := membership.Make(m, r)
 		if err != nil {
@@ -138,7 +138,7 @@ var errBegun = &millrace.Error{
 }
 
 // ofChanging says what an interrupted command has left.
-func ofChanging(ctx context.Context, dir directory.Directory, r membership.Request, err error) error {
+func ofChanging(ctx context.Context, dir *directory.Directory, r membership.Request, err error) error {
 	if ctx.Err() == nil {
 		return ofGrowing(ctx, err)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestFleetCheck fails until an agent leads and the directory keeps its map.
+// TestFleetCheck fails until an agent leads and the directory writes its map to the disk.
 func TestFleetCheck(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, redistest.Options{TCP: true})
+	server := redistest.Durable(t)
 	s := shell{t: t, url: fleetURL(server)}
 	s.init(specs(member(t), member(t))...)
 	s.run("queue", "write", "orders", "--tenant", "a", "--body", "x")
@@ -40,21 +40,25 @@ func TestFleetCheck(t *testing.T) {
 		}
 		return false
 	}
+	fsync := func(when string) {
+		c := server.Client(t)
+		if err := c.Do(t.Context(), c.B().ConfigSet().ParameterValue().ParameterValue("appendfsync", when).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fsync("everysec")
 	doc, code := checked()
-	if code != 1 || doc.OK || !has(doc, "directory", "no_aof") || !has(doc, "agents", "no_agent") || !has(doc, "tags", "ok") || doc.Findings[0].Level != directory.Fail {
+	if code != 1 || doc.OK || !has(doc, "directory", "no_fsync") || !has(doc, "agents", "no_agent") || !has(doc, "tags", "ok") || doc.Findings[0].Level != directory.Fail {
 		t.Errorf("exit code %d, %+v, want two failures first, and the tags looked up", code, doc)
 	}
 
-	c := server.Client(t)
-	if err := c.Do(t.Context(), c.B().ConfigSet().ParameterValue().ParameterValue("appendonly", "yes").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	fsync("always")
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if leads, _, err := dir.Lead(t.Context(), "somebody", time.Hour); !leads || err != nil {
+	if leads, err := dir.Lead(t.Context(), "somebody", time.Hour); !leads || err != nil {
 		t.Fatalf("Lead = %t, %v", leads, err)
 	}
 	if doc, code := checked("--sample", "0"); code != 0 || !doc.OK || doc.Warn == 0 || has(doc, "tags", "ok") {

@@ -141,7 +141,7 @@ func (*fleetDev) ready(a *app, f *devfleet.Fleet) error {
 type devConsole struct {
 	a     *app
 	fleet *devfleet.Fleet
-	dir   directory.Directory
+	dir   *directory.Directory
 
 	frozen []int // processes that were frozen and not resumed
 }

@@ -209,16 +209,8 @@ func (d *drill) restore(archive string, partition int) {
 func TestFleetDrill(t *testing.T) {
 	t.Parallel()
 	redistest.Long(t)
-	directory := redistest.Replicated(t, 2)
-	for _, s := range append(directory.Replicas, directory.Master) {
-		c := s.Client(t)
-		for _, set := range [][2]string{{"appendonly", "yes"}, {"min-replicas-to-write", "1"}, {"min-replicas-max-lag", "2"}} {
-			if err := c.Do(t.Context(), c.B().ConfigSet().ParameterValue().ParameterValue(set[0], set[1]).Build()).Error(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	d := &drill{shell: shell{t: t, url: fleetURL(directory.Master)}, nodes: map[string][]*supervised{}, confirmed: map[string][]string{}}
+	directory := redistest.Durable(t)
+	d := &drill{shell: shell{t: t, url: fleetURL(directory)}, nodes: map[string][]*supervised{}, confirmed: map[string][]string{}}
 	args := append([]string{"fleet", "init"}, quickly...)
 	for i := range 4 {
 		node := fmt.Sprint("old-", i)
@@ -270,7 +262,7 @@ func TestFleetDrill(t *testing.T) {
 	d.wants("replacing all nodes")
 
 	d.underLoad(func() {
-		c := directory.Master.Client(t)
+		c := directory.Client(t)
 		if err := c.Do(t.Context(), c.B().Flushall().Build()).Error(); err != nil {
 			t.Fatal(err)
 		}

@@ -95,9 +95,9 @@ func (n newPartitions) partitions() []grow.Partition {
 
 // grow makes a fleet, or a larger one, and prints it.
 func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Settings,
-	change func(context.Context, directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
+	change func(context.Context, *directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
 ) error {
-	err := a.withDirectory(ctx, func(dir directory.Directory, option rueidis.ClientOption) error {
+	err := a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
 		log := a.logger()
 		_, err := change(ctx, dir, n.partitions(), grow.Config{
 			Option: option, Settings: settings, RestartTimeout: n.restartTimeout(), Progress: func(step string) { log.InfoContext(ctx, step) },

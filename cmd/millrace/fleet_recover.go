@@ -126,7 +126,7 @@ func (c *fleetRecover) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withDirectory(ctx, func(dir directory.Directory, option rueidis.ClientOption) error {
+	return a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
 		servers := failover.NewRedis(option)
 		defer servers.Close()
 		found, err := recovery.Find(ctx, recovery.Config{Servers: servers, Directory: dir, Members: c.Member, Archive: c.Archive, From: c.From})
@@ -178,7 +178,7 @@ func (c *fleetRecover) check() error {
 
 // serve runs an agent until all partitions are healthy, or no more of them becomes it, and
 // shows the fleet.
-func (c *fleetRecover) serve(ctx context.Context, a *app, dir directory.Directory, option rueidis.ClientOption, doc recoveredDoc) (any, table, error) {
+func (c *fleetRecover) serve(ctx context.Context, a *app, dir *directory.Directory, option rueidis.ClientOption, doc recoveredDoc) (any, table, error) {
 	log := a.logger()
 	f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // another one of it.
 func TestFleetRecover(t *testing.T) {
 	t.Parallel()
-	directory := redistest.Start(t, redistest.Options{TCP: true})
+	directory := redistest.Durable(t)
 	s := shell{t: t, url: fleetURL(directory)}
 	servers := []*redistest.Server{member(t), member(t), member(t)}
 	s.init("--partition", servers[0].Addr()+"@a,"+servers[1].Addr()+"@b", "--partition", servers[2].Addr()+"@b")
@@ -33,7 +33,7 @@ func TestFleetRecover(t *testing.T) {
 	agent.end(syscall.SIGTERM)
 	directory.Kill()
 
-	s.url = fleetURL(redistest.Start(t, redistest.Options{TCP: true}))
+	s.url = fleetURL(redistest.Durable(t))
 	recover := []string{"fleet", "recover", "--member", servers[1].Addr()}
 	found := answer[recoveredDoc](s, append(recover, "--dry-run")...)
 	if found.Stored || found.Fleet != nil || len(found.Found.Members) != 3 || len(found.Found.Unknown) != 1 || found.Found.Epoch != found.Found.Copies[0].Epoch {
@@ -60,7 +60,7 @@ func TestFleetRecover(t *testing.T) {
 	}
 
 	servers[2].Kill()
-	s.url = fleetURL(redistest.Start(t, redistest.Options{TCP: true}))
+	s.url = fleetURL(redistest.Durable(t))
 	got = s.run(append(recover, "--yes", "--json")...)
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || got.code != 1 || !doc.Stored || doc.Fleet.Partitions[0].State != fleet.Healthy || !strings.Contains(got.stderr, `"code":"no_master"`) {
 		t.Errorf("with a silent partition: %+v, want that the other one serves", got)

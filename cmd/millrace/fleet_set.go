@@ -119,7 +119,7 @@ type setDoc struct {
 
 func (c *fleetSet) Run(ctx context.Context, a *app) error {
 	if c.Setting == "" {
-		return a.withMap(ctx, func(_ directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
+		return a.withMap(ctx, func(_ *directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
 			doc := newSettingsDoc(m, a.defaultSettings())
 			return doc, doc.table, nil
 		})
@@ -134,7 +134,7 @@ func (c *fleetSet) Run(ctx context.Context, a *app) error {
 		return errUsage.Errorf("%s needs a value", c.Setting)
 	}
 	setting := fleetSettings[at]
-	return a.withMap(ctx, func(dir directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
+	return a.withMap(ctx, func(dir *directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		wanted := m.Settings
 		if err := setting.edit(&wanted, c.Value); err != nil {
 			return nil, nil, err

@@ -176,7 +176,7 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
+	return a.withMap(ctx, func(dir *directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		if err := checkPartitions(m, c.named()...); err != nil {
 			return nil, nil, err
 		}
@@ -227,7 +227,7 @@ func (c *fleetRebalance) named() []int {
 }
 
 // move moves tags, and logs its progress every second.
-func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory.Directory, log *slog.Logger) (rebalance.Report, error) {
+func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir *directory.Directory, log *slog.Logger) (rebalance.Report, error) {
 	var logged time.Time
 	mover, err := rebalance.New(f, rebalance.Config{
 		Batch: c.AtOnce, Rate: int64(c.Rate), Moves: dir, Logger: log,

@@ -29,7 +29,7 @@ func member(t *testing.T, args ...string) *redistest.Server {
 // fleetShell returns a shell for a fleet that is not there yet.
 func fleetShell(t *testing.T) shell {
 	t.Helper()
-	return shell{t: t, url: fleetURL(redistest.Start(t, redistest.Options{TCP: true}))}
+	return shell{t: t, url: fleetURL(redistest.Durable(t))}
 }
 
 func fleetURL(s *redistest.Server) string { return "fleet://" + s.Addr() }

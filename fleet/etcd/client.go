@@ -75,10 +75,10 @@ func (m *member) connected(ctx context.Context) (*clientv3.Client, error) {
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-m.lock }()
+	if m.config.Context.Err() != nil {
+		return nil, directory.ErrClosed
+	}
 	if m.client == nil {
-		if m.config.Context.Err() != nil {
-			return nil, errClosed
-		}
 		client, err := clientv3.New(m.config)
 		if err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func (m *member) close() {
 	<-m.lock
 }
 
-// ask asks one member after the other, see directory.Ask, beginning with the one that
+// ask asks one member after the other, see hedge, beginning with the one that
 // answered last. It repeats the call while etcd has no leader.
 func ask[T any](ctx context.Context, s *store, call func(ctx context.Context, c *clientv3.Client) (T, error)) (T, error) {
 	return askFrom(ctx, s, int(s.last.Load()), call)
@@ -107,7 +107,7 @@ func askFrom[T any](ctx context.Context, s *store, from int, call func(ctx conte
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, directory.ErrSilent)
 	defer cancel()
 	for {
-		value, at, err := directory.Ask(ctx, s.members, from, func(ctx context.Context, m *member) (value T, err error) {
+		value, at, err := hedge(ctx, s.members, from, func(ctx context.Context, m *member) (value T, err error) {
 			c, err := m.connected(ctx)
 			if err == nil {
 				value, err = call(ctx, c)
@@ -124,7 +124,56 @@ func askFrom[T any](ctx context.Context, s *store, from int, call func(ctx conte
 	}
 }
 
-var errClosed = errors.New("the directory is closed")
+// hedgeDelay is how long hedge waits for one member before it asks the next one as well.
+const hedgeDelay = 100 * time.Millisecond
+
+// hedge asks members in turn, beginning with the index from, and returns the first answer and the
+// index of its member. It asks the next one when one fails, or does not answer within 100 ms: a
+// slow member's answer still counts, and a frozen one must not use up the caller's time. So a call
+// may be executed by several members.
+func hedge[T any](ctx context.Context, members []*member, from int, call func(ctx context.Context, m *member) (T, error)) (value T, at int, err error) {
+	type answer struct {
+		value T
+		at    int
+		err   error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(members))
+	asked := 0
+	next := func() {
+		at := (from + asked) % len(members)
+		asked++
+		go func() {
+			value, err := call(ctx, members[at])
+			answers <- answer{value, at, err}
+		}()
+	}
+	next()
+	silence := time.NewTimer(hedgeDelay)
+	defer silence.Stop()
+	var failures []error
+	for {
+		select {
+		case a := <-answers:
+			if a.err == nil {
+				return a.value, a.at, nil
+			}
+			failures = append(failures, a.err)
+		case <-silence.C:
+		case <-ctx.Done():
+		}
+		switch {
+		case ctx.Err() != nil:
+			return value, 0, context.Cause(ctx)
+		case len(failures) == len(members):
+			return value, 0, errors.Join(failures...)
+		case asked < len(members):
+			next()
+			silence.Reset(hedgeDelay)
+		}
+	}
+}
 
 // Errors that etcd returns.
 var (

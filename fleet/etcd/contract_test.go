@@ -18,13 +18,19 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
 	var fleets atomic.Int32
-	directorytest.Run(t, func(t *testing.T) directory.Directory {
+	directorytest.Run(t, func(t *testing.T) *directory.Directory {
 		return dial(t, cluster.URL("fleet-"+strconv.Itoa(int(fleets.Add(1)))))
 	})
 }
 
 // dial returns the directory of a URL, which ends with the test.
-func dial(t *testing.T, url string) *store {
+func dial(t *testing.T, url string) *directory.Directory {
+	t.Helper()
+	return directory.New(dialStore(t, url))
+}
+
+// dialStore returns its store.
+func dialStore(t *testing.T, url string) *store {
 	t.Helper()
 	a, err := parse(url)
 	if err != nil {

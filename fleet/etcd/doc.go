@@ -3,32 +3,23 @@
 // # The problem
 //
 // The map says which server is the master of a partition. If two clients follow different
-// maps at the same time, data is lost. A Redis with replicas and Sentinel keeps the map
-// well, but it replicates asynchronously: when its master is replaced, the newest map may
-// be lost, and a former master may confirm an old one for a while.
+// maps at the same time, data is lost. One Redis keeps the map safely, but without it the fleet
+// is read-only, and a second one would lack the newest maps: Redis replicates asynchronously.
 //
 // # The mechanism
 //
-// etcd agrees on each change by a majority of its members before it answers. Two keys hold
-// the map of the fleet NAME:
+// etcd agrees on each change by a majority of its members before it answers. Package directory
+// says which values a fleet has; those of the fleet NAME are keys below millrace/NAME/.
 //
-//	millrace/NAME/epoch   "8 1f3a..."   the epoch, and a sum of the map
-//	millrace/NAME/map     the map, compressed
-//
-// A change compares the revision of the first key and puts both, in one transaction. A
-// confirmation is a linearizable read of the first key: the member that is asked makes
-// sure that a majority still follows the same leader, and that it has applied all that was
-// committed when it was asked. So a member that was cut off confirms nothing.
-//
-// The goroutines of a process share reads: those that ask while one is in flight wait for
-// the next one, because only a read that begins later counts for them. A map is
-// transferred only to those who do not have it.
+// A put compares the revision of a key and puts all values, in one transaction. A present read is
+// linearizable: the member that is asked makes sure that a majority still follows the same leader,
+// and that it has applied all that was committed when it was asked. So a member that was cut off
+// confirms nothing. A confirmation reads one small key.
 //
 // Each member has a connection of its own. A call goes to the member that answered last;
 // if that does not answer within 100 ms, the next one is asked as well.
 //
-// Leadership, turns of nodes, and runs that move tags are keys with a lease of etcd, which
-// ends by etcd's clock.
+// A name that is held is a key below hold/ with a lease of etcd, which ends by etcd's clock.
 //
 // # Guarantees
 //
@@ -54,6 +45,6 @@
 //
 // # When not to use it
 //
-// For development, or if you run Redis with Sentinel on three machines and no etcd:
+// For development, and for small fleets that may be read-only while one server is away:
 // docs/FLEET.md compares the two directories.
 package etcd

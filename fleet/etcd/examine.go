@@ -12,24 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-var _ directory.Examiner = (*store)(nil)
-
-// examineTimeout is how long a member has to answer an examination.
-const examineTimeout = 2 * time.Second
-
 // longElection is three election timeouts, by the default of a second: etcd does not tell
 // its own.
 const longElection = 3 * time.Second
-
-// Leader implements directory.Examiner.
-func (s *store) Leader(ctx context.Context) (string, error) {
-	present, err := s.get(ctx, s.prefix+"agent")
-	if err != nil {
-		return "", err
-	}
-	_, name, _ := strings.Cut(string(present.Value), " ")
-	return name, nil
-}
 
 // report is what a member says about itself.
 type report struct {
@@ -39,10 +24,10 @@ type report struct {
 	err    error
 }
 
-// Examine implements directory.Examiner.
-func (s *store) Examine(ctx context.Context) []directory.Remark {
+// Examine implements directory.Store.
+func (s *store) Examine(ctx context.Context, viewTTL time.Duration) []directory.Remark {
 	found := remarks(s.reports(ctx))
-	if m := s.known.Load(); m != nil && m.Settings.Effective().ViewTTL < longElection {
+	if viewTTL > 0 && viewTTL < longElection {
 		found = append(found, directory.Remark{
 			Level: directory.Warn, Code: "short_view", What: fmt.Sprintf("etcd confirms nothing while it elects a leader, so the fleet is read-only then: its view-life is below %v, three election timeouts by etcd's default", longElection),
 			Hint: "It was set by millrace fleet init, and does not change. Make the next fleet with --view-life 3s, or three times the election timeout of etcd.",
@@ -53,8 +38,6 @@ func (s *store) Examine(ctx context.Context) []directory.Remark {
 
 // reports asks all members at the same time.
 func (s *store) reports(ctx context.Context) []report {
-	ctx, cancel := context.WithTimeoutCause(ctx, examineTimeout, directory.ErrSilent)
-	defer cancel()
 	reports := make([]report, len(s.members))
 	var asking sync.WaitGroup
 	for i, m := range s.members {
@@ -106,8 +89,9 @@ func remarks(reports []report) (found []directory.Remark) {
 		voters = max(voters, r.voters)
 		if isOld(r.status.Version) {
 			found = append(found, directory.Remark{
-				Level: directory.Fail, Code: "stale_reads", Server: r.addr, What: "may confirm a map that was replaced: its version is " + r.status.Version,
-				Hint: "Upgrade etcd to at least " + fixedVersions + ", one member after the other.",
+				Level: directory.Fail, Code: "stale_reads", Server: r.addr,
+				What: "has version " + r.status.Version + ", and a fleet needs at least " + fixedVersions + ": older ones may confirm a map that was replaced",
+				Hint: "Upgrade etcd, one member after the other. Debian's packages up to 13 are older.",
 			})
 		}
 		if r.status.Leader == 0 { // which is in its Errors, too

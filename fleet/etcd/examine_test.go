@@ -16,12 +16,13 @@ func TestExamine(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
 	url := cluster.URL("f")
-	all, two := dial(t, url), dial(t, url[:strings.LastIndex(url, ",")]+"/f")
+	all, two := dialStore(t, url), dialStore(t, url[:strings.LastIndex(url, ",")]+"/f")
+	view := time.Duration(0)
 	found := func(s *store, want ...string) {
 		t.Helper()
 		var last []directory.Remark
 		redistest.Eventually(t, "the examination finds "+strings.Join(want, ", "), func() bool {
-			last = s.Examine(t.Context())
+			last = s.Examine(t.Context(), view)
 			var codes []string
 			for _, r := range last {
 				codes = append(codes, string(r.Level)+" "+r.Code)
@@ -37,9 +38,9 @@ func TestExamine(t *testing.T) {
 	}
 	found(all, "ok durable")
 	found(two, "warn unnamed_members")
-	all.known.Store(&known{Map: &directory.Map{}})
+	view = time.Second
 	found(all, "ok durable", "warn short_view")
-	all.known.Store(&known{Map: &directory.Map{Settings: directory.Settings{ViewTTL: longElection}}})
+	view = longElection
 	found(all, "ok durable")
 
 	follower := cluster.Follower()
@@ -68,19 +69,5 @@ func TestExamineOneMember(t *testing.T) {
 	})
 	if remarks := s.Examine(t.Context()); len(remarks) != 2 || remarks[0].Code != "alarm" || remarks[0].Level != directory.Fail {
 		t.Errorf("the examination finds %+v, want an alarm", remarks)
-	}
-}
-
-func TestLeader(t *testing.T) {
-	t.Parallel()
-	s := dial(t, etcdtest.Start(t, etcdtest.Options{Members: 1}).URL("f"))
-	if name, err := s.Leader(t.Context()); name != "" || err != nil {
-		t.Errorf("Leader = %q, %v, want none", name, err)
-	}
-	if leads, _, err := s.Lead(t.Context(), "agent 7", time.Minute); !leads || err != nil {
-		t.Fatal(leads, err)
-	}
-	if name, err := s.Leader(t.Context()); name != "agent 7" || err != nil {
-		t.Errorf("Leader = %q, %v, want agent 7", name, err)
 	}
 }

@@ -122,12 +122,12 @@ func TestAuthentication(t *testing.T) {
 		t.Errorf("Confirm = %+v, %v", m, err)
 	}
 	for range 2 { // the second one renews
-		if leads, _, err := d.Lead(ctx, "a", time.Minute); !leads || err != nil {
+		if leads, err := d.Lead(ctx, "a", time.Minute); !leads || err != nil {
 			t.Errorf("Lead = %t, %v", leads, err)
 		}
 	}
-	if _, err := d.Adopt(ctx, "run", time.Minute); err != nil {
-		t.Errorf("Adopt = %v", err)
+	if _, _, err := directory.AdoptMoves(ctx, d); err != nil {
+		t.Errorf("AdoptMoves = %v", err)
 	}
 	if err := d.Note(ctx, directory.Event{What: "x"}); err != nil {
 		t.Errorf("Note = %v", err)

@@ -1,11 +1,6 @@
 package etcd
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/millrace/millrace"
-)
+import "fmt"
 
 // firstFixed is the first release of each series 3.x whose linearizable reads are never
 // stale; from 3.7 on all are. Before, a member that was paused, or that was asked while the
@@ -14,11 +9,6 @@ import (
 var firstFixed = map[int]int{4: 42, 5: 28, 6: 9}
 
 const fixedVersions = "3.4.42, 3.5.28 or 3.6.9"
-
-var errOld = &millrace.Error{
-	Code: "unfit",
-	Hint: "Upgrade etcd, one member after the other. Debian's packages up to 13 are older.",
-}
 
 // isOld reports whether a version of etcd may answer linearizable reads with old data, or is
 // no version.
@@ -36,26 +26,4 @@ func isOld(version string) bool {
 	default:
 		return minor < 7
 	}
-}
-
-// Verify returns an error if a member of etcd may confirm a map that was replaced: its version
-// is too old. A fleet is not created there. Members that do not answer do not count, unless
-// none answers.
-func (s *store) Verify(ctx context.Context) error {
-	var failed error
-	answered := false
-	for _, r := range s.reports(ctx) {
-		switch {
-		case r.status == nil:
-			failed = fmt.Errorf("%s: %w", r.addr, r.err)
-		case isOld(r.status.Version):
-			return errOld.Errorf("etcd at %s has version %s, and a fleet needs at least %s: older ones may confirm a map that was replaced", r.addr, r.status.Version, fixedVersions)
-		default:
-			answered = true
-		}
-	}
-	if answered {
-		return nil
-	}
-	return failed
 }

@@ -95,7 +95,7 @@ func (b *B) dialFleet(ctx context.Context, servers *devfleet.Fleet, replicas int
 }
 
 // dialDirectory connects to the directory of a fleet until the end.
-func (b *B) dialDirectory(servers *devfleet.Fleet) *directory.Redis {
+func (b *B) dialDirectory(servers *devfleet.Fleet) *directory.Directory {
 	dir := must.Get(directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}))
 	b.closeAfter(dir)
 	return dir

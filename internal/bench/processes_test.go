@@ -48,7 +48,7 @@ func TestThousandProcesses(t *testing.T) {
 	if os.Getenv("MILLRACE_SOAK") != "" {
 		processes, full, window = 1000, simFull, simWindow
 	}
-	server := redistest.Start(t, redistest.Options{TCP: true, AOF: true})
+	server := redistest.Durable(t)
 	dir := dialDirectory(t, server.Addr())
 	sim := &simulation{dir: dir, members: map[string]*simMember{}}
 	t.Cleanup(sim.stop)
@@ -133,7 +133,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func dialDirectory(t *testing.T, addr string) *directory.Redis {
+func dialDirectory(t *testing.T, addr string) *directory.Directory {
 	t.Helper()
 	d, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{addr}})
 	check(t, err)
@@ -159,7 +159,7 @@ func directoryUse(t *testing.T, s *redistest.Server) use {
 
 // simulation is the fleet: its map, and its members.
 type simulation struct {
-	dir     *directory.Redis
+	dir     *directory.Directory
 	m       *directory.Map
 	members map[string]*simMember
 
@@ -169,7 +169,7 @@ type simulation struct {
 
 // lightProcess asks the directory as often as a fleet client does.
 type lightProcess struct {
-	d   *directory.Redis
+	d   *directory.Directory
 	use []int
 	sim *simulation
 }

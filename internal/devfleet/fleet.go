@@ -36,7 +36,7 @@ type Config struct {
 
 	// Directory keeps the map, and stays open. Defaults to a Redis server of the fleet's
 	// own.
-	Directory directory.Directory
+	Directory *directory.Directory
 
 	// Exited is called when the process of a server ended, but not by Stop. Several
 	// goroutines call it. It must not call Stop.
@@ -115,10 +115,10 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 		members, f.directory = servers[:last], servers[last]
 	}
 	f.life, f.end = context.WithCancel(context.Background())
-	dir, err := f.dial()
+	dir, done, err := f.dial()
 	if err == nil {
 		err = f.grow(ctx, dir, members, grow.Init)
-		dir.Close()
+		done()
 	}
 	if err != nil {
 		f.end()
@@ -166,11 +166,11 @@ func (f *Fleet) AddPartition(ctx context.Context, n int) error {
 	defer cancel(nil)
 	defer context.AfterFunc(f.life, func() { cancel(ErrStopped) })()
 
-	dir, err := f.dial()
+	dir, done, err := f.dial()
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer done()
 	present, err := dir.Confirm(ctx, 0)
 	if err != nil {
 		return err
@@ -209,16 +209,15 @@ func (f *Fleet) Stop() error {
 	return errors.Join(end(servers), f.folder.release())
 }
 
-// dial opens the directory.
-func (f *Fleet) dial() (directory.Owned, error) {
+// dial opens the directory. Call done when it is not needed any more.
+func (f *Fleet) dial() (dir *directory.Directory, done func(), err error) {
 	if dir := f.cfg.Directory; dir != nil {
-		return directory.Owned{Directory: dir, Close: func() {}}, nil
+		return dir, func() {}, nil
 	}
-	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{f.directory.Addr}})
-	if err != nil {
-		return directory.Owned{}, err
+	if dir, err = directory.Dial(rueidis.ClientOption{InitAddress: []string{f.directory.Addr}}); err != nil {
+		return nil, nil, err
 	}
-	return directory.Owned{Directory: dir, Close: dir.Close}, nil
+	return dir, dir.Close, nil
 }
 
 // stepTimeout is how long one step of making a fleet may take: starting servers may keep
@@ -227,8 +226,8 @@ const stepTimeout = 10 * time.Second
 
 // grow makes servers part of the fleet. It restarts those that end meanwhile: package
 // grow shuts each one down, to see that it comes back with its boot fence.
-func (f *Fleet) grow(ctx context.Context, dir directory.Directory, servers []Server,
-	change func(context.Context, directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
+func (f *Fleet) grow(ctx context.Context, dir *directory.Directory, servers []Server,
+	change func(context.Context, *directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
 ) error {
 	restarting, stop := context.WithCancel(ctx)
 	var restarts sync.WaitGroup
@@ -257,7 +256,7 @@ func (f *Fleet) grow(ctx context.Context, dir directory.Directory, servers []Ser
 }
 
 // known reports whether clients may know a server by now.
-func known(dir directory.Directory, addr string) bool {
+func known(dir *directory.Directory, addr string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	m, err := dir.Confirm(ctx, 0)

@@ -73,11 +73,11 @@ func setting(t *testing.T, s Server, name string) string {
 
 func mapOf(t *testing.T, f *Fleet) *directory.Map {
 	t.Helper()
-	dir, err := f.dial()
+	dir, done, err := f.dial()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dir.Close()
+	defer done()
 	m, err := dir.Confirm(deadline(t), 0)
 	if err != nil {
 		t.Fatal(err)

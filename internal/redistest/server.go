@@ -47,6 +47,13 @@ func Start(t testing.TB, opts Options) *Server {
 	return startAll(t, 1, opts)[0]
 }
 
+// Durable runs a server on TCP that writes each change to its disk before it answers, as a fleet's
+// directory must.
+func Durable(t testing.TB) *Server {
+	t.Helper()
+	return Start(t, Options{TCP: true, AOF: true, Args: []string{"--appendfsync", "always"}})
+}
+
 // startAll starts n servers at once.
 func startAll(t testing.TB, n int, opts Options) []*Server {
 	t.Helper()

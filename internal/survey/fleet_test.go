@@ -22,7 +22,7 @@ import (
 type county struct {
 	servers []*redistest.Server // masters
 	dirs    *redistest.Server
-	dir     *directory.Redis
+	dir     *directory.Directory
 	fleet   *fleet.Fleet
 }
 
@@ -32,7 +32,7 @@ func found(t *testing.T) *county {
 	start := func() *redistest.Server {
 		return redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--repl-diskless-sync-delay", "0"}})
 	}
-	c := &county{servers: []*redistest.Server{start(), start()}, dirs: start()}
+	c := &county{servers: []*redistest.Server{start(), start()}, dirs: redistest.Durable(t)}
 	replica := start()
 	c.dir = must(directory.Dial(rueidis.ClientOption{InitAddress: []string{c.dirs.Addr()}}))(t)
 	t.Cleanup(c.dir.Close)

@@ -28,7 +28,6 @@ type facts struct {
 	members     []*member // by partition, each master before its replicas
 	maxAge      time.Duration
 
-	examined bool // whether the directory can say how safe the map is
 	remarks  []directory.Remark
 	leader   string
 	noLeader error // why it is not known
@@ -90,11 +89,8 @@ func gather(ctx context.Context, f *fleet.Fleet, cfg Config) (*facts, error) {
 			bounded(func(ctx context.Context) { m.answer, m.err = members.Ask(ctx, pool, m.Addr, ask) })
 		}
 	}
-	if examiner, ok := dir.(directory.Examiner); ok {
-		all.examined = true
-		bounded(func(ctx context.Context) { all.remarks = examiner.Examine(ctx) })
-		bounded(func(ctx context.Context) { all.leader, all.noLeader = leaderOf(ctx, examiner) })
-	}
+	bounded(func(ctx context.Context) { all.remarks = dir.Examine(ctx) })
+	bounded(func(ctx context.Context) { all.leader, all.noLeader = leaderOf(ctx, dir) })
 	bounded(func(ctx context.Context) {
 		all.ages, all.noAges = script.Prompt(ctx, func(ctx context.Context) (snapshot.Ages, error) { return snapshot.Read(ctx, dir) })
 	})
@@ -108,7 +104,7 @@ func gather(ctx context.Context, f *fleet.Fleet, cfg Config) (*facts, error) {
 }
 
 // confirm takes the present map, or the one at hand if the directory does not confirm any.
-func (f *facts) confirm(ctx context.Context, dir directory.Directory) {
+func (f *facts) confirm(ctx context.Context, dir *directory.Directory) {
 	ctx, cancel := script.Within(ctx, answerTimeout)
 	defer cancel()
 	newer, err := script.Prompt(ctx, func(ctx context.Context) (*directory.Map, error) { return dir.Confirm(ctx, f.m.Epoch) })
@@ -119,7 +115,7 @@ func (f *facts) confirm(ctx context.Context, dir directory.Directory) {
 
 // leaderOf returns the agent that leads, empty for none. When a leader ends, the next one
 // takes a moment.
-func leaderOf(ctx context.Context, dir directory.Examiner) (leader string, err error) {
+func leaderOf(ctx context.Context, dir *directory.Directory) (leader string, err error) {
 	for range 4 {
 		if leader, err = script.Prompt(ctx, dir.Leader); leader != "" || err != nil || !retry.Sleep(ctx, answerTimeout/8) {
 			break

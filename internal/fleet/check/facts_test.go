@@ -19,7 +19,7 @@ func made(change func(f *facts, master, replica *member)) *facts {
 	m := &directory.Map{Version: directory.Version, Partitions: []directory.Partition{{
 		Master: directory.Member{Addr: "10.0.0.1:1", Node: "a"}, Replicas: []directory.Member{{Addr: "10.0.0.2:1", Node: "b"}},
 	}}}
-	f := &facts{m: m, members: membersOf(m.Partitions[0]), examined: true, leader: "x", ages: snapshot.Ages{Now: time.Unix(1e9, 0)}}
+	f := &facts{m: m, members: membersOf(m.Partitions[0]), leader: "x", ages: snapshot.Ages{Now: time.Unix(1e9, 0)}}
 	master, replica := f.members[0], f.members[1]
 	master.report = members.Report{Master: true, Run: "r", History: "h", End: 10 << 20, InStep: 1}
 	master.info = info.Fields{"redis_version": "7.0.15", "slave0": "ip=10.0.0.2,port=1,state=online,offset=10485760,lag=0", "repl_backlog_size": "1048576"}
@@ -83,7 +83,6 @@ func TestFacts(t *testing.T) {
 		"agents stopped":     {said(failover.Stopped + "a"), "agents", []string{"fail stopped"}},
 		"agents go on":       {said("the agents go on", failover.Stopped+"a"), "agents", []string{"ok ok"}},
 		"no word of agents":  {func(f *facts, _, _ *member) { f.noLeader = errors.New("no answer") }, "agents", []string{"unknown silent"}},
-		"another store":      {func(f *facts, _, _ *member) { f.examined = false }, "directory", []string{"unknown unknown"}},
 		"an old map":         {func(f *facts, _, _ *member) { f.unconfirmed = errors.New("no answer") }, "directory", []string{"fail unconfirmed"}},
 		"no word of ages":    {func(f *facts, _, _ *member) { f.noAges = errors.New("no answer") }, "snapshots", []string{"unknown silent"}},
 		"refused settings":   {func(_ *facts, m, r *member) { m.settings, r.settings = nil, nil }, "settings", []string{"unknown refused"}},

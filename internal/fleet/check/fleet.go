@@ -11,13 +11,10 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// checkDirectory judges whether the map survives the loss of a server.
+// checkDirectory judges whether the map survives.
 func checkDirectory(f *facts) (l findings) {
 	if f.unconfirmed != nil {
 		l.add(directory.Fail, "unconfirmed", Fleetwide, "", "it confirms no map, so clients write nothing: "+f.unconfirmed.Error(), "Start its servers: docs/FLEET.md, \"States, and what to do\".")
-	}
-	if !f.examined {
-		l.add(directory.Unknown, "unknown", Fleetwide, "", "this kind of directory does not say how it keeps the map", "Look at it by its own means.")
 	}
 	for _, r := range f.remarks {
 		l.add(r.Level, r.Code, Fleetwide, r.Server, r.What, r.Hint)
@@ -103,8 +100,6 @@ func checkSnapshots(f *facts) (l findings) {
 func checkAgents(f *facts) (l findings) {
 	const run = "Run two or three: millrace fleet agent."
 	switch {
-	case !f.examined:
-		l.add(directory.Unknown, "unknown", Fleetwide, "", "this kind of directory does not say whether an agent leads", run)
 	case retry.Denied(f.noLeader):
 		l.add(directory.Unknown, "refused", Fleetwide, "", "the directory does not let this user ask whether an agent leads", "Run the check as the user of agents: docs/SECURITY.md.")
 	case f.noLeader != nil:

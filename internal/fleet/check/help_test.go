@@ -33,7 +33,7 @@ type testFleet struct {
 
 	t   *testing.T
 	dev *devfleet.Fleet
-	dir directory.Directory
+	dir *directory.Directory
 }
 
 func startFleet(t *testing.T) *testFleet {

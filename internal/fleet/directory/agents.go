@@ -3,61 +3,14 @@ package directory
 import (
 	"context"
 	"crypto/rand"
-	"strconv"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 )
-
-// SettleTime is how long a former server of the directory may confirm old maps: until
-// min-replicas-to-write stops it, with a min-replicas-max-lag of 2 seconds.
-const SettleTime = 4 * time.Second
-
-// Always is the settled time of the first server.
-const Always = 24 * time.Hour
-
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-// Lead implements Directory.
-func (d *Redis) Lead(ctx context.Context, agent string, ttl time.Duration) (leads bool, settled time.Duration, err error) {
-	reply, _, err := d.write(ctx, "lead", agent, milliseconds(ttl))
-	if err != nil {
-		return false, 0, err
-	}
-	leads, _ = reply.Bool(), reply.Text()
-	settled = Always
-	if ms := reply.Int(); ms >= 0 {
-		settled = time.Duration(ms) * time.Millisecond
-	}
-	return leads, settled, reply.Err()
-}
-
-// Turn implements Directory.
-func (d *Redis) Turn(ctx context.Context, node, holder string, ttl time.Duration) (bool, error) {
-	return d.decide(ctx, "turn", node, holder, milliseconds(ttl))
-}
-
-// Moving implements Directory.
-func (d *Redis) Moving(ctx context.Context, run string, ttl time.Duration) error {
-	_, err := d.decide(ctx, "moves", run, milliseconds(ttl), "0")
-	return err
-}
-
-// Adopt implements Directory.
-func (d *Redis) Adopt(ctx context.Context, run string, ttl time.Duration) (bool, error) {
-	return d.decide(ctx, "moves", run, milliseconds(ttl), "1")
-}
-
-// decide runs a script whose reply is yes or no.
-func (d *Redis) decide(ctx context.Context, name string, args ...string) (bool, error) {
-	reply, _, err := d.write(ctx, name, args...)
-	if err != nil {
-		return false, err
-	}
-	return reply.Bool(), reply.Err()
-}
 
 // ErrTurn means that another process has the turn of a node.
 var ErrTurn = &millrace.Error{
@@ -69,14 +22,21 @@ var ErrTurn = &millrace.Error{
 // TurnTTL is how long a turn lasts unless it is renewed.
 const TurnTTL = 15 * time.Second
 
+// Turn gives the turn of a node to a holder for a TTL, unless another one has it, and
+// reports whether the holder has it. A TTL of 0 gives it up. Copies and snapshots need
+// the turn of their node: both fork a server, and two forks may need twice the memory.
+func (d *Directory) Turn(ctx context.Context, node, holder string, ttl time.Duration) (bool, error) {
+	return d.hold(ctx, "turn/"+node, holder, ttl)
+}
+
 // TakeTurn takes the turn of a member's node, and renews it until end is called or ctx
 // ends; or it returns ErrTurn at once. A holder that cannot reach the directory for
 // TurnTTL loses the turn without notice.
-func TakeTurn(ctx context.Context, dir Directory, member Member) (end func(), err error) {
+func TakeTurn(ctx context.Context, dir *Directory, member Member) (end func(), err error) {
 	return takeTurn(ctx, dir, member.Machine(), TurnTTL)
 }
 
-func takeTurn(ctx context.Context, dir Directory, node string, ttl time.Duration) (end func(), err error) {
+func takeTurn(ctx context.Context, dir *Directory, node string, ttl time.Duration) (end func(), err error) {
 	holder := rand.Text()[:12]
 	take := func(ctx context.Context, ttl time.Duration) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, TurnTTL/5)
@@ -93,40 +53,95 @@ func takeTurn(ctx context.Context, dir Directory, node string, ttl time.Duration
 	return renew(ctx, ttl/3, func(ctx context.Context) { _, _ = take(ctx, ttl) }, func(ctx context.Context) { _, _ = take(ctx, 0) }), nil
 }
 
-// MoveTTL is how long a run is registered unless it is renewed.
+// Runs that move tags are a list of their names, and each run that goes on holds its name. A
+// listed run that no longer does was cut off.
+
+// MoveTTL is how long a run holds its name unless it renews that.
 const MoveTTL = 10 * time.Second
 
-// BeginMoves registers a run that moves tags, and renews it until end is called. Unless
-// end is called with finished, an agent finishes the run after its TTL.
-func BeginMoves(ctx context.Context, dir Directory) (end func(finished bool), err error) {
+// Unfinished lists a run that has left something for an agent to finish. Its name has no spaces.
+func (d *Directory) Unfinished(ctx context.Context, run string) error {
+	return d.edit(ctx, "moves", func(text string) (string, error) {
+		runs := strings.Fields(text)
+		if slices.Contains(runs, run) {
+			return text, nil
+		}
+		return strings.Join(append(runs, run), " "), nil
+	})
+}
+
+// finished takes a run from the list.
+func (d *Directory) finished(ctx context.Context, run string) error {
+	return d.edit(ctx, "moves", func(text string) (string, error) {
+		return strings.Join(slices.DeleteFunc(strings.Fields(text), func(r string) bool { return r == run }), " "), nil
+	})
+}
+
+// BeginMoves lists a run that moves tags, and holds its name until end is called. Unless
+// end is called with finished, an agent finishes the run, at the latest after MoveTTL.
+func BeginMoves(ctx context.Context, dir *Directory) (end func(finished bool), err error) {
 	run := rand.Text()[:12]
-	if err := dir.Moving(ctx, run, MoveTTL); err != nil {
+	if _, err := dir.hold(ctx, "run/"+run, run, MoveTTL); err != nil {
 		return nil, err
 	}
-	return keepMoving(ctx, dir, run), nil
+	if err := dir.Unfinished(ctx, run); err != nil {
+		return nil, err
+	}
+	return dir.moving(ctx, run), nil
 }
 
-// AdoptMoves takes over the runs whose TTL has ended, as BeginMoves does, and reports
-// whether there are any.
-func AdoptMoves(ctx context.Context, dir Directory) (end func(finished bool), adopted bool, err error) {
+// AdoptMoves takes over all runs that were cut off, as BeginMoves does, and reports whether
+// there are any. It does nothing while another run goes on, which might move the same tags.
+func AdoptMoves(ctx context.Context, dir *Directory) (end func(finished bool), adopted bool, err error) {
 	run := rand.Text()[:12]
-	if adopted, err := dir.Adopt(ctx, run, MoveTTL); err != nil || !adopted {
+	if adopted, err := dir.adopt(ctx, run); err != nil || !adopted {
 		return nil, false, err
 	}
-	return keepMoving(ctx, dir, run), true, nil
+	return dir.moving(ctx, run), true, nil
 }
 
-func keepMoving(ctx context.Context, dir Directory, run string) (end func(finished bool)) {
-	register := func(ctx context.Context, ttl time.Duration) {
+// adopt lists a run in place of all others. It does so only while it holds their names, too:
+// of several that adopt at the same time at most one does.
+func (d *Directory) adopt(ctx context.Context, run string) (adopted bool, err error) {
+	var taken []string
+	err = d.edit(ctx, "moves", func(text string) (string, error) {
+		adopted = false
+		runs := strings.Fields(text)
+		if len(runs) == 0 {
+			return text, nil
+		}
+		for _, other := range append(runs, run) {
+			if has, err := d.hold(ctx, "run/"+other, run, MoveTTL); err != nil || !has {
+				return text, err
+			}
+			taken = append(taken, other)
+		}
+		adopted = true
+		return run, nil
+	})
+	adopted = adopted && err == nil
+	for _, other := range taken {
+		if other != run || !adopted {
+			_, _ = d.hold(ctx, "run/"+other, run, 0) // else it ends by itself
+		}
+	}
+	return adopted, err
+}
+
+// moving keeps a run listed and its name held until end is called. An agent that took the run for
+// dead, because the process was stopped for a while, has taken it from the list.
+func (d *Directory) moving(ctx context.Context, run string) (end func(finished bool)) {
+	keep := func(ctx context.Context, list func(context.Context, string) error, ttl time.Duration) {
 		ctx, cancel := context.WithTimeout(ctx, MoveTTL/3)
 		defer cancel()
-		_ = dir.Moving(ctx, run, ttl)
+		_ = list(ctx, run) // if a finished run stays, an agent finds nothing to finish
+		_, _ = d.hold(ctx, "run/"+run, run, ttl)
 	}
-	left := time.Millisecond // expires at once, and is then adopted
-	stop := renew(ctx, MoveTTL/3, func(ctx context.Context) { register(ctx, MoveTTL) }, func(ctx context.Context) { register(ctx, left) })
+	last := d.Unfinished
+	stop := renew(ctx, MoveTTL/3, func(ctx context.Context) { keep(ctx, d.Unfinished, MoveTTL) }, func(ctx context.Context) { keep(ctx, last, 0) })
 	return func(finished bool) {
 		if finished {
-			left = 0
+			last = d.finished
 		}
 		stop()
 	}

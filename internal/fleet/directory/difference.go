@@ -26,12 +26,13 @@ type difference struct {
 	Sum        string      `json:"sum"`              // of the map that it makes, as the directory holds it
 }
 
-// held is a map with the sum of its stored form. An epoch can be reused if the directory
-// loses a map; a sum cannot.
+// held is a map with the sum of its stored form, and the number of the change that made it. An
+// epoch can be used twice if the directory loses a map; a sum cannot.
 type held struct {
 	*Map
 
-	sum string
+	sum    string
+	change int64
 }
 
 // Sum returns the beginning of the SHA-256 of a text, such as the stored form of a map.
@@ -80,7 +81,7 @@ func (d *difference) of(old held) (held, error) {
 			return held{}, ErrMap.Wrap(fmt.Errorf("a difference has partition %d, and the map %d partitions", p.ID, n))
 		}
 	}
-	return held{next, d.Sum}, nil
+	return held{next, d.Sum, old.change + 1}, nil
 }
 
 // pack returns the stored form of a map, or of a difference: compressed JSON.
@@ -89,11 +90,15 @@ func pack(v any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return "", err
+	w, ok := packers.Get().(*gzip.Writer)
+	if !ok { // the pool is empty
+		if w, err = gzip.NewWriterLevel(nil, gzip.BestCompression); err != nil {
+			return "", err
+		}
 	}
+	defer packers.Put(w)
+	var b bytes.Buffer
+	w.Reset(&b)
 	if _, err = w.Write(text); err == nil {
 		err = w.Close()
 	}
@@ -129,8 +134,8 @@ func unpack(text string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, mapLimit))
 }
 
-// unpackers pools readers: one takes 40 kB.
-var unpackers sync.Pool
+// packers and unpackers pool writers and readers: one takes 800 and 40 kB.
+var packers, unpackers sync.Pool
 
 // mapLimit is more than any map has.
 const mapLimit = 64 << 20

@@ -1,6 +1,8 @@
 package directory
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +17,12 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
+// id returns something like a run id or a replication id, which does not compress.
+func id(n int) string {
+	sum := sha256.Sum256([]byte(strconv.Itoa(n)))
+	return hex.EncodeToString(sum[:20])
+}
+
 // large returns a map of 160 partitions with a replica each.
 func large(t testing.TB, epoch int64) *Map {
 	t.Helper()
@@ -26,10 +34,10 @@ func large(t testing.TB, epoch int64) *Map {
 	for i := range 160 {
 		member := func(copy int) Member {
 			n := (i + copy) % 14
-			return Member{Addr: fmt.Sprintf("10.0.%d.%d:%d", copy, n, 7000+i), Node: fmt.Sprint("node-", n), Run: fmt.Sprintf("%040x", 160*(1+copy)+i)}
+			return Member{Addr: fmt.Sprintf("10.0.%d.%d:%d", copy, n, 7000+i), Node: fmt.Sprint("node-", n), Run: id(160*(1+copy) + i)}
 		}
 		m.Partitions = append(m.Partitions, Partition{
-			ID: i, Epoch: 1, Phase: Open, History: fmt.Sprintf("%040x", i), Master: member(0), Replicas: []Member{member(1)},
+			ID: i, Epoch: 1, Phase: Open, History: id(i), Master: member(0), Replicas: []Member{member(1)},
 		})
 	}
 	return m
@@ -40,7 +48,7 @@ func failover(m *Map, partition int) *Map {
 	next := m.Clone()
 	next.Epoch++
 	p := &next.Partitions[partition]
-	p.Epoch, p.Before, p.History = p.Epoch+1, p.History, strconv.FormatInt(next.Epoch, 16)
+	p.Epoch, p.Before, p.History = p.Epoch+1, p.History, id(int(-next.Epoch))
 	p.Master, p.Replicas[0] = p.Replicas[0], p.Master
 	return next
 }
@@ -75,7 +83,7 @@ func TestDifferences(t *testing.T) {
 			next.Points = grown.Points()
 			next.Partitions = append(next.Partitions, Partition{ID: 2, Epoch: 1, Phase: LookUp, Master: Member{Addr: "c:1"}})
 		}
-		text, err := pack(differ(held{old, "old"}, held{next, "next"}))
+		text, err := pack(differ(held{old, "old", 7}, held{next, "next", 8}))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -84,11 +92,11 @@ func TestDifferences(t *testing.T) {
 		if err = errors.Join(err, json.Unmarshal(plain, &change)); err != nil {
 			r.Fatal(err)
 		}
-		got, err := change.of(held{old, "old"})
+		got, err := change.of(held{old, "old", 7})
 		if diff := cmp.Diff(next, got.Map); err != nil || diff != "" {
 			r.Fatalf("the difference makes (-want +got): %v\n%s", err, diff)
 		}
-		if _, err := change.of(held{old, "other"}); !errors.Is(err, ErrMap) {
+		if _, err := change.of(held{old, "other", 7}); !errors.Is(err, ErrMap) {
 			r.Fatalf("a difference for another map: %v, want ErrMap", err)
 		}
 	})
@@ -122,7 +130,7 @@ func TestConfirmationsSendNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	confirm := func(c *Redis, epoch int64) (got *Map) {
+	confirm := func(c *Directory, epoch int64) (got *Map) {
 		t.Helper()
 		got, err := c.Confirm(t.Context(), epoch)
 		if err != nil {
@@ -176,7 +184,8 @@ func TestChangesOfAnotherMap(t *testing.T) {
 	client := dial(t, server.Addr())
 	first := large(t, 1)
 	change(t, d, 0, first)
-	stored, err := server.Client(t).Do(t.Context(), server.Client(t).B().Hgetall().Key(baseKey).Build()).AsStrMap()
+	c := server.Client(t)
+	stored, err := c.Do(t.Context(), c.B().Hgetall().Key(baseKey).Build()).AsStrMap()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +194,7 @@ func TestChangesOfAnotherMap(t *testing.T) {
 	if _, err := client.Confirm(t.Context(), 1); err != nil { // it has the one to be lost
 		t.Fatal(err)
 	}
-	must(t, server.Client(t), "HSET", baseKey, "epoch", stored["epoch"], "map", stored["map"])
+	must(t, c, "HSET", baseKey, "epoch", stored["epoch"], "map", stored["map"])
 	again := failover(first, 4)
 	change(t, dial(t, server.Addr()), 1, again)
 	next := failover(again, 5)

@@ -2,85 +2,110 @@ package directory
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/retry"
 )
 
-// Directory keeps the map of one fleet, and lets its agents coordinate. [Redis] is the
-// implementation. Another store can take its place if it keeps these promises:
-//
-//   - Confirm is linearizable with Change: after a Change has returned, no Confirm says
-//     that the former epoch is the present one. A store that cannot promise that right
-//     after a failover says so by the settled time of Lead.
-//   - Change is a compare-and-put of one value of up to 100 kB, and survives the loss of
-//     one server.
-//   - Lead and Turn are leases by the store's own clock. They only avoid double work.
-//   - Clients call Confirm a few times a second, a thousand of them at once. It should
-//     read no more than the epoch.
-type Directory interface { //nolint:interfacebloat // a store of the map must do all of it
-	// Load returns the map, perhaps an old one.
-	Load(ctx context.Context) (*Map, error)
+// Directory keeps the map of one fleet in a [Store], and lets its agents coordinate. It is safe
+// for concurrent use. Its times are those of the processes that use it: no decision about the
+// map depends on them.
+type Directory struct {
+	Store Store
+	Owned bool // whether a fleet on it closes it with itself
 
-	// Confirm returns nil if the map with that epoch is the present one, and the present
-	// one otherwise. Epoch 0 is never the present one.
-	Confirm(ctx context.Context, epoch int64) (*Map, error)
-
-	// Change stores a map with a higher epoch if the present one still has that epoch, 0
-	// for none, and returns ErrConflict otherwise. An invalid map, or one whose epoch is
-	// not higher, is ErrMap. A retry after a lost reply succeeds.
-	Change(ctx context.Context, epoch int64, next *Map) error
-
-	// Lead makes an agent the leader for a TTL, unless another one leads. It reports
-	// whether the agent leads, and for how long the same server has answered for the
-	// directory. A TTL of 0 resigns.
-	Lead(ctx context.Context, agent string, ttl time.Duration) (leads bool, settled time.Duration, err error)
-
-	// Turn gives the turn of a node to a holder for a TTL, unless another one has it, and
-	// reports whether the holder has it. A TTL of 0 gives it up. Copies and snapshots need
-	// the turn of their node: both fork a server, and two forks may need twice the memory.
-	Turn(ctx context.Context, node, holder string, ttl time.Duration) (bool, error)
-
-	// Moving registers a run that moves tags, for a TTL. A TTL of 0 ends it: it left
-	// nothing unfinished.
-	Moving(ctx context.Context, run string, ttl time.Duration) error
-
-	// Adopt registers a run that finishes all runs whose TTL has ended, in their place, and
-	// reports whether there are any. It does nothing while another run goes on.
-	Adopt(ctx context.Context, run string, ttl time.Duration) (bool, error)
-
-	// Note adds an event to the log, with the directory's time.
-	Note(ctx context.Context, event Event) error
-
-	// Events returns the log, the newest event first, up to 200.
-	Events(ctx context.Context) ([]Event, error)
-
-	// Snapped stores the result of a snapshot that began then, by the caller's clock. The
-	// directory sets the times of s. It ignores a result that is older than the stored one.
-	Snapped(ctx context.Context, began time.Time, s Snapshot) error
-
-	// Snapshots returns the results of each partition that has any, and the directory's
-	// time.
-	Snapshots(ctx context.Context) ([]Snapshot, time.Time, error)
+	known   atomic.Pointer[held] // the last map that was received
+	editing chan struct{}        // holds a value while a call edits a list
 }
 
-var _ Directory = (*Redis)(nil)
+// New returns the directory in a store.
+func New(store Store) *Directory {
+	return &Directory{Store: store, editing: make(chan struct{}, 1)}
+}
 
-// Owned is a directory that a fleet closes with itself.
-type Owned struct {
-	Directory
+// Close closes the store.
+func (d *Directory) Close() { d.Store.Close() }
 
-	Close func()
+// Lead makes an agent the leader for a TTL, unless another one leads, and reports whether it
+// leads. A TTL of 0 resigns.
+func (d *Directory) Lead(ctx context.Context, agent string, ttl time.Duration) (bool, error) {
+	return d.hold(ctx, "agent", agent, ttl)
+}
+
+// Leader returns the name of the agent that leads, empty for none.
+func (d *Directory) Leader(ctx context.Context) (string, error) {
+	return d.Store.Hold(ctx, "agent", "", 0)
+}
+
+// hold gives a name to a holder, or has it given up, and reports whether it did.
+func (d *Directory) hold(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	now, err := d.Store.Hold(ctx, name, holder, ttl)
+	return err == nil && (now == holder || ttl == 0 && now == ""), err
+}
+
+const (
+	// editTimeout is how long a change is tried.
+	editTimeout = 10 * time.Second
+
+	// editPause is the pause before the next try when the store was in trouble.
+	editPause = 50 * time.Millisecond
+)
+
+// try calls do until it is done, fails for good, or ten seconds are over. It is called again
+// at once if another process was faster.
+func try(ctx context.Context, do func(ctx context.Context) (done bool, err error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, editTimeout, ErrSilent)
+	defer cancel()
+	for {
+		done, err := do(ctx)
+		switch {
+		case ctx.Err() != nil && !done:
+			return errors.Join(context.Cause(ctx), err)
+		case done, millrace.Code(err) != "", retry.Word(err) != "" && !retry.Transient(err):
+			return err
+		case err != nil && !retry.Sleep(ctx, editPause):
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// edit replaces a value. Change receives the present text, "" for none. It is called again when
+// another process was faster, or may have been.
+func (d *Directory) edit(ctx context.Context, name string, change func(text string) (string, error)) error {
+	// The calls of a process take turns, or many at the same time would mostly overtake each other.
+	select {
+	case d.editing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-d.editing }()
+	next := ""
+	return try(ctx, func(ctx context.Context) (bool, error) {
+		present, err := d.Store.Get(ctx, Present, name)
+		if err != nil {
+			return false, err
+		}
+		if next != "" && present[0].Text == next { // the reply of the last try was lost
+			return true, nil
+		}
+		if next, err = change(present[0].Text); err != nil || next == present[0].Text {
+			return true, err
+		}
+		return d.Store.Put(ctx, present[0].Revision, Text{name, next})
+	})
 }
 
 // client is what the clients of package fleet implement for Millrace's other packages,
 // so that types of this package stay out of the API.
 type client interface {
 	Map() *Map
-	Directory() Directory
+	Directory() *Directory
 	Option() rueidis.ClientOption
 }
 
@@ -88,24 +113,10 @@ type client interface {
 func MapOf(fleet rueidis.Client) *Map { return fleet.(client).Map() } //nolint:forcetypeassert // the caller passes a fleet's client
 
 // Of returns the directory of a fleet's client.
-func Of(fleet rueidis.Client) Directory { return fleet.(client).Directory() } //nolint:forcetypeassert // as above
+func Of(fleet rueidis.Client) *Directory { return fleet.(client).Directory() } //nolint:forcetypeassert // as above
 
 // OptionOf returns how a fleet's client connects to members.
 func OptionOf(fleet rueidis.Client) rueidis.ClientOption { return fleet.(client).Option() } //nolint:forcetypeassert // as above
-
-// verifier is a directory that can say whether its servers keep its promises.
-type verifier interface {
-	Verify(ctx context.Context) error
-}
-
-// Verify asks whether the servers of a directory keep its promises, before a fleet is created
-// in it. It changes nothing, and returns nil for a kind of directory that cannot say.
-func Verify(ctx context.Context, dir Directory) error {
-	if v, ok := dir.(verifier); ok {
-		return v.Verify(ctx)
-	}
-	return nil
-}
 
 // Errors of this package. Returned errors wrap one of them.
 var (
@@ -124,25 +135,24 @@ var (
 		Hint:    "Look at the fleet again and repeat what is still to be done.",
 	}
 
-	// ErrUnconfirmed means that the map was stored, but perhaps on no replica.
-	ErrUnconfirmed = &millrace.Error{
-		Code:    "unconfirmed",
-		Message: "the map was stored, but no replica of the directory has confirmed it",
-		Hint:    "Look at the directory's replicas, then repeat the command: it skips what is done.",
-	}
-
 	// ErrMap means that a map is invalid.
 	ErrMap = &millrace.Error{
 		Code:    "broken",
 		Message: "the directory's map cannot be used",
-		Hint:    "Restore the directory from its replica or its append-only file, or correct the new map.",
+		Hint:    "Restore the directory from its append-only file, or correct the new map.",
 	}
 
-	// ErrVersion means that the map has a version that this build does not know.
+	// ErrVersion means that the directory or its map has a version that this build does not know.
 	ErrVersion = &millrace.Error{
 		Code: "unknown_version",
-		Hint: "Use the Millrace that wrote it.",
+		Hint: "Use the Millrace that wrote it, or move the fleet into an empty directory with millrace fleet recover.",
 	}
+
+	// ErrClosed means that the directory was closed.
+	ErrClosed = &millrace.Error{Code: "closed", Message: "the directory is closed"}
+
+	// ErrUnfit means that the servers of a directory do not keep its promises.
+	ErrUnfit = &millrace.Error{Code: "unfit"}
 )
 
 // Unreachable returns the error for a directory that did not answer. Errors with a

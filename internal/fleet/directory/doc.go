@@ -1,5 +1,5 @@
 // Package directory keeps the [Map] of a fleet: its partitions, their points on the
-// ring, their servers, and the master of each. The [Directory] stores it, and lets
+// ring, their servers, and the master of each. A [Directory] keeps it in a [Store], and lets
 // agents coordinate.
 //
 // # The problem
@@ -11,7 +11,7 @@
 //
 // # The mechanism
 //
-// The map is one document with an epoch, which only grows. A compare-and-set replaces
+// The map is one document with an epoch, which only grows. A compare-and-put replaces
 // the whole map: a process that read epoch 7 can store epoch 8 if the stored one is still 7.
 //
 //	client                       directory                      operator, agent
@@ -21,30 +21,41 @@
 //	  │ Confirm(7) ───────────────▶ │ no: map 8                      │ no client writes
 //	  │   uses map 8                │                                │ by map 7 any more
 //
-// A client that has the present map gets only its epoch; one with an older map gets the
-// changes since, compressed, while they are stored and shorter than the map.
+// A store has three operations: get values, compare and put them, and hold a name for a TTL.
+// Everything else is written once, above them:
 //
-// [Redis] keeps the map in a dedicated Redis. A confirmation is a script that a server
-// refuses unless it accepts writes at that moment: a replica does not, and with
-// min-replicas-to-write neither does a master without replicas. Clients also read the
-// map from replicas, which confirms nothing. If a server does not answer within 100 ms
-// the next one is asked as well, so that a frozen master does not hide its successor.
+//	epoch            the epoch of the map, its sum, and the number of its last change
+//	map              the map, compressed
+//	change/0 to /15  the last 16 differences between maps
+//	log, snapshots   lists, compressed
+//	moves            the names of the runs that move tags
+//	agent, turn/NODE, run/NAME   are held: by the leader, by processes that fork a server of
+//	                 the node, by runs that go on
+//
+// A change compares the value epoch, and puts it with the map and a difference. A confirmation
+// reads only the epoch. A client with an older map reads the differences since, and the map if
+// they are not kept. Who changes a list compares the list.
+//
+// [Redis] is a store in one server. Package etcd has the other.
 //
 // # Guarantees
 //
+//   - After a change has returned, no confirmation that begins later confirms the former map.
 //   - Of two changes of the same map one succeeds, and the other gets ErrConflict.
-//   - A successful change is on the master, and on a replica if one is linked.
-//     ErrUnconfirmed means that it is on the master only.
-//   - A retry after a lost reply is harmless.
+//   - A repeat after a lost reply is harmless.
+//   - A change that was reported outlives the death of any server of the directory.
 //
 // # The wrinkle
 //
-// Redis replicates asynchronously. When the directory's master is replaced, a change and
-// its epoch may be lost; when it is restarted with an old file, it confirms the old map.
-// Clients refuse maps that are older than theirs, and agents put the newest map into it that
-// they remember or members hold, with an epoch above all that are known (package recovery). A partitioned master confirms maps until
-// min-replicas-to-write stops it, for min-replicas-max-lag and about a second. So the
-// directory remembers which of its servers answers, and since when: agents change
-// nothing for [SettleTime] after a failover or restart of the directory, and replace no
-// master before that and a Grace. Set min-replicas-max-lag to 2.
+// One Redis with appendfsync always loses nothing when it is killed and started again. Without
+// it the fleet is read-only, and with its disk the directory is lost: agents keep copies of the
+// map, from which package recovery makes another one. A replica of that Redis is no spare: it
+// may lack the newest maps. A directory of several servers is etcd.
+//
+// A directory that was restored from a backup confirms an old map. Clients refuse maps that are
+// older than theirs, and agents put the newest map into it that they remember or members hold,
+// with an epoch above all that are known (package recovery).
+//
+// Times of events and snapshots are those of the agents: keep their clocks in step. A result
+// that is more than a minute in the future counts for nothing.
 package directory

@@ -8,7 +8,7 @@ import (
 // Edit changes the map, and returns the present one. Edit receives a copy of it with the next
 // epoch, and reports whether it has changed it; it is called again when another process was
 // faster.
-func Edit(ctx context.Context, dir Directory, edit func(next *Map) (changed bool, err error)) (*Map, error) {
+func Edit(ctx context.Context, dir *Directory, edit func(next *Map) (changed bool, err error)) (*Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {

@@ -7,26 +7,16 @@ import (
 	"log"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/ring"
 )
 
-// connect stands for a Redis of the directory's own, a master without replicas.
-func connect() (*directory.Redis, func()) {
+// connect stands for a Redis of the directory's own.
+func connect() (*directory.Directory, func()) {
 	redis := miniredis.NewMiniRedis()
 	if err := redis.Start(); err != nil {
-		log.Fatal(err)
-	}
-	err := redis.Server().Register("ROLE", func(c *server.Peer, _ string, _ []string) {
-		c.WriteLen(3)
-		c.WriteBulk("master")
-		c.WriteInt(0)
-		c.WriteLen(0)
-	})
-	if err != nil {
 		log.Fatal(err)
 	}
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{redis.Addr()}})
@@ -73,7 +63,7 @@ func Example() {
 	if err := dir.Change(ctx, m.Epoch, next); err != nil {
 		log.Fatal(err)
 	}
-	// Who wanted to change the same map comes too late.
+	// A second change of the same map comes too late.
 	late := m.Clone()
 	late.Epoch++
 	fmt.Println("a conflict:", errors.Is(dir.Change(ctx, m.Epoch, late), directory.ErrConflict))

@@ -2,7 +2,6 @@ package directory
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -30,7 +29,7 @@ type Finisher struct {
 }
 
 // Run returns when ctx ends, with the cause.
-func (f Finisher) Run(ctx context.Context, dir Directory) error {
+func (f Finisher) Run(ctx context.Context, dir *Directory) error {
 	if f.After == 0 {
 		f.After = 5 * time.Second
 	}
@@ -48,7 +47,7 @@ func (f Finisher) Run(ctx context.Context, dir Directory) error {
 			err := f.Complete(ctx, m)
 			switch {
 			case ctx.Err() != nil:
-			case err != nil && !errors.Is(err, ErrUnconfirmed):
+			case err != nil:
 				f.Logger.WarnContext(ctx, "cannot finish a change that was cut off yet", "change", f.What, "error", err)
 			default:
 				f.Logger.InfoContext(ctx, "finished a change that was cut off", "change", f.What)

@@ -18,26 +18,25 @@ import (
 
 // start returns a directory on a server of its own: the key of a map is always the
 // same.
-func start(t *testing.T) (*Redis, *redistest.Server) {
+func start(t *testing.T) (*Directory, *redistest.Server) {
 	t.Helper()
-	server := redistest.Start(t, redistest.Options{})
+	server := redistest.Durable(t)
 	return dial(t, server.Addr()), server
 }
 
-// dial returns the directory on servers that listen on TCP or on sockets.
-func dial(t *testing.T, addrs ...string) *Redis {
+// dial returns the directory on a server that listens on TCP or on a socket.
+func dial(t *testing.T, addr string, changes ...func(*rueidis.ClientOption)) *Directory {
 	t.Helper()
-	return dialWith(t, rueidis.ClientOption{InitAddress: addrs})
-}
-
-func dialWith(t *testing.T, option rueidis.ClientOption) *Redis {
-	t.Helper()
+	option := rueidis.ClientOption{InitAddress: []string{addr}}
 	option.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		network := "tcp"
 		if strings.HasPrefix(addr, "/") {
 			network = "unix"
 		}
 		return dialer.DialContext(ctx, network, addr)
+	}
+	for _, change := range changes {
+		change(&option)
 	}
 	d, err := Dial(option)
 	if err != nil {
@@ -64,16 +63,12 @@ func sample(t *testing.T, epoch int64) *Map {
 }
 
 // change stores a map that must be accepted.
-func change(t *testing.T, d Directory, epoch int64, next *Map) {
+func change(t *testing.T, d *Directory, epoch int64, next *Map) {
 	t.Helper()
 	if err := d.Change(t.Context(), epoch, next); err != nil {
 		t.Fatalf("Change(%d) to %d = %v", epoch, next.Epoch, err)
 	}
 }
-
-// isChange reports whether a command is the script of a change. Those of others come
-// as EVAL, too, where a server does not know them, but have fewer arguments.
-func isChange(cmd []string) bool { return redistest.Named("EVAL")(cmd) && len(cmd) == 8 }
 
 // wantMap checks what Load or Confirm returned; want is nil for a confirmation.
 func wantMap(t *testing.T, what string, got *Map, err error, want *Map) {
@@ -86,7 +81,7 @@ func wantMap(t *testing.T, what string, got *Map, err error, want *Map) {
 }
 
 // wantConfirmed checks that the map with an epoch is the present one.
-func wantConfirmed(t *testing.T, d *Redis, epoch int64) {
+func wantConfirmed(t *testing.T, d *Directory, epoch int64) {
 	t.Helper()
 	m, err := d.Confirm(t.Context(), epoch)
 	wantMap(t, fmt.Sprintf("Confirm(%d)", epoch), m, err, nil)

@@ -3,67 +3,74 @@ package directory
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"maps"
+	"slices"
 	"time"
-
-	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace/internal/script"
 )
 
 // Event is an entry of the log: what an agent did, or failed to do.
 type Event struct {
-	At        time.Time `json:"at,omitzero"` // by the directory's clock
+	At        time.Time `json:"at,omitzero"` // by the agent's clock
 	Agent     string    `json:"agent"`       // its name
 	Partition int       `json:"partition"`   // -1 for the fleet as a whole
 	Epoch     int64     `json:"epoch"`       // of the map, afterwards
 	What      string    `json:"what"`        // in a few words
 }
 
-// Note implements Directory.
-func (d *Redis) Note(ctx context.Context, event Event) error {
-	event.At = time.Time{}
-	text, err := json.Marshal(event)
-	if err != nil {
-		return err
-	}
-	_, _, err = d.write(ctx, "note", string(text))
-	return err
-}
+// logLength is how many events are kept.
+const logLength = 200
 
-// Events implements Directory.
-func (d *Redis) Events(ctx context.Context) ([]Event, error) {
-	texts, _, err := Ask(ctx, d.servers, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]string, error) {
-		return s.Client.Do(ctx, s.Client.B().Lrange().Key(baseKey+":log").Start(0).Stop(-1).Build()).AsStrSlice()
-	})
-	if err != nil {
-		return nil, err
-	}
-	events := make([]Event, len(texts))
-	for i, text := range texts {
-		at, err := stamped(text, &events[i])
+// Note adds an event to the log, with the present time. After a lost reply it may be there twice.
+func (d *Directory) Note(ctx context.Context, event Event) error {
+	event.At = time.Now().UTC().Truncate(time.Millisecond)
+	return d.edit(ctx, "log", func(text string) (string, error) {
+		events, err := parse[[]Event]("log", text)
 		if err != nil {
-			return nil, fmt.Errorf("the directory holds the event %q: %w", text, err)
+			return "", err
 		}
-		events[i].At = at
-	}
-	return events, nil
+		events = slices.Insert(events, 0, event)
+		return pack(events[:min(logLength, len(events))])
+	})
 }
 
-// stamped reads JSON behind a time in milliseconds, which the directory writes.
-func stamped(text string, to any) (time.Time, error) {
-	stamp, rest, _ := strings.Cut(text, " ")
-	ms, err := strconv.ParseInt(stamp, 10, 64)
+// Events returns the log, the newest event first, up to 200.
+func (d *Directory) Events(ctx context.Context) ([]Event, error) {
+	events, err := list[[]Event](ctx, d, "log")
+	if events == nil {
+		events = []Event{}
+	}
+	return events, err
+}
+
+// list reads a value that is packed JSON, an old one if the directory has no other.
+func list[T any](ctx context.Context, d *Directory, name string) (T, error) {
+	values, err := d.Store.Get(ctx, Present, name)
 	if err != nil {
-		return time.Time{}, err
+		values, err = d.Store.Get(ctx, Any, name)
 	}
-	return time.UnixMilli(ms).UTC(), json.Unmarshal([]byte(rest), to)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return parse[T](name, values[0].Text)
 }
 
-// Snapshot describes the snapshots of one partition. Times are by the directory's clock.
+func parse[T any](name, text string) (all T, err error) {
+	if text == "" {
+		return all, nil
+	}
+	plain, err := unpack(text)
+	if err == nil {
+		err = json.Unmarshal(plain, &all)
+	}
+	if err != nil {
+		err = fmt.Errorf("the directory's %s cannot be read: %w", name, err)
+	}
+	return all, err
+}
+
+// Snapshot describes the snapshots of one partition. Times are by the agents' clocks.
 type Snapshot struct {
 	Partition int      `json:"-"`
 	Saved     Saved    `json:"saved,omitzero"`    // the newest one; zero if there is none
@@ -96,94 +103,60 @@ type Failed struct {
 	Why  string    `json:"why"`            // in a few words
 }
 
-// snapshotsKey is a hash that has, of each partition, the fields ID:saved, ID:archived
-// and ID:failed.
-const snapshotsKey = baseKey + ":snapshots"
-
-// snapshotField is the stored form of each field, behind its time.
-type snapshotField struct {
-	Addr   string `json:"addr,omitempty"`
-	Node   string `json:"node,omitempty"`
-	Took   int64  `json:"took_ms,omitempty"`
-	Memory int64  `json:"memory,omitempty"`
-	Copied int64  `json:"copied,omitempty"`
-	File   string `json:"file,omitempty"`
-	Bytes  int64  `json:"bytes,omitempty"`
-	Why    string `json:"why,omitempty"`
-}
-
-// Snapped implements Directory. An attempt without a failure clears an earlier one.
-func (d *Redis) Snapped(ctx context.Context, began time.Time, s Snapshot) error {
-	args := []string{strconv.Itoa(s.Partition), milliseconds(time.Since(began))}
-	for _, field := range []snapshotField{
-		{Addr: s.Saved.Addr, Node: s.Saved.Node, Took: s.Saved.Took.Milliseconds(), Memory: s.Saved.Memory, Copied: s.Saved.Copied},
-		{Addr: s.Archived.Addr, File: s.Archived.File, Bytes: s.Archived.Bytes},
-		{Addr: s.Failed.Addr, Why: s.Failed.Why},
-	} {
-		text := []byte(nil)
-		if field != (snapshotField{}) {
-			var err error
-			if text, err = json.Marshal(field); err != nil {
-				return err
+// Snapped stores the result of a snapshot that began then. A part that is older than the stored
+// one changes nothing. An attempt without a failure clears an earlier one.
+func (d *Directory) Snapped(ctx context.Context, began time.Time, s Snapshot) error {
+	at := began.UTC().Truncate(time.Millisecond)
+	return d.edit(ctx, "snapshots", func(text string) (string, error) {
+		all, err := parse[map[int]Snapshot]("snapshots", text)
+		if err != nil {
+			return "", err
+		}
+		if all == nil {
+			all = map[int]Snapshot{}
+		}
+		now := time.Now()
+		older := func(stored time.Time) bool { return stored.After(at) && !ahead(stored, now) }
+		stored := all[s.Partition]
+		if s.Saved != (Saved{}) && !older(stored.Saved.At) {
+			stored.Saved = s.Saved
+			stored.Saved.At = at
+		}
+		if s.Archived != (Archived{}) && !older(stored.Archived.At) {
+			stored.Archived = s.Archived
+			stored.Archived.At = at
+		}
+		if !older(stored.Failed.At) {
+			if stored.Failed = s.Failed; stored.Failed != (Failed{}) {
+				stored.Failed.At = at
 			}
 		}
-		args = append(args, string(text))
-	}
-	_, _, err := d.write(ctx, "snapped", args...)
-	return err
-}
-
-// Snapshots implements Directory. The order is undefined.
-func (d *Redis) Snapshots(ctx context.Context) (all []Snapshot, now time.Time, err error) {
-	stored, _, err := Ask(ctx, d.servers, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]rueidis.RedisResult, error) {
-		b := s.Client.B()
-		results := s.Client.DoMulti(ctx, b.Time().Build(), b.Hgetall().Key(snapshotsKey).Build())
-		return results, errors.Join(results[0].Error(), results[1].Error())
+		all[s.Partition] = stored
+		return pack(all)
 	})
-	if err != nil {
-		return nil, now, err
-	}
-	clock, err := stored[0].AsIntSlice()
-	if err != nil {
-		return nil, now, err
-	}
-	fields, err := stored[1].AsStrMap()
-	if err != nil {
-		return nil, now, err
-	}
-	byID := map[int]*Snapshot{}
-	for field, text := range fields {
-		if err := readSnapshot(byID, field, text); err != nil {
-			return nil, now, fmt.Errorf("the directory holds the snapshot %s %q: %w", field, text, err)
-		}
-	}
-	for _, s := range byID {
-		all = append(all, *s)
-	}
-	return all, time.Unix(clock[0], clock[1]*1000).UTC(), nil
 }
 
-// readSnapshot reads one field of the hash.
-func readSnapshot(byID map[int]*Snapshot, field, text string) error {
-	number, kind, _ := strings.Cut(field, ":")
-	id, err := strconv.Atoi(number)
+// ahead reports whether a time is one of an agent whose clock is ahead: it counts for nothing.
+func ahead(at, now time.Time) bool { return at.Sub(now) > time.Minute }
+
+// Snapshots returns the results of each partition that has any, by number.
+func (d *Directory) Snapshots(ctx context.Context) ([]Snapshot, error) {
+	stored, err := list[map[int]Snapshot](ctx, d, "snapshots")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s := byID[id]
-	if s == nil {
-		s = &Snapshot{Partition: id}
-		byID[id] = s
+	now := time.Now()
+	var all []Snapshot
+	for _, id := range slices.Sorted(maps.Keys(stored)) {
+		s := stored[id]
+		s.Partition = id
+		if ahead(s.Saved.At, now) {
+			s.Saved = Saved{}
+		}
+		if ahead(s.Archived.At, now) {
+			s.Archived = Archived{}
+		}
+		all = append(all, s)
 	}
-	var j snapshotField
-	at, err := stamped(text, &j)
-	switch kind {
-	case "saved":
-		s.Saved = Saved{at, j.Addr, j.Node, time.Duration(j.Took) * time.Millisecond, j.Memory, j.Copied}
-	case "archived":
-		s.Archived = Archived{at, j.Addr, j.File, j.Bytes}
-	case "failed":
-		s.Failed = Failed{at, j.Addr, j.Why}
-	}
-	return err
+	return all, nil
 }

@@ -48,17 +48,16 @@ const (
 
 // Agent watches a fleet and replaces masters. Several may run; one of them leads.
 type Agent struct {
-	dir     directory.Directory
+	dir     *directory.Directory
 	servers Servers
 	cfg     Config
 	name    string
 	watch   watch
 	newest  atomic.Pointer[directory.Map] // the newest map that it has seen in the directory
-	waits   atomic.Bool                   // whether the directory has failed over a moment ago
 }
 
 // New returns an agent.
-func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
+func New(dir *directory.Directory, servers Servers, cfg Config) *Agent {
 	if cfg.Interval == 0 {
 		cfg.Interval = 500 * time.Millisecond
 	}
@@ -126,11 +125,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadIntervals*a.cfg.Interval/2)
 	defer cancel()
-	leads, settled, err := a.dir.Lead(ctx, a.name, leadIntervals*a.cfg.Interval)
-	if err == nil {
-		a.waits.Store(settled < directory.SettleTime)
-	}
-	return leads, err
+	return a.dir.Lead(ctx, a.name, leadIntervals*a.cfg.Interval)
 }
 
 // resign lets another agent lead at once, even if ctx has ended. If that fails, the lease
@@ -138,32 +133,9 @@ func (a *Agent) lead(ctx context.Context) (bool, error) {
 func (a *Agent) resign(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	if _, _, err := a.dir.Lead(ctx, a.name, 0); err != nil {
+	if _, err := a.dir.Lead(ctx, a.name, 0); err != nil {
 		a.cfg.Logger.DebugContext(ctx, "the agent could not resign", "error", err)
 	}
-}
-
-// drain waits until no client writes by a map that was replaced a moment ago, nor takes a
-// late reply for a success. If the directory has just failed over, its former server may
-// have confirmed that map for a while.
-func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
-	for rest := grace; rest > 0; {
-		if !retry.Sleep(ctx, rest) {
-			return context.Cause(ctx)
-		}
-		var err error
-		if rest, err = a.unsettled(ctx, grace); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unsettled returns for how long a former server of the directory may still have an
-// effect, if a grace has passed.
-func (a *Agent) unsettled(ctx context.Context, grace time.Duration) (time.Duration, error) {
-	_, settled, err := a.dir.Lead(ctx, a.name, max(leadIntervals*a.cfg.Interval, grace))
-	return directory.SettleTime + grace - settled, err
 }
 
 // overdue returns by how much a time has passed, by the clock that says more: the
@@ -190,6 +162,7 @@ func (a *Agent) work(ctx context.Context) {
 			// Earlier probes are too old, and the next ones may fail by the agent's own fault.
 			a.cfg.Logger.WarnContext(ctx, "the agent was suspended, and does nothing for a while", "for", late)
 			a.watch.forget()
+			s.raised = false // the directory may have lost maps meanwhile
 			if !retry.Sleep(ctx, 10*a.cfg.Interval) {
 				return
 			}
@@ -202,12 +175,9 @@ func (a *Agent) work(ctx context.Context) {
 				a.watch.forgive()
 			}
 			partitions := m.Partitions
-			switch {
-			case a.waits.Load():
-				s.raised, partitions = false, nil // it may have lost maps that no agent has seen
-			case a.recoverMap(ctx, m, &s):
+			if a.recoverMap(ctx, m, &s) {
 				partitions = nil // the next round has the new map
-			default:
+			} else {
 				a.cfg.Keep(m)
 			}
 			for _, p := range partitions {
@@ -223,7 +193,7 @@ func (a *Agent) work(ctx context.Context) {
 					})
 				}
 			}
-		} else if ctx.Err() == nil {
+		} else if s.raised = false; ctx.Err() == nil { // the directory may be another one when it answers
 			a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
 		}
 		// A silent member must not make probes rarer.
@@ -243,7 +213,7 @@ type standing struct {
 }
 
 // recoverMap repairs a directory that has lost its newest maps: it was restored from an old
-// file, or its new master had not received them. A new leader asks all members for their
+// file. A new leader asks all members for their
 // copies before it changes anything. Later it does so when it knows a newer map itself, or
 // sees in a probe that a member does. The newest map wins, with an epoch above all that are
 // known: clients refuse a map that is older than theirs. See package recovery.
@@ -377,7 +347,7 @@ func (a *Agent) change(ctx context.Context, seen directory.Partition, edit func(
 			p.Epoch = next.Epoch
 		}
 		err = a.dir.Change(ctx, m.Epoch, next)
-		if err == nil || errors.Is(err, directory.ErrUnconfirmed) {
+		if err == nil {
 			a.learn(next)
 			return next, nil
 		}

@@ -100,8 +100,6 @@
 //   - The data that a member had on its disk is not served before it was examined.
 //   - By a map that is older than one that an agent has seen, or that a member holds, agents
 //     change nothing but the map itself: the newest one wins, see package recovery.
-//   - After a failover of the directory, agents wait until no client uses maps that its
-//     former server has confirmed.
 //   - An agent that was suspended, or that misses more than half of all members, does
 //     nothing: the fault may be its own.
 //

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/directory/directorytest"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -34,7 +35,7 @@ var quick = directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 40
 type world struct {
 	t       *testing.T
 	servers *devfleet.Fleet
-	dir     directory.Directory
+	dir     *directory.Directory
 
 	restored atomic.Int64 // how often a partition went on with a member that was started again
 }
@@ -521,28 +522,30 @@ func TestAMasterFreezesInASwitch(t *testing.T) {
 	}
 }
 
-// silentOnce is a directory that does not answer the first time.
+// silentOnce is a store that does not answer the first time.
 type silentOnce struct {
-	directory.Directory
+	directory.Store
 
-	asked int
+	asked atomic.Bool
 }
 
-func (d *silentOnce) Confirm(ctx context.Context, _ int64) (*directory.Map, error) {
-	if d.asked++; d.asked == 1 {
+func (s *silentOnce) Get(ctx context.Context, read directory.Read, names ...string) ([]directory.Value, error) {
+	if !s.asked.Swap(true) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	return &directory.Map{Partitions: []directory.Partition{{Master: directory.Member{Addr: "a"}}}}, nil
+	return s.Store.Get(ctx, read, names...)
 }
 
 // TestSettledWaitsASilentDirectoryOut: that one question was not answered is not the end
 // of the time that a switch has.
 func TestSettledWaitsASilentDirectoryOut(t *testing.T) {
 	t.Parallel()
-	addr, err := New(&silentOnce{}, nil, Config{}).settled(t.Context(), 0)
-	if addr != "a" || err != nil {
-		t.Errorf("settled = %q, %v, want a", addr, err)
+	store := new(directorytest.Memory)
+	must(t, directory.New(store).Change(t.Context(), 0, directorytest.Sample(t, 1)))
+	addr, err := New(directory.New(&silentOnce{Store: store}), nil, Config{}).settled(t.Context(), 0)
+	if addr != "a:1" || err != nil {
+		t.Errorf("settled = %q, %v, want a:1", addr, err)
 	}
 }
 

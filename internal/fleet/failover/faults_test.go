@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -234,36 +235,48 @@ func TestAFrozenAgentWakesUp(t *testing.T) {
 	t.Logf("epoch %d when it woke up, %d in the end", before.Epoch, w.mapNow().Partitions[0].Epoch)
 }
 
-// TestTheDirectoryFailsOver to its replica, by hand, and a master is lost after
-// that.
-func TestTheDirectoryFailsOver(t *testing.T) {
+// TestTheDirectoryIsKilled again and again, with masters: it forgets nothing in a restart.
+func TestTheDirectoryIsKilled(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
-	second := redistest.Start(t, redistest.Options{TCP: true})
-	copied := NewRedis(rueidis.ClientOption{})
-	t.Cleanup(copied.Close)
-	follow(t, copied, second.Addr(), w.servers.DirectoryAddr())
-	redistest.Eventually(t, "the directory has a replica", func() bool { return second.Info("replication")["master_link_status"] == "up" })
-	both, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{w.servers.DirectoryAddr(), second.Addr()}})
-	must(t, err)
-	t.Cleanup(both.Close)
-	w.dir = both
 	w.agent()
 	f := w.client(fleet.Config{WaitReplicas: 1})
-	w.settled(f, 0)
+	servers := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(servers.Close)
+	// whole waits until all members count for elections, in the runs that they are in.
+	whole := func() {
+		w.settled(f, 0)
+		redistest.Eventually(t, "all members are whole again", func() bool {
+			for _, m := range w.mapNow().Partitions[0].Members() {
+				if report, err := servers.Probe(t.Context(), m.Addr); err != nil || m.Down || m.Run != report.Run {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	whole()
 	l := w.load(f, "a", 4)
-	l.goesOn(t)
-	must(t, w.servers.Directory().Proc.Kill())
-	c := second.Client(t)
-	must(t, c.Do(t.Context(), c.B().Replicaof().No().One().Build()).Error())
-	l.goesOn(t)
-	old := w.mapNow().Partitions[0].Master.Addr
-	must(t, w.server(old).Proc.Kill())
-	redistest.Eventually(t, "another master is in the map", func() bool {
-		now := w.mapNow().Partitions[0]
-		return !now.ReadOnly && now.Master.Addr != old
-	})
+	for range 3 {
+		l.goesOn(t)
+		before := w.mapNow()
+		old := before.Partitions[0].Master.Addr
+		must(t, w.servers.Directory().Proc.Kill())
+		must(t, w.server(old).Proc.Kill())
+		must(t, w.servers.Directory().Proc.Restart(t.Context()))
+		redistest.Eventually(t, "another master is in the map", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			now, err := w.dir.Confirm(ctx, 0)
+			if err == nil && now.Epoch < before.Epoch {
+				t.Fatalf("the map has epoch %d after a kill, want at least %d", now.Epoch, before.Epoch)
+			}
+			return err == nil && !now.Partitions[0].ReadOnly && now.Partitions[0].Master.Addr != old
+		})
+		must(t, w.server(old).Proc.Restart(t.Context()))
+		whole()
+	}
 	l.goesOn(t)
 	l.stop()
 	if n := l.lost(t); n > 0 {

@@ -76,9 +76,6 @@ func (r *reconciler) release(ctx context.Context, m *directory.Map, p directory.
 		return nil
 	}
 	if d.run != p.Master.Run {
-		if rest, err := r.a.unsettled(ctx, grace); err != nil || rest > 0 {
-			return err
-		}
 		now, err := r.a.servers.Probe(ctx, p.Master.Addr)
 		if err != nil || !now.Master || now.Run != p.Master.Run || now.History != p.History {
 			return err

@@ -117,8 +117,9 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		r.a.note(ctx, m, r.id, fmt.Sprintf("read-only: %s is to be replaced, or confirmed", old.Addr))
 	}
 	if prefer == "" || !r.quieten(ctx, m, p, prefer) {
-		if err := r.a.drain(ctx, m.Grace()); err != nil {
-			return err
+		// Now no client writes by the former map, nor takes a late reply for a success.
+		if !retry.Sleep(ctx, m.Grace()) {
+			return context.Cause(ctx)
 		}
 		if r.a.watch.of(p.Master.Addr).missed == 0 {
 			r.catchUp(ctx, p)

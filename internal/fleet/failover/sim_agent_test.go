@@ -50,7 +50,6 @@ type sabotage struct {
 	blind     bool                               // the last change is made whatever the epoch is
 	stale     bool                               // clients write by maps of any age
 	late      bool                               // and take late replies for successes
-	unsettled bool                               // agents do not wait when the directory has failed over
 	sameRun   bool                               // servers that were started again say they were not
 	serve     bool                               // members are read whoever has examined them
 	anyRun    bool                               // replicas copy whoever is at their master's address
@@ -78,7 +77,7 @@ func (a *agency) start() {
 			offered <- m
 		}
 		w.working.Go(func() { p.copies(ctx, offered) })
-		agent := failover.New(inDirectory{process: p}, inMembers{p}, failover.Config{Interval: w.every, Keep: keep, Logger: slog.New(&logbook{p: p})})
+		agent := failover.New(directory.New(inDirectory{p}), inMembers{p}, failover.Config{Interval: w.every, Keep: keep, Logger: slog.New(&logbook{p: p})})
 		_ = agent.Run(ctx)
 	})
 }

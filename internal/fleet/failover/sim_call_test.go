@@ -3,6 +3,7 @@ package failover_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/recovery"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 // inMembers is how a process reaches the servers.
@@ -189,11 +189,10 @@ func (p inMembers) Need(ctx context.Context, addr string, replicas int) error {
 	return p.call(ctx, &s.host, func() error { s.need = replicas; return nil })
 }
 
-// inDirectory is how a process reaches the directory.
-type inDirectory struct {
-	*process
-	directory.Directory // what agents do not call
-}
+// inDirectory is the store of a process's directory: how it reaches the servers.
+type inDirectory struct{ *process }
+
+var _ directory.Store = inDirectory{}
 
 // ask asks the directory and returns its answer.
 func ask[T any](ctx context.Context, p *process, answer func(d *simDirectory) (T, error)) (T, error) {
@@ -207,49 +206,93 @@ func ask[T any](ctx context.Context, p *process, answer func(d *simDirectory) (T
 	})
 }
 
-func (p inDirectory) Load(ctx context.Context) (*directory.Map, error) { return p.Confirm(ctx, 0) }
+func (p inDirectory) Get(ctx context.Context, read directory.Read, names ...string) ([]directory.Value, error) {
+	return ask(ctx, p.process, func(d *simDirectory) ([]directory.Value, error) {
+		values, err := d.Get(ctx, read, names...)
+		if p.deceived() && (names[0] == "epoch" || strings.HasPrefix(names[0], "change/")) {
+			p.deceive(names, values)
+		}
+		return values, err
+	})
+}
 
-func (p inDirectory) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
-	m, err := ask(ctx, p.process, func(d *simDirectory) (*directory.Map, error) { return d.confirm(d.m, epoch), nil })
-	if err != nil || m == nil {
-		return nil, err
+func (p inDirectory) Put(ctx context.Context, revision string, texts ...directory.Text) (bool, error) {
+	refused := false
+	if texts[0].Name == "epoch" {
+		texts, refused = p.undeceive(texts)
 	}
+	done, err := ask(ctx, p.process, func(d *simDirectory) (bool, error) { return d.put(p.name, revision, texts...) })
+	if err == nil && done && texts[0].Name == "epoch" {
+		p.remember(unpack(texts[1].Text))
+	}
+	return done && !refused, err
+}
+
+func (p inDirectory) Hold(ctx context.Context, name, holder string, life time.Duration) (string, error) {
+	by, err := ask(ctx, p.process, func(d *simDirectory) (string, error) { return d.Hold(ctx, name, holder, life) })
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	if name == "agent" && len(p.blind) > 0 {
+		return holder, nil
+	}
+	return by, err
+}
+
+func (p inDirectory) Examine(context.Context, time.Duration) []directory.Remark { return nil }
+func (p inDirectory) Close()                                                    {}
+
+// deceived reports whether a sabotage shows the process another map than the one that is stored.
+func (p inDirectory) deceived() bool {
+	return p.w.sabotage.hasty || p.w.sabotage.few || len(p.blind) > 0
+}
+
+// deceive replaces what was read by another map.
+func (p inDirectory) deceive(names []string, values []directory.Value) {
+	m := p.w.dir.m.Clone()
 	if p.w.sabotage.hasty {
-		m.Settings.ViewTTL, m.Settings.ReplyTimeout = 1, 1
+		m.Settings.ViewTTL, m.Settings.ReplyTimeout = time.Millisecond, time.Millisecond
 	}
 	if p.w.sabotage.few {
 		m.Settings.Confirmed = lenient
 	}
-	p.w.mu.Lock()
-	defer p.w.mu.Unlock()
 	for id, part := range p.blind {
 		m.Partitions[id] = part
 	}
-	return m, nil
+	packed, _ := m.Pack()
+	for i, name := range names {
+		switch name {
+		case "epoch":
+			values[i].Text = restamped(values[i].Text, packed)
+		case "map":
+			values[i].Text = packed
+		default:
+			values[i] = directory.Value{} // the changes between the true maps
+		}
+	}
 }
 
-// Change is tried for ten seconds, as the real one is.
-func (p inDirectory) Change(ctx context.Context, epoch int64, next *directory.Map) error {
-	for i := range next.Partitions {
-		if part := &next.Partitions[i]; p.w.sabotage.forgotten && part.ReadOnly {
-			part.Leaving = nil
+// undeceive restores what deceive has changed. A sabotage may have it forget the members that leave:
+// then the process is to read the map again.
+func (p inDirectory) undeceive(texts []directory.Text) (stored []directory.Text, again bool) {
+	if !p.w.sabotage.hasty && !p.w.sabotage.few && !p.w.sabotage.forgotten {
+		return texts, false
+	}
+	m := unpack(texts[1].Text)
+	m.Settings = p.w.settings
+	for i := range m.Partitions {
+		if part := &m.Partitions[i]; p.w.sabotage.forgotten && part.ReadOnly && part.Leaving != nil {
+			part.Leaving, again = nil, true
 		}
 	}
-	next = next.Clone()
-	next.Settings = p.w.settings
-	for begun := time.Now(); ; {
-		_, err := ask(ctx, p.process, func(d *simDirectory) (any, error) { return nil, d.change(p.name, epoch, next) })
-		switch {
-		case err == nil:
-			p.remember(next)
-			return nil
-		case !inTrouble(err):
-			return err
-		}
-		if time.Since(begun) > 10*time.Second || !retry.Sleep(ctx, 300*time.Millisecond) {
-			return err
-		}
-	}
+	packed, _ := m.Pack()
+	return []directory.Text{{Name: "epoch", Text: restamped(texts[0].Text, packed)}, {Name: "map", Text: packed}, {Name: texts[2].Name}}, again
+}
+
+// restamped returns the value "epoch" for another map of the same epoch.
+func restamped(text, packed string) string {
+	words := strings.Fields(text)
+	words[2] = directory.Sum(packed)
+	return strings.Join(words, " ")
 }
 
 // remember has a sabotaged process see what it made read-only as it was then, until
@@ -265,34 +308,4 @@ func (p inDirectory) remember(m *directory.Map) {
 			p.blind[part.ID] = part
 		}
 	}
-}
-
-func (p inDirectory) Lead(ctx context.Context, agent string, life time.Duration) (bool, time.Duration, error) {
-	var settled time.Duration
-	leads, err := ask(ctx, p.process, func(d *simDirectory) (bool, error) { settled = d.settled(); return d.lead(agent, life), nil })
-	p.w.mu.Lock()
-	defer p.w.mu.Unlock()
-	if len(p.blind) > 0 {
-		return true, settled, nil
-	}
-	return leads, settled, err
-}
-
-// Moving does nothing: no tags are moved here.
-func (p inDirectory) Moving(ctx context.Context, _ string, _ time.Duration) error {
-	_, err := ask(ctx, p.process, func(*simDirectory) (any, error) { return nil, nil })
-	return err
-}
-
-func (p inDirectory) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	return ask(ctx, p.process, func(d *simDirectory) (bool, error) { return d.turn(node, holder, life), nil })
-}
-
-func (p inDirectory) Note(ctx context.Context, event directory.Event) error {
-	_, err := ask(ctx, p.process, func(d *simDirectory) (int, error) { d.events = append(d.events, event); return len(d.events), nil })
-	return err
-}
-
-func (p inDirectory) Events(ctx context.Context) ([]directory.Event, error) {
-	return ask(ctx, p.process, func(d *simDirectory) ([]directory.Event, error) { return d.events, nil })
 }

@@ -78,7 +78,7 @@ func (c *client) refresh(ctx context.Context) {
 	asked := time.Now()
 	w.mu.Unlock()
 	carry := func(ctx context.Context, to *host, do func() error) error { return w.carry(ctx, &c.host, to, do) }
-	m, err := reach(ctx, w.dir, &c.host, carry, func(k *keeper) (*directory.Map, error) { return w.dir.answer(k, c, epoch) })
+	m, err := reach(ctx, w.dir, &c.host, carry, func(k *keeper) (*directory.Map, error) { return w.dir.answer(k, epoch) })
 	if err != nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,29 +16,30 @@ import (
 type store string
 
 const (
-	inRedis store = "Redis" // one server at a time; another one may take over without the newest maps
+	inRedis store = "Redis" // one server, which forgets nothing
 	inEtcd  store = "etcd"  // three servers, of which a majority answers
 )
 
 var stores = []store{inRedis, inEtcd}
 
-// simDirectory is the directory: one map, who leads, and the servers that answer.
+// simDirectory is the store of the directory: values, holders of names, and the servers that answer.
 type simDirectory struct {
 	w       *world
 	servers []*keeper
-	m       *directory.Map
-	stored  []*directory.Map // all that there were
-	leader  string
-	until   time.Time
-	life    time.Duration
-	since   time.Time // when the server that decides took over; zero if there was no other
+	values  map[string]directory.Value
+	puts    int
+	m       *directory.Map               // the one among the values
+	stored  []*directory.Map             // all that there were
+	former  []map[string]directory.Value // the values with each of them
+	holds   map[string]held
 	etcd    election
+}
 
-	former *directory.Map // what the one before confirms
-	loyal  *client        // to whom
-	ends   time.Time      // and until when
-	events []directory.Event
-	turns  map[string]nodeTurn
+// held is who holds a name, and until when.
+type held struct {
+	by    string
+	life  time.Duration
+	until time.Time
 }
 
 // keeper is a server of the directory.
@@ -48,7 +50,7 @@ type keeper struct {
 }
 
 func (w *world) newDirectory(m *directory.Map) *simDirectory {
-	d := &simDirectory{w: w, m: m, stored: []*directory.Map{m}}
+	d := &simDirectory{w: w, values: map[string]directory.Value{}, holds: map[string]held{}}
 	servers := 1
 	if w.store == inEtcd {
 		servers = 3
@@ -57,7 +59,15 @@ func (w *world) newDirectory(m *directory.Map) *simDirectory {
 		d.servers = append(d.servers, &keeper{host: w.newHost(fmt.Sprint("directory ", i+1)), has: m})
 	}
 	d.etcd.primary = d.servers[0]
+	if err := d.change(0, m); err != nil {
+		w.fail("the simulation is broken: %v", err)
+	}
 	return d
+}
+
+// change stores a map as a command does.
+func (d *simDirectory) change(epoch int64, m *directory.Map) error {
+	return directory.New(d).Change(context.Background(), epoch, m)
 }
 
 // carrier brings a call to a host, and its error back.
@@ -90,50 +100,71 @@ func inTrouble(err error) bool {
 	return errors.Is(err, errRefused) || errors.Is(err, errSilent) || errors.Is(err, errReset) || errors.Is(err, errNoLeader)
 }
 
-func (d *simDirectory) lead(agent string, life time.Duration) bool {
-	if d.w.leaders && !d.w.calm {
-		return true
+func unpack(text string) *directory.Map {
+	m, err := directory.Unpack(text)
+	if err != nil {
+		panic(err) // an agent has stored it
 	}
-	if d.leader != "" && d.leader != agent && time.Now().Before(d.until) {
-		return false
-	}
-	d.leader, d.life, d.until = agent, life, time.Now().Add(life)
-	return true
+	return m
 }
 
-// settled is for how long the same server has decided.
-func (d *simDirectory) settled() time.Duration {
-	if d.since.IsZero() || d.w.sabotage.unsettled {
-		return time.Hour
+// Get implements directory.Store, as Put and Hold do, for a command that reaches the directory at once.
+func (d *simDirectory) Get(_ context.Context, _ directory.Read, names ...string) ([]directory.Value, error) {
+	values := make([]directory.Value, len(names))
+	for i, name := range names {
+		values[i] = d.values[name]
 	}
-	return time.Since(d.since)
+	return values, nil
 }
 
-// failOver has another server decide, and the one before go on for a client that does
-// not know it.
-func (d *simDirectory) failOver(loyal *client) {
-	d.since = time.Now()
-	d.former, d.loyal, d.ends = d.m, loyal, time.Now().Add(directory.SettleTime)
-	d.w.say("the directory fails over; %s asks its old master", loyal.name)
+func (d *simDirectory) Put(_ context.Context, revision string, texts ...directory.Text) (bool, error) {
+	return d.put("a command", revision, texts...)
 }
 
-// turn gives the turn of a node. Nobody but agents takes one here.
-func (d *simDirectory) turn(node, holder string, life time.Duration) bool {
-	if t := d.turns[node]; t.holder != "" && t.holder != holder && time.Now().Before(t.until) {
-		return false
+func (d *simDirectory) put(by, revision string, texts ...directory.Text) (bool, error) {
+	first := d.values[texts[0].Name]
+	switch {
+	case first.Revision != "" && first.Text == texts[0].Text:
+		return true, nil // a repeat
+	case first.Revision != revision:
+		return false, nil
 	}
-	if d.turns == nil {
-		d.turns = map[string]nodeTurn{}
+	d.puts++
+	for _, t := range texts {
+		d.values[t.Name] = directory.Value{Text: t.Text, Revision: fmt.Sprint(d.puts)}
 	}
-	d.turns[node] = nodeTurn{holder, time.Now().Add(life)}
-	return true
+	if texts[0].Name != "epoch" {
+		return true, nil
+	}
+	next := unpack(texts[1].Text)
+	if d.m != nil {
+		d.w.checkChange(by, d.m, next)
+	}
+	d.m = next
+	d.stored, d.former = append(d.stored, next), append(d.former, maps.Clone(d.values))
+	d.replicate()
+	for _, p := range next.Partitions {
+		d.w.say("%s: map %d: partition %d epoch %d, read-only %v, %s and %v, history %s", by, next.Epoch, p.ID, p.Epoch, p.ReadOnly, p.Master.Addr, p.Replicas, p.History)
+	}
+	return true, nil
 }
 
-// nodeTurn is who has one, and for how long.
-type nodeTurn struct {
-	holder string
-	until  time.Time
+func (d *simDirectory) Hold(_ context.Context, name, holder string, life time.Duration) (string, error) {
+	if d.w.leaders && !d.w.calm && name == "agent" {
+		return holder, nil
+	}
+	if h := d.holds[name]; h.by != "" && h.by != holder && time.Now().Before(h.until) {
+		return h.by, nil
+	}
+	if delete(d.holds, name); life == 0 {
+		return "", nil
+	}
+	d.holds[name] = held{holder, life, time.Now().Add(life)}
+	return holder, nil
 }
+
+func (d *simDirectory) Examine(context.Context, time.Duration) []directory.Remark { return nil }
+func (d *simDirectory) Close()                                                    {}
 
 // confirm returns nil if the map with that epoch is the present one.
 func (d *simDirectory) confirm(present *directory.Map, epoch int64) *directory.Map {
@@ -144,43 +175,18 @@ func (d *simDirectory) confirm(present *directory.Map, epoch int64) *directory.M
 }
 
 // answer is what a server of the directory tells a client.
-func (d *simDirectory) answer(k *keeper, by *client, epoch int64) (*directory.Map, error) {
-	switch {
-	case by == d.loyal && time.Now().Before(d.ends):
-		return d.confirm(d.former, epoch), nil
-	case d.w.sabotage.local:
+func (d *simDirectory) answer(k *keeper, epoch int64) (*directory.Map, error) {
+	if d.w.sabotage.local {
 		return d.confirm(k.has, epoch), nil
 	}
 	return d.confirm(d.m, epoch), d.decides(k)
 }
 
-func (d *simDirectory) change(by string, epoch int64, next *directory.Map) error {
-	if next.Epoch <= epoch {
-		return directory.ErrMap
-	}
-	if d.m == next {
-		return nil // a repeat
-	}
-	if d.m.Epoch != epoch {
-		return directory.ErrConflict
-	}
-	d.w.checkChange(by, d.m, next)
-	d.m = next
-	d.stored = append(d.stored, next)
-	d.replicate()
-	for _, p := range next.Partitions {
-		d.w.say("%s: map %d: partition %d epoch %d, read-only %v, %s and %v, history %s", by, next.Epoch, p.ID, p.Epoch, p.ReadOnly, p.Master.Addr, p.Replicas, p.History)
-	}
-	return nil
-}
-
 // restore has the directory come back with an earlier map.
 func (d *simDirectory) restore(back int) {
-	d.m = d.stored[max(0, len(d.stored)-1-back)]
-	d.leader = ""
-	if d.w.store == inRedis {
-		d.since = time.Now()
-	}
+	i := max(0, len(d.stored)-1-back)
+	d.m, d.values = d.stored[i], maps.Clone(d.former[i])
+	clear(d.holds)
 	for _, k := range d.servers {
 		k.has = d.m
 	}

@@ -67,7 +67,10 @@ func (d *simDirectory) step() {
 		for _, k := range d.servers {
 			if d.canLead(k) && k.has == d.m {
 				e.primary, e.lost = k, time.Time{}
-				d.until = time.Now().Add(d.life)
+				for name, h := range d.holds {
+					h.until = time.Now().Add(h.life)
+					d.holds[name] = h
+				}
 				d.w.say("%s leads etcd", k.name)
 				return
 			}

@@ -75,7 +75,7 @@ func (w *world) begin1(id int, t directory.Task) {
 	next := m.Next()
 	next.Partitions[id].Task = &t
 	w.say("a command begins a task: %+v, joins %v", t, t.Add)
-	if err := w.dir.change("a command", m.Epoch, next); err != nil {
+	if err := w.dir.change(m.Epoch, next); err != nil {
 		w.fail("the simulation is broken: %v", err)
 	}
 }

@@ -8,9 +8,9 @@
 // anybody does to somebody else goes through one function, world.carry, which is the
 // network. There an agent can be stopped or killed at each of its calls, too.
 //
-// All of it happens with each store of the directory: with Redis, whose failover may lose
-// the newest maps while the former server still confirms them, and with etcd, of whose
-// servers a majority answers or none.
+// All of it happens with each store of the directory: with Redis, which is one server and forgets
+// nothing, and with etcd, of whose servers a majority answers or none. The agents' directory is the
+// real one, on a store that is played.
 //
 // Each write is in a ledger, and the invariants of the protocol are checked as things
 // happen:
@@ -99,7 +99,11 @@ func newWorld(s schedule) *world {
 		drawn: map[[2]int]uint64{}, cuts: map[[2]int]bool{}, turned: map[int]turn{},
 		ledger: ledger{epochs: map[[2]int64]*server{}},
 	}
-	m := &directory.Map{Version: directory.Version, Fleet: "sim", Epoch: 1, Floor: 1, Settings: s.settings}
+	points, err := ring.New(ring.Even(s.parts)...)
+	if err != nil {
+		panic(err) // a schedule has a few partitions
+	}
+	m := &directory.Map{Version: directory.Version, Fleet: "sim", Epoch: 1, Floor: 1, Settings: s.settings, Points: points.Points()}
 	for i := range s.parts {
 		p := directory.Partition{ID: i, Epoch: 1, Phase: directory.Open}
 		var master *server
@@ -123,7 +127,6 @@ func newWorld(s schedule) *world {
 			one.disk = one.data
 		}
 		m.Partitions = append(m.Partitions, p)
-		m.Points = append(m.Points, ring.Point{Position: uint64(i), Partition: i})
 		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, master})
 	}
 	for i := range s.spares * s.parts {

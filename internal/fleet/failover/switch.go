@@ -26,7 +26,7 @@ const switchTries = 4
 // nothing: the master refuses writes, the replica receives all data, and then it becomes the
 // master. An empty addr means any replica that is in step. It works with and without
 // agents.
-func Switch(ctx context.Context, dir directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
+func Switch(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
 	a := New(dir, servers, Config{Logger: logger})
 	for try := 1; ; try++ {
 		m, err := a.confirm(ctx)
@@ -90,7 +90,7 @@ func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr strin
 // instead replaces the master. If an agent leads, that does it; else this process leads
 // meanwhile.
 func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Partition, addr string) error {
-	leads, _, err := a.dir.Lead(ctx, a.name, m.Grace()+10*time.Second)
+	leads, err := a.dir.Lead(ctx, a.name, m.Grace()+10*time.Second)
 	if err != nil {
 		return err
 	}

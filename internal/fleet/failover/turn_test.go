@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,11 +33,11 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 		}
 	}
 	turn(time.Minute)
-	dir := &refusals{Directory: w.dir}
+	store := &refusals{Store: w.dir.Store}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		_ = New(dir, members, Config{Interval: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		_ = New(directory.New(store), members, Config{Interval: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 	redistest.Eventually(t, "the agent has asked for the turn again", func() bool {
@@ -45,7 +46,7 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 		if l.Follows == p.Master.Addr {
 			t.Fatal("a copy in another's turn")
 		}
-		return dir.count.Load() > 1
+		return store.count.Load() > 1
 	})
 	turn(0)
 	w.settled(w.client(fleet.Config{}), 0)
@@ -53,16 +54,16 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 
 // refusals counts the turns that a directory did not give.
 type refusals struct {
-	directory.Directory
+	directory.Store
 	count atomic.Int32
 }
 
-func (d *refusals) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	has, err := d.Directory.Turn(ctx, node, holder, life)
-	if err == nil && !has {
-		d.count.Add(1)
+func (s *refusals) Hold(ctx context.Context, name, holder string, ttl time.Duration) (string, error) {
+	now, err := s.Store.Hold(ctx, name, holder, ttl)
+	if err == nil && now != holder && ttl > 0 && strings.HasPrefix(name, "turn/") {
+		s.count.Add(1)
 	}
-	return has, err
+	return now, err
 }
 
 // TestInStep: a master says how many replicas it sends what it does.

@@ -12,13 +12,17 @@ import (
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
-// A fleet is made of empty servers: one for the directory, and a master, and
-// replicas if there are to be any, for each partition.
+// A fleet is made of empty servers: one for the directory, which writes each change to its disk
+// before it answers, and a master, and replicas if there are to be any, for each partition.
 func ExampleInit() {
 	ctx := context.Background()
 	var addrs []string
-	for range 3 {
-		server, err := redisproc.Start(ctx, redisproc.Config{TCP: true})
+	for i := range 3 {
+		cfg := redisproc.Config{TCP: true}
+		if i == 0 {
+			cfg.AOF, cfg.Args = true, []string{"--appendfsync", "always"}
+		}
+		server, err := redisproc.Start(ctx, cfg)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -9,11 +9,11 @@ import (
 
 // Finish completes additions that were cut off, as directory.Finisher does: it opens their
 // partitions, without which no new tags may be placed.
-func Finish(ctx context.Context, dir directory.Directory, cfg Config, logger *slog.Logger) error {
+func Finish(ctx context.Context, dir *directory.Directory, cfg Config, logger *slog.Logger) error {
 	return cfg.finisher(dir, logger).Run(ctx, dir)
 }
 
-func (c *Config) finisher(dir directory.Directory, logger *slog.Logger) directory.Finisher {
+func (c *Config) finisher(dir *directory.Directory, logger *slog.Logger) directory.Finisher {
 	return directory.Finisher{
 		What:   "an addition of partitions",
 		Logger: logger,

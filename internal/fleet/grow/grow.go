@@ -72,7 +72,7 @@ func (c *Config) report(format string, args ...any) {
 
 // Init creates a fleet of empty servers, and returns its map. The same call again completes
 // one that was cut off.
-func Init(ctx context.Context, dir directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
+func Init(ctx context.Context, dir *directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
 	weights, err := checkNew(partitions, nil)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []Partition, 
 	case !errors.Is(err, directory.ErrNoFleet):
 		return nil, directory.Unreachable(ctx, err)
 	}
-	if err := directory.Verify(ctx, dir); err != nil {
+	if err := dir.Verify(ctx); err != nil {
 		return nil, directory.Unreachable(ctx, err)
 	}
 	points, err := ring.New(weights...)
@@ -137,7 +137,7 @@ func nameOf(partitions []Partition) string {
 // Add adds partitions to a fleet that is in use, and returns its new map. No data moves. It
 // takes a few seconds: new tags are placed on the new partitions when all clients look for
 // tags there. The same call again completes one that was cut off.
-func Add(ctx context.Context, dir directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
+func Add(ctx context.Context, dir *directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
 	m, err := dir.Confirm(ctx, 0)
 	if err != nil {
 		return nil, directory.Unreachable(ctx, err)
@@ -180,7 +180,7 @@ func begun(m *directory.Map, partitions []Partition) (bool, error) {
 }
 
 // Announce publishes the partitions, for look-ups only.
-func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *directory.Map, partitions []Partition) (*directory.Map, error) {
+func (c *Config) Announce(ctx context.Context, dir *directory.Directory, m *directory.Map, partitions []Partition) (*directory.Map, error) {
 	weights, err := checkNew(partitions, m)
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 //
 // Before that all masters have a copy of the map that names the new partitions: should the
 // directory be lost, each copy names all partitions that have tags.
-func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
+func (c *Config) Open(ctx context.Context, dir *directory.Directory) (*directory.Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
@@ -280,7 +280,7 @@ var ErrBehind = &millrace.Error{
 }
 
 // keep stores a copy of the map on all of them.
-func (c *Config) keep(ctx context.Context, dir directory.Directory, masters []*server, m *directory.Map) error {
+func (c *Config) keep(ctx context.Context, dir *directory.Directory, masters []*server, m *directory.Map) error {
 	text, err := m.Pack()
 	if err != nil {
 		return err

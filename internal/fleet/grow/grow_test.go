@@ -19,7 +19,7 @@ import (
 // TestInitRefuses what cannot become a fleet, says why, and changes nothing.
 func TestInitRefuses(t *testing.T) {
 	t.Parallel()
-	dirs := redistest.Start(t, redistest.Options{TCP: true})
+	dirs := redistest.Durable(t)
 	tf := &testFleet{t: t, dirs: dirs}
 	tf.dir = tf.dial(dirs.Addr())
 	ctx := t.Context()
@@ -88,7 +88,7 @@ func TestInitRefuses(t *testing.T) {
 // TestInitAgain finishes what was cut off before the directory was told.
 func TestInitAgain(t *testing.T) {
 	t.Parallel()
-	dirs := redistest.Start(t, redistest.Options{TCP: true})
+	dirs := redistest.Durable(t)
 	tf := &testFleet{t: t, dirs: dirs}
 	tf.dir = tf.dial(dirs.Addr())
 	partitions := tf.servers(1, 1)
@@ -108,8 +108,8 @@ func TestAddBesideOtherChanges(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	ctx := t.Context()
-	meddling := &meddler{Directory: tf.dir, changes: 2}
-	m, err := Add(ctx, meddling, tf.servers(1, 0), onTrust)
+	meddling := &meddler{Store: tf.dir.Store, changes: 2}
+	m, err := Add(ctx, directory.New(meddling), tf.servers(1, 0), onTrust)
 	must(t, err)
 	if m.Floor != m.Epoch || m.Partitions[1].Phase != directory.Open {
 		t.Errorf("the map is %+v, want its floor at its epoch", m)
@@ -122,35 +122,36 @@ func TestAddBesideOtherChanges(t *testing.T) {
 	}
 }
 
-// meddler changes the map just before somebody else does.
+// meddler changes the map just before another process does.
 type meddler struct {
-	directory.Directory
+	directory.Store
 
 	seen, changes int
 }
 
-func (d *meddler) Change(ctx context.Context, epoch int64, next *directory.Map) error {
-	if d.seen++; d.seen > 1 && d.changes > 0 { // not the first, which publishes
-		d.changes--
-		m, err := d.Confirm(ctx, 0)
+func (s *meddler) Put(ctx context.Context, revision string, texts ...directory.Text) (bool, error) {
+	if s.seen++; s.seen > 1 && s.changes > 0 { // not the first, which publishes
+		s.changes--
+		dir := directory.New(s.Store)
+		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
-			return err
+			return false, err
 		}
 		other := m.Clone()
 		other.Epoch++
 		other.Partitions[0].Epoch++
-		if err := d.Directory.Change(ctx, m.Epoch, other); err != nil {
-			return err
+		if err := dir.Change(ctx, m.Epoch, other); err != nil {
+			return false, err
 		}
 	}
-	return d.Directory.Change(ctx, epoch, next)
+	return s.Store.Put(ctx, revision, texts...)
 }
 
 // TestReplicasByTheirNames: hosts have names, and who makes a fleet is told if a master
 // knows a replica by another address than the map.
 func TestReplicasByTheirNames(t *testing.T) {
 	t.Parallel()
-	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+	tf := &testFleet{t: t, dirs: redistest.Durable(t)}
 	tf.dir = tf.dial(tf.dirs.Addr())
 	made := tf.servers(2, 1)
 	proxy := redistest.NewTCPProxy(t, made[0].Replicas[0].Addr)
@@ -179,13 +180,15 @@ func TestReplicasByTheirNames(t *testing.T) {
 // copied sees whether all masters had a copy of a map that names the new partition, when it
 // was opened.
 type copied struct {
-	directory.Directory
+	directory.Store
 
 	tf   *testFleet
 	seen []int // partitions in the copies, by master
 }
 
-func (d *copied) Change(ctx context.Context, epoch int64, next *directory.Map) error {
+func (d *copied) Put(ctx context.Context, revision string, texts ...directory.Text) (bool, error) {
+	next, err := directory.Unpack(texts[1].Text)
+	must(d.tf.t, err)
 	if !next.Adding() {
 		for _, master := range d.tf.masters {
 			_, held, err := members.Inspect(ctx, master.Client(d.tf.t))
@@ -195,7 +198,7 @@ func (d *copied) Change(ctx context.Context, epoch int64, next *directory.Map) e
 			d.seen = append(d.seen, len(m.Partitions))
 		}
 	}
-	return d.Directory.Change(ctx, epoch, next)
+	return d.Store.Put(ctx, revision, texts...)
 }
 
 // TestNoPartitionTakesTagsUnknown: if the directory is lost, each copy of the map that is
@@ -203,8 +206,8 @@ func (d *copied) Change(ctx context.Context, epoch int64, next *directory.Map) e
 func TestNoPartitionTakesTagsUnknown(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 2, 0, quick)
-	dir := &copied{Directory: tf.dir, tf: tf}
-	_, err := Add(t.Context(), dir, tf.servers(1, 0), onTrust)
+	dir := &copied{Store: tf.dir.Store, tf: tf}
+	_, err := Add(t.Context(), directory.New(dir), tf.servers(1, 0), onTrust)
 	must(t, err)
 	if !slices.Equal(dir.seen, []int{3, 3, 3}) {
 		t.Errorf("the copies name %v partitions when the third one is opened, want 3 each", dir.seen)

@@ -34,7 +34,7 @@ var onTrust = Config{Option: slowly, RestartTimeout: -1}
 type testFleet struct {
 	t       *testing.T
 	dirs    *redistest.Server
-	dir     *directory.Redis
+	dir     *directory.Directory
 	masters []*redistest.Server
 	copies  [][]*redistest.Server // replicas by partition
 }
@@ -42,7 +42,7 @@ type testFleet struct {
 // startFleet starts a fleet whose partitions have that many replicas each.
 func startFleet(t *testing.T, partitions, replicas int, settings directory.Settings) *testFleet {
 	t.Helper()
-	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+	tf := &testFleet{t: t, dirs: redistest.Durable(t)}
 	tf.dir = tf.dial(tf.dirs.Addr())
 	if _, err := Init(t.Context(), tf.dir, tf.servers(partitions, replicas), Config{Settings: settings, Option: slowly, RestartTimeout: -1}); err != nil {
 		t.Fatal(err)
@@ -69,9 +69,9 @@ func (tf *testFleet) servers(partitions, replicas int) []Partition {
 	return made
 }
 
-func (tf *testFleet) dial(addrs ...string) *directory.Redis {
+func (tf *testFleet) dial(addr string) *directory.Directory {
 	tf.t.Helper()
-	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: addrs})
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{addr}})
 	if err != nil {
 		tf.t.Fatal(err)
 	}

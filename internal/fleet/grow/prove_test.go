@@ -36,7 +36,7 @@ func TestInitProvesTheBootFence(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			dirs := redistest.Start(t, redistest.Options{TCP: true})
+			dirs := redistest.Durable(t)
 			tf := &testFleet{t: t, dirs: dirs}
 			dir := tf.dial(dirs.Addr())
 			binary := redistest.Binary(t)

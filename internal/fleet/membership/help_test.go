@@ -35,7 +35,7 @@ var (
 type world struct {
 	t       *testing.T
 	servers *devfleet.Fleet
-	dir     *directory.Redis
+	dir     *directory.Directory
 }
 
 func start(t *testing.T, cfg devfleet.Config) *world {

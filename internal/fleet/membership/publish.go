@@ -9,7 +9,7 @@ import (
 // Publish stores the tasks of a plan in the map, all in one change. If the map has changed
 // such that the request has another plan now, the error is directory.ErrConflict. Boot says
 // how new members came back from a restart, as directory.Member has it.
-func Publish(ctx context.Context, dir directory.Directory, r Request, agreed *Plan, boot string) error {
+func Publish(ctx context.Context, dir *directory.Directory, r Request, agreed *Plan, boot string) error {
 	_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
 		now, err := Make(next, r)
 		switch {

@@ -20,7 +20,7 @@ const (
 
 // CarryOut proves the new servers of a plan, publishes it, and waits until it is done. It
 // returns the map. A plan that has begun is only waited for.
-func (c *Config) CarryOut(ctx context.Context, dir directory.Directory, m *directory.Map, r Request, p *Plan) (*directory.Map, error) {
+func (c *Config) CarryOut(ctx context.Context, dir *directory.Directory, m *directory.Map, r Request, p *Plan) (*directory.Map, error) {
 	if !p.Begun {
 		if err := c.Prove(ctx, m, p); err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func (c *Config) CarryOut(ctx context.Context, dir directory.Directory, m *direc
 
 // Wait runs an agent until all tasks of a plan are done, and reports each step. It returns
 // the map. When ctx ends it returns its cause: other agents continue, or the next Wait.
-func (c *Config) Wait(ctx context.Context, dir directory.Directory, plan string) (*directory.Map, error) {
+func (c *Config) Wait(ctx context.Context, dir *directory.Directory, plan string) (*directory.Map, error) {
 	servers := failover.NewRedis(c.Option)
 	defer servers.Close()
 	working, stop := context.WithCancel(ctx)
@@ -51,7 +51,7 @@ func (c *Config) Wait(ctx context.Context, dir directory.Directory, plan string)
 }
 
 // follow reports what happens to the tasks of a plan until all are done.
-func (c *Config) follow(ctx context.Context, dir directory.Directory, plan string) (*directory.Map, error) {
+func (c *Config) follow(ctx context.Context, dir *directory.Directory, plan string) (*directory.Map, error) {
 	var m *directory.Map
 	var begun map[int]directory.Task // as they were at first
 	said := time.Now()
@@ -117,7 +117,7 @@ func (c *Config) compare(was, now *directory.Map, begun map[int]directory.Task) 
 }
 
 // explain reports what is still to be done, with the newest event of each partition.
-func (c *Config) explain(ctx context.Context, dir directory.Directory, m *directory.Map, plan string) {
+func (c *Config) explain(ctx context.Context, dir *directory.Directory, m *directory.Map, plan string) {
 	events, err := dir.Events(ctx)
 	if err != nil {
 		return

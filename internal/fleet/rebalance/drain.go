@@ -15,7 +15,7 @@ import (
 
 // Close stops a partition from taking new tags: they are forwarded to others. It keeps its
 // tags. It is not opened again.
-func Close(ctx context.Context, dir directory.Directory, partition int) error {
+func Close(ctx context.Context, dir *directory.Directory, partition int) error {
 	_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
 		if err := checkID(next, partition); err != nil {
 			return false, err

@@ -31,7 +31,7 @@ var (
 // testFleet is a fleet of real servers.
 type testFleet struct {
 	t       *testing.T
-	dir     *directory.Redis
+	dir     *directory.Directory
 	masters []*redistest.Server
 	copies  []*redistest.Server // their replicas, if there are any
 	direct  []rueidis.Client    // to the servers themselves
@@ -66,7 +66,7 @@ func startFleetAt(t *testing.T, settings directory.Settings, through func(partit
 func (tf *testFleet) init(settings directory.Settings, made []grow.Partition) {
 	tf.t.Helper()
 	var err error
-	tf.dir, err = directory.Dial(rueidis.ClientOption{InitAddress: []string{redistest.Start(tf.t, redistest.Options{TCP: true}).Addr()}})
+	tf.dir, err = directory.Dial(rueidis.ClientOption{InitAddress: []string{redistest.Durable(tf.t).Addr()}})
 	must(tf.t, err)
 	tf.t.Cleanup(tf.dir.Close)
 	_, err = grow.Init(tf.t.Context(), tf.dir, made, grow.Config{Settings: settings, Option: slowly, RestartTimeout: -1})

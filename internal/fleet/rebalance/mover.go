@@ -32,7 +32,7 @@ type Config struct {
 
 	// Moves registers calls in the fleet's directory, so that agents finish a call that was
 	// cut off, see [Mover.Maintain]. Defaults to none.
-	Moves directory.Directory
+	Moves *directory.Directory
 
 	// Logger reports moves that are not finished. Defaults to slog.Default().
 	Logger *slog.Logger

@@ -20,7 +20,7 @@ const restoredRun = "restored"
 // the master of a partition with old data: their records name the partitions where they are, and
 // agents delete the old data. It returns how many there were. It asks the elected masters
 // that did not go back themselves; [Mover.Compare] does the rest when the partition is in use.
-func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Directory, m *directory.Map, partition int, addr string) (tags int, err error) {
+func Restored(ctx context.Context, option rueidis.ClientOption, moves *directory.Directory, m *directory.Map, partition int, addr string) (tags int, err error) {
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
 	skip := map[int]bool{}
@@ -70,8 +70,7 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.
 	return tags, err
 }
 
-// cleanUp has an agent delete the old data of tags that a partition has given back: it registers
-// a run whose TTL ends at once.
-func cleanUp(ctx context.Context, moves directory.Directory, m *directory.Map, partition int) error {
-	return moves.Moving(ctx, fmt.Sprint(restoredRun, "-", partition, "-", m.Epoch), time.Millisecond)
+// cleanUp has an agent delete the old data of tags that a partition has given back.
+func cleanUp(ctx context.Context, moves *directory.Directory, m *directory.Map, partition int) error {
+	return moves.Unfinished(ctx, fmt.Sprint(restoredRun, "-", partition, "-", m.Epoch))
 }

@@ -59,7 +59,7 @@ type Config struct {
 	Maps []*directory.Map
 
 	// Directory has the map that may be old, or none.
-	Directory directory.Directory
+	Directory *directory.Directory
 
 	// From says where to take the map from in place of the newest: the address of a member,
 	// the name of a file in the archive, or TheDirectory. Defaults to the newest.
@@ -163,14 +163,14 @@ func (s *search) readArchive(ctx context.Context) error {
 
 // askDirectory adds the map of the directory, if it has one. It is asked after the members:
 // they hold only maps that the directory had before. An empty directory must be fit to keep
-// a map, see directory.Verify.
+// a map, see directory.Directory.Verify.
 func (s *search) askDirectory(ctx context.Context) (err error) {
 	ctx, cancel := script.Within(ctx, max(2*time.Second, s.cfg.Timeout))
 	defer cancel()
 	s.present, err = s.cfg.Directory.Confirm(ctx, 0)
 	switch {
 	case errors.Is(err, directory.ErrNoFleet):
-		return directory.Unreachable(ctx, directory.Verify(ctx, s.cfg.Directory))
+		return directory.Unreachable(ctx, s.cfg.Directory.Verify(ctx))
 	case err != nil:
 		return directory.Unreachable(ctx, err)
 	case s.present.Fleet != s.fleet:

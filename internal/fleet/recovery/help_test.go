@@ -35,7 +35,7 @@ var (
 type world struct {
 	t       *testing.T
 	servers *devfleet.Fleet
-	dir     *directory.Redis
+	dir     *directory.Directory
 }
 
 func start(t *testing.T, cfg devfleet.Config) *world {
@@ -54,7 +54,7 @@ func start(t *testing.T, cfg devfleet.Config) *world {
 	return w
 }
 
-func (w *world) dial(addr string) *directory.Redis {
+func (w *world) dial(addr string) *directory.Directory {
 	w.t.Helper()
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{addr}})
 	must(w.t, err)
@@ -63,7 +63,7 @@ func (w *world) dial(addr string) *directory.Redis {
 }
 
 // inEtcd starts an empty directory in etcd.
-func (w *world) inEtcd() directory.Directory {
+func (w *world) inEtcd() *directory.Directory {
 	w.t.Helper()
 	dir, _, err := etcd.Open(etcdtest.Start(w.t, etcdtest.Options{Members: 1}).URL("f"))
 	must(w.t, err)
@@ -72,18 +72,18 @@ func (w *world) inEtcd() directory.Directory {
 }
 
 // elsewhere starts an empty directory.
-func (w *world) elsewhere() *directory.Redis {
+func (w *world) elsewhere() *directory.Directory {
 	w.t.Helper()
-	return w.dial(redistest.Start(w.t, redistest.Options{TCP: true, AOF: true}).Addr())
+	return w.dial(redistest.Durable(w.t).Addr())
 }
 
 // agent runs an agent that keeps copies until stop is called, or the test ends.
-func (w *world) agent(dir directory.Directory) (stop func()) {
+func (w *world) agent(dir *directory.Directory) (stop func()) {
 	w.t.Helper()
 	return w.agentWith(dir, "")
 }
 
-func (w *world) agentWith(dir directory.Directory, archive string) (stop func()) {
+func (w *world) agentWith(dir *directory.Directory, archive string) (stop func()) {
 	w.t.Helper()
 	servers := failover.NewRedis(rueidis.ClientOption{})
 	copies := recovery.NewCopies(rueidis.ClientOption{}, silent)
@@ -102,7 +102,7 @@ func (w *world) agentWith(dir directory.Directory, archive string) (stop func())
 	return stop
 }
 
-func (w *world) client(dir directory.Directory, cfg fleet.Config) *fleet.Fleet {
+func (w *world) client(dir *directory.Directory, cfg fleet.Config) *fleet.Fleet {
 	w.t.Helper()
 	cfg.Logger = silent
 	f, err := fleet.Open(w.t.Context(), dir, cfg)
@@ -111,7 +111,7 @@ func (w *world) client(dir directory.Directory, cfg fleet.Config) *fleet.Fleet {
 	return f
 }
 
-func mapOf(t *testing.T, dir directory.Directory) *directory.Map {
+func mapOf(t *testing.T, dir *directory.Directory) *directory.Map {
 	t.Helper()
 	m, err := dir.Confirm(t.Context(), 0)
 	must(t, err)
@@ -135,7 +135,7 @@ func (w *world) lose() { w.do(w.servers.DirectoryAddr(), "FLUSHALL") }
 // its map: an agent may change it at any time. It returns that map.
 func (w *world) loseWhole() (m *directory.Map) {
 	w.t.Helper()
-	const script = "if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then return 0 end redis.call('FLUSHALL') return 1"
+	const script = "if string.match(redis.call('HGET', KEYS[1], 'epoch'), ' v2 (%d+) ') ~= ARGV[1] then return 0 end redis.call('FLUSHALL') return 1"
 	redistest.Eventually(w.t, "the map that all members have is lost", func() bool {
 		m = mapOf(w.t, w.dir)
 		for _, copied := range w.copiesOf() {
@@ -178,7 +178,7 @@ func (w *world) copiesOf() map[string]int64 {
 func (*world) option() rueidis.ClientOption { return rueidis.ClientOption{} }
 
 // settled waits until all partitions are healthy, and all members have the present map.
-func (w *world) settled(dir directory.Directory, f *fleet.Fleet) {
+func (w *world) settled(dir *directory.Directory, f *fleet.Fleet) {
 	w.t.Helper()
 	w.serves(f, fleet.Healthy)
 	redistest.Eventually(w.t, "all members have the present map", func() bool {

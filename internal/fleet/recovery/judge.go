@@ -34,7 +34,7 @@ type Found struct {
 	// above all others. All partitions elect anew.
 	Map *directory.Map
 
-	directory directory.Directory
+	directory *directory.Directory
 }
 
 // State is what a server was found to be.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -156,20 +156,20 @@ func TestTheEpochMustBeAboveAll(t *testing.T) {
 	w.serves(f, fleet.Healthy)
 }
 
-// cut is a directory that fails from one call on: before it takes effect, or after.
+// cut is a store that fails from one call on: before it takes effect, or after.
 type cut struct {
-	directory.Directory
+	directory.Store
 
 	left  int // calls that are still answered
 	after bool
 }
 
-var errCut = errors.New("the command was killed")
+var errCut = &millrace.Error{Code: "killed"}
 
-func cutting[T any](d *cut, call func() (T, error)) (T, error) {
+func cutting[T any](s *cut, call func() (T, error)) (T, error) {
 	var none T
-	if d.left--; d.left < 0 {
-		if d.left == -1 && d.after {
+	if s.left--; s.left < 0 {
+		if s.left == -1 && s.after {
 			_, _ = call()
 		}
 		return none, errCut
@@ -177,23 +177,12 @@ func cutting[T any](d *cut, call func() (T, error)) (T, error) {
 	return call()
 }
 
-func (d *cut) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
-	return cutting(d, func() (*directory.Map, error) { return d.Directory.Confirm(ctx, epoch) })
+func (s *cut) Get(ctx context.Context, read directory.Read, names ...string) ([]directory.Value, error) {
+	return cutting(s, func() ([]directory.Value, error) { return s.Store.Get(ctx, read, names...) })
 }
 
-func (d *cut) Moving(ctx context.Context, run string, ttl time.Duration) error {
-	_, err := cutting(d, func() (struct{}, error) { return struct{}{}, d.Directory.Moving(ctx, run, ttl) })
-	return err
-}
-
-func (d *cut) Change(ctx context.Context, epoch int64, next *directory.Map) error {
-	_, err := cutting(d, func() (struct{}, error) { return struct{}{}, d.Directory.Change(ctx, epoch, next) })
-	return err
-}
-
-func (d *cut) Note(ctx context.Context, event directory.Event) error {
-	_, err := cutting(d, func() (struct{}, error) { return struct{}{}, d.Directory.Note(ctx, event) })
-	return err
+func (s *cut) Put(ctx context.Context, revision string, texts ...directory.Text) (bool, error) {
+	return cutting(s, func() (bool, error) { return s.Store.Put(ctx, revision, texts...) })
 }
 
 // TestKilledAtEveryStep: whatever a command that died has done, the next one completes it.
@@ -211,8 +200,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 0; ; n++ {
 			w.lose()
-			dying := &cut{Directory: w.dir, left: n, after: after}
-			found, err := find(t, recovery.Config{Directory: dying, Members: []string{m.Partitions[0].Master.Addr}})
+			dying := &cut{Store: w.dir.Store, left: n, after: after}
+			found, err := find(t, recovery.Config{Directory: directory.New(dying), Members: []string{m.Partitions[0].Master.Addr}})
 			if err == nil {
 				err = found.Store(t.Context(), "recover")
 			}
@@ -222,7 +211,9 @@ func TestKilledAtEveryStep(t *testing.T) {
 			steps++
 			found = w.find(recovery.Config{Members: []string{m.Partitions[1].Replicas[0].Addr}})
 			must(t, found.Store(t.Context(), "recover"))
-			if moves, err := w.dir.Adopt(t.Context(), "agent", time.Millisecond); err != nil || !moves {
+			if end, moves, err := directory.AdoptMoves(t.Context(), w.dir); err == nil && moves {
+				end(true)
+			} else {
 				t.Errorf("killed at step %d, and repeated: agents do not look for moves of tags that were cut off (%v)", n, err)
 			}
 			now := mapOf(t, w.dir)

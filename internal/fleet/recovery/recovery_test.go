@@ -1,12 +1,10 @@
 package recovery_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
@@ -96,13 +94,6 @@ func TestTheDirectoryIsGone(t *testing.T) {
 	}
 }
 
-// unfit is a directory whose servers do not keep its promises.
-type unfit struct{ directory.Directory }
-
-var errUnfit = errors.New("etcd is too old")
-
-func (unfit) Verify(context.Context) error { return errUnfit }
-
 // TestAnUnfitDirectory is not written to.
 func TestAnUnfitDirectory(t *testing.T) {
 	t.Parallel()
@@ -111,16 +102,16 @@ func TestAnUnfitDirectory(t *testing.T) {
 	f := w.client(w.dir, fleet.Config{})
 	w.settled(w.dir, f)
 	stop()
-	next := w.elsewhere()
+	next := w.dial(redistest.Start(t, redistest.Options{TCP: true}).Addr()) // without an append-only file
 	member := mapOf(t, w.dir).Partitions[0].Master.Addr
-	if _, err := find(t, recovery.Config{Members: []string{member}, Directory: unfit{next}}); !errors.Is(err, errUnfit) {
-		t.Errorf("Find = %v, want %v", err, errUnfit)
+	if _, err := find(t, recovery.Config{Members: []string{member}, Directory: next}); !errors.Is(err, directory.ErrUnfit) {
+		t.Errorf("Find = %v, want %v", err, directory.ErrUnfit)
 	}
 	if _, err := next.Confirm(t.Context(), 0); !errors.Is(err, directory.ErrNoFleet) {
 		t.Errorf("Confirm = %v, want %v", err, directory.ErrNoFleet)
 	}
-	if adopted, err := next.Adopt(t.Context(), "run", time.Minute); adopted || err != nil {
-		t.Errorf("Adopt = %t, %v, want no run to adopt", adopted, err)
+	if _, adopted, err := directory.AdoptMoves(t.Context(), next); adopted || err != nil {
+		t.Errorf("AdoptMoves = %t, %v, want no run to adopt", adopted, err)
 	}
 }
 
@@ -129,8 +120,8 @@ func TestAnUnfitDirectory(t *testing.T) {
 func TestAnotherKindOfDirectory(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 2})
-	var dir directory.Directory = w.dir
-	for _, next := range []directory.Directory{w.inEtcd(), w.elsewhere()} {
+	dir := w.dir
+	for _, next := range []*directory.Directory{w.inEtcd(), w.elsewhere()} {
 		stop := w.agent(dir)
 		f := w.client(dir, fleet.Config{WaitReplicas: 1})
 		w.settled(dir, f)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
@@ -18,9 +17,8 @@ func (f *Found) Store(ctx context.Context, agent string) error {
 	if !f.Behind {
 		return nil
 	}
-	// The directory knew which moves of tags were in progress. This stands for all of them:
-	// a run whose TTL ends at once, which agents finish.
-	if err := f.directory.Moving(ctx, fmt.Sprint("recovered-", f.Map.Epoch), time.Millisecond); err != nil {
+	// The directory knew which moves of tags were in progress. This stands for all of them.
+	if err := f.directory.Unfinished(ctx, fmt.Sprint("recovered-", f.Map.Epoch)); err != nil {
 		return directory.Unreachable(ctx, err)
 	}
 	var epoch int64

@@ -28,7 +28,7 @@ type restorable struct {
 	*world
 
 	backup func() (restore func())
-	dir    directory.Directory
+	dir    *directory.Directory
 }
 
 // inRedis starts a fleet whose directory is one Redis with an append-only file.

@@ -29,7 +29,7 @@ type Config struct {
 // may have one.
 type Job struct {
 	f        *fleet.Fleet
-	dir      directory.Directory
+	dir      *directory.Directory
 	mover    *rebalance.Mover
 	cfg      Config
 	interval time.Duration
@@ -95,7 +95,7 @@ func (j *Job) attend(ctx context.Context, id int, c rueidis.Client) error {
 // BeforeUse returns what failover.Config.Restored is to do before clients use a restored
 // partition: it gives tags that were moved away back to the partitions that are sure to have
 // them. A [Job] does the rest. Option has the user, the password and the TLS settings for members.
-func BeforeUse(option rueidis.ClientOption, dir directory.Directory, log *slog.Logger) func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+func BeforeUse(option rueidis.ClientOption, dir *directory.Directory, log *slog.Logger) func(ctx context.Context, m *directory.Map, partition int, addr string) error {
 	return func(ctx context.Context, m *directory.Map, partition int, addr string) error {
 		tags, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
 		if tags > 0 {

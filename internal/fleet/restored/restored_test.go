@@ -35,7 +35,7 @@ var quiet = slog.New(slog.DiscardHandler)
 type world struct {
 	t       *testing.T
 	servers *devfleet.Fleet
-	dir     *directory.Redis
+	dir     *directory.Directory
 	f       *fleet.Fleet
 	mover   *rebalance.Mover
 

@@ -10,7 +10,7 @@ import (
 
 // Ages are the ages of the snapshots of a fleet.
 type Ages struct {
-	// Now is the directory's time, with which the times of snapshots are to be compared.
+	// Now is when they were read, by the clock of this process.
 	Now time.Time
 
 	// Partitions has all partitions by their numbers.
@@ -40,16 +40,16 @@ type Exposure struct {
 }
 
 // Read returns the ages of the snapshots of a fleet, from all keepers.
-func Read(ctx context.Context, dir directory.Directory) (Ages, error) {
+func Read(ctx context.Context, dir *directory.Directory) (Ages, error) {
 	m, err := dir.Load(ctx)
 	if err != nil {
 		return Ages{}, err
 	}
-	all, now, err := dir.Snapshots(ctx)
+	all, err := dir.Snapshots(ctx)
 	if err != nil {
 		return Ages{}, err
 	}
-	a := Ages{Now: now}
+	a := Ages{Now: time.Now().UTC()}
 	for _, p := range m.Partitions {
 		known := directory.Snapshot{Partition: p.ID}
 		if i := slices.IndexFunc(all, func(s directory.Snapshot) bool { return s.Partition == p.ID }); i >= 0 {

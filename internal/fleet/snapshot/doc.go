@@ -37,7 +37,7 @@
 // the server had not saved yet. The keeper waits for a save that is already running, and
 // does not count it, since its data is older.
 //
-// The directory has the results, with times by its clock. So all processes see the same
+// The directory has the results, with times by the agents' clocks: run NTP. So all processes see the same
 // ages, and a new keeper continues where another one ended. [Read] reads them.
 //
 // With an archive the keeper requests the snapshot as a new replica does. The server saves

@@ -22,7 +22,7 @@ import (
 type bench struct {
 	t   *testing.T
 	f   *devfleet.Fleet
-	dir *directory.Redis
+	dir *directory.Directory
 }
 
 // start starts a fleet whose members have some keys, which they save as slowly as a
@@ -51,7 +51,7 @@ func start(t *testing.T, cfg devfleet.Config) *bench {
 // single is a partition with a replica, each on a node of its own.
 var single = devfleet.Config{Nodes: 2, Partitions: 1}
 
-func dir(t *testing.T, addr string) *directory.Redis {
+func dir(t *testing.T, addr string) *directory.Directory {
 	t.Helper()
 	d, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{addr}})
 	if err != nil {

@@ -47,7 +47,7 @@ const (
 // Keeper takes snapshots of a fleet's members. It is safe for concurrent use, and a fleet
 // may have several.
 type Keeper struct {
-	dir      directory.Directory
+	dir      *directory.Directory
 	cfg      Config
 	failures failures
 	name     string
@@ -55,7 +55,7 @@ type Keeper struct {
 }
 
 // New returns a keeper.
-func New(dir directory.Directory, cfg Config) *Keeper {
+func New(dir *directory.Directory, cfg Config) *Keeper {
 	if cfg.Interval == 0 {
 		cfg.Interval = DefaultInterval
 	}
@@ -162,12 +162,8 @@ func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 type view struct {
 	m     *directory.Map
 	known map[int]directory.Snapshot
-	clock time.Time // by the directory
-	at    time.Time // when it was read, by this process
+	at    time.Time // when it was read
 }
-
-// time converts a time of this process to the directory's clock.
-func (s view) time(t time.Time) time.Time { return s.clock.Add(t.Sub(s.at)) }
 
 // load reads the directory.
 func (k *Keeper) load(ctx context.Context) (view, error) {
@@ -178,11 +174,11 @@ func (k *Keeper) load(ctx context.Context) (view, error) {
 		return view{}, err
 	}
 	s := view{m: m, known: map[int]directory.Snapshot{}}
-	all, clock, err := k.dir.Snapshots(ctx)
+	all, err := k.dir.Snapshots(ctx)
 	for _, known := range all {
 		s.known[known.Partition] = known
 	}
-	s.clock, s.at = clock, time.Now()
+	s.at = time.Now()
 	return s, err
 }
 
@@ -190,7 +186,7 @@ func (k *Keeper) load(ctx context.Context) (view, error) {
 func (s view) due(cfg Config, rests func(id int) bool) []int {
 	var due []int
 	for _, p := range s.m.Partitions {
-		if !p.ReadOnly && s.clock.Sub(s.from(cfg, p.ID)) >= cfg.Interval && (rests == nil || !rests(p.ID)) {
+		if !p.ReadOnly && s.at.Sub(s.from(cfg, p.ID)) >= cfg.Interval && (rests == nil || !rests(p.ID)) {
 			due = append(due, p.ID)
 		}
 	}

@@ -78,7 +78,7 @@ func TestAgesOutliveTheKeeper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.cfg.Interval = s.clock.Sub(at)
+	k.cfg.Interval = s.at.Sub(at)
 	if got, want := s.due(k.cfg, nil), []int{oldest}; !slices.Equal(got, want) {
 		t.Errorf("due = %v, want %v", got, want)
 	}
@@ -137,7 +137,7 @@ func TestDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 14, 15, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	s := view{clock: now, m: &directory.Map{}, known: map[int]directory.Snapshot{
+	s := view{at: now, m: &directory.Map{}, known: map[int]directory.Snapshot{
 		0: {Saved: directory.Saved{At: ago(59 * time.Minute)}},
 		1: {Saved: directory.Saved{At: ago(60 * time.Minute)}, Archived: directory.Archived{At: ago(90 * time.Minute)}},
 		2: {Saved: directory.Saved{At: ago(2 * time.Hour)}, Archived: directory.Archived{At: ago(time.Minute)}},

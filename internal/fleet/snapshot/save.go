@@ -29,14 +29,14 @@ func (w *work) attempt(ctx context.Context, p directory.Partition, member direct
 		return o
 	}
 	o.began = time.Now()
-	o.result.Failed = directory.Failed{At: s.time(o.began), Addr: member.Addr}
+	o.result.Failed = directory.Failed{At: o.began, Addr: member.Addr}
 	o.err = w.save(ctx, s, p, member, &o)
 	return o
 }
 
 // save saves a member and archives the snapshot.
 func (w *work) save(ctx context.Context, s view, p directory.Partition, member directory.Member, o *outcome) error {
-	at := s.time(o.began)
+	at := o.began.UTC()
 	w.pool.stamp(ctx, p.Master.Addr, at) // the copy of this member includes it from here on
 	before, err := w.inStep(ctx, s.m, p, member)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
 	k := b.keeper(Config{})
-	k.dir = &beforeTurn{Directory: k.dir, do: func(ctx context.Context) error {
+	k.dir = directory.New(&beforeTurn{Store: k.dir.Store, do: func(ctx context.Context) error {
 		m, err := b.dir.Confirm(ctx, 0)
 		if err != nil {
 			return err
@@ -43,7 +43,7 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 		p.Epoch++
 		p.Master, p.Replicas[0] = p.Replicas[0], p.Master
 		return b.dir.Change(ctx, m.Epoch, next)
-	}}
+	}})
 	// Nobody told the servers, so that the new master is none.
 	_, err := b.begin(k).wait(t)
 	wantError(t, "Now", err, ErrNoMember)
@@ -51,18 +51,18 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 
 // beforeTurn has something happen before the first turn is taken.
 type beforeTurn struct {
-	directory.Directory
+	directory.Store
 	do   func(context.Context) error
 	once sync.Once
 }
 
-func (d *beforeTurn) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
+func (s *beforeTurn) Hold(ctx context.Context, name, holder string, ttl time.Duration) (string, error) {
 	var err error
-	d.once.Do(func() { err = d.do(ctx) })
+	s.once.Do(func() { err = s.do(ctx) })
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	return d.Directory.Turn(ctx, node, holder, life)
+	return s.Store.Hold(ctx, name, holder, ttl)
 }
 
 // A re-sync and a snapshot never happen together, and neither do snapshots of several
@@ -77,8 +77,8 @@ func TestNoSaveInAnothersTurn(t *testing.T) {
 		t.Fatalf("Turn = %t, %v", got, err)
 	}
 	k := b.keeper(Config{})
-	refusing := &refusals{Directory: k.dir}
-	k.dir = refusing
+	refusing := &refusals{Store: k.dir.Store}
+	k.dir = directory.New(refusing)
 	g := b.begin(k)
 	redistest.Eventually(t, "it has asked for the turn again", func() bool {
 		if b.forks(replica) != forks {
@@ -96,16 +96,16 @@ func TestNoSaveInAnothersTurn(t *testing.T) {
 
 // refusals counts the turns that a directory did not give.
 type refusals struct {
-	directory.Directory
+	directory.Store
 	count atomic.Int32
 }
 
-func (d *refusals) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	has, err := d.Directory.Turn(ctx, node, holder, life)
-	if err == nil && !has {
-		d.count.Add(1)
+func (s *refusals) Hold(ctx context.Context, name, holder string, ttl time.Duration) (string, error) {
+	now, err := s.Store.Hold(ctx, name, holder, ttl)
+	if err == nil && now != holder && ttl > 0 && strings.HasPrefix(name, "turn/") {
+		s.count.Add(1)
 	}
-	return has, err
+	return now, err
 }
 
 // What servers of the node do that nobody took a turn for is waited for.

@@ -23,7 +23,7 @@ type plan struct {
 // outcome is the result of an attempt.
 type outcome struct {
 	began  time.Time
-	result directory.Snapshot // with times by the directory's clock
+	result directory.Snapshot // with times by this process's clock
 	err    error              // errBusy if nothing was tried
 }
 
@@ -79,7 +79,7 @@ func (w *work) begin(ctx context.Context, s view, p directory.Partition) {
 	attempt := func() outcome { return w.attempt(ctx, p, member) }
 	if err != nil {
 		attempt = func() outcome {
-			failed := directory.Snapshot{Failed: directory.Failed{At: s.time(began)}}
+			failed := directory.Snapshot{Failed: directory.Failed{At: began}}
 			return outcome{began: began, result: failed, err: err}
 		}
 	} else if slices.Contains(slices.Collect(maps.Values(w.busy)), member.Machine()) {

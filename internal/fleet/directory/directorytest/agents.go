@@ -14,36 +14,41 @@ import (
 const long = 10 * time.Minute
 
 // leader: one agent leads until it resigns.
-func leader(t *testing.T, d directory.Directory) {
+func leader(t *testing.T, d *directory.Directory) {
 	lead := func(agent string, ttl time.Duration, want bool) {
 		t.Helper()
-		leads, settled, err := d.Lead(t.Context(), agent, ttl)
+		leads, err := d.Lead(t.Context(), agent, ttl)
 		if err != nil || leads != want {
 			t.Errorf("Lead(%q, %v) = %t, %v, want %t", agent, ttl, leads, err, want)
 		}
-		if settled < time.Hour {
-			t.Errorf("the directory has settled for %v, want since ever: no other server has answered", settled)
+	}
+	by := func(want string) {
+		t.Helper()
+		if got, err := d.Leader(t.Context()); got != want || err != nil {
+			t.Errorf("Leader = %q, %v, want %q", got, err, want)
 		}
 	}
+	by("")
 	lead("a", long, true)
 	lead("a", long, true)
 	lead("a", 2*long, true)
+	by("a")
 	lead("b", long, false)
 	lead("b", 0, false)
 	lead("b", long, false)
+	by("a")
 	lead("a", 0, true)
+	by("")
 	lead("b c", long, true)
+	by("b c")
 	lead("b", long, false)
 	lead("a", long, false)
 	lead("b c", 0, true)
-	one(t, "leads", func(agent string) (bool, error) {
-		leads, _, err := d.Lead(t.Context(), agent, long)
-		return leads, err
-	})
+	one(t, "leads", func(agent string) (bool, error) { return d.Lead(t.Context(), agent, long) })
 }
 
 // turns: of each node one holder has the turn, until it gives it up.
-func turns(t *testing.T, d directory.Directory) {
+func turns(t *testing.T, d *directory.Directory) {
 	for _, call := range []struct {
 		node, holder string
 		ttl          time.Duration
@@ -90,11 +95,11 @@ func one(t *testing.T, what string, try func(name string) (bool, error)) {
 
 // leasesEnd: a leader or holder that does not renew is replaced, and one that renews is
 // not.
-func leasesEnd(t *testing.T, d directory.Directory) {
+func leasesEnd(t *testing.T, d *directory.Directory) {
 	const short = time.Second
 	lead := func(agent string) bool {
 		t.Helper()
-		leads, _, err := d.Lead(t.Context(), agent, short)
+		leads, err := d.Lead(t.Context(), agent, short)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,108 +126,99 @@ func leasesEnd(t *testing.T, d directory.Directory) {
 	}
 }
 
-// moves: what was begun and not finished is adopted, once, and while no other run goes on.
-func moves(t *testing.T, d directory.Directory) {
-	moving := func(run string, ttl time.Duration) {
+// moves: runs that were cut off are adopted, once, and while no other run goes on.
+func moves(t *testing.T, d *directory.Directory) {
+	begin := func() (end func(finished bool)) {
 		t.Helper()
-		if err := d.Moving(t.Context(), run, ttl); err != nil {
-			t.Fatal(err)
-		}
-	}
-	adopts := func(run string) bool {
-		t.Helper()
-		adopted, err := d.Adopt(t.Context(), run, long)
+		end, err := directory.BeginMoves(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return adopted
+		return end
 	}
-	never := func(what string) {
+	adopt := func(when string, want bool) (end func(finished bool)) {
 		t.Helper()
-		if adopts("agent") {
-			t.Errorf("adopted %s", what)
+		end, adopted, err := directory.AdoptMoves(t.Context(), d)
+		if err != nil || adopted != want {
+			t.Fatalf("AdoptMoves %s = %t, %v, want %t", when, adopted, err, want)
 		}
+		return end
 	}
-	never("what does not exist")
-	moving("a", long)
-	moving("a", long)
-	never("a run that goes on")
-	moving("a", 0)
-	never("a run that has finished")
+	adopt("without any run", false)
+	a := begin()
+	adopt("of a run that goes on", false)
+	a(true)
+	adopt("of a run that has finished", false)
 
 	// Two are cut off, and another one goes on.
-	moving("b", long)
-	moving("c", time.Millisecond)
-	moving("d", long)
-	moving("d", time.Millisecond) // its end, of a run that did not finish
-	redistest.Eventually(t, "the cut off run is adopted when the other one has ended", func() bool {
-		never("a run beside one that goes on")
-		moving("b", 0)
-		if adopts("agent") {
-			return true
-		}
-		moving("b", long)
-		return false
-	})
-	if !adopts("agent") {
-		t.Error("a repeat of Adopt adopts nothing")
-	}
-	if adopts("other") {
-		t.Error("two have adopted the same runs")
-	}
-	moving("agent", 0)
-	never("what was adopted and finished")
+	b, c, e := begin(), begin(), begin()
+	c(false)
+	e(false)
+	adopt("beside a run that goes on", false)
+	b(true)
+	adopted := adopt("of two runs that were cut off", true)
+	adopt("of what was adopted", false)
+	adopted(false)
+	adopted = adopt("of what was adopted and cut off again", true)
+	adopted(true)
+	adopt("of what was adopted and finished", false)
 
-	// The same by the functions that agents use.
-	end, err := directory.BeginMoves(t.Context(), d)
+	// One that was stopped for longer than it holds its name, is adopted, and goes on.
+	a = begin()
+	listed, err := d.Store.Get(t.Context(), directory.Present, "moves")
 	if err != nil {
 		t.Fatal(err)
 	}
-	end(false)
-	redistest.Eventually(t, "the run is adopted", func() bool {
-		end, adopted, err := directory.AdoptMoves(t.Context(), d)
-		if err != nil {
+	run := listed[0].Text
+	if by, err := d.Store.Hold(t.Context(), "run/"+run, run, 0); by != "" || err != nil {
+		t.Fatalf("Hold(%q, %q, 0) = %q, %v, want that it was given up", "run/"+run, run, by, err)
+	}
+	adopt("of a run that was stopped", true)(true)
+	a(false)
+	adopt("of what the run that was stopped has left", true)(true)
+	adopt("of what was finished", false)
+
+	// What is left without a run of its own is finished in the same way.
+	for range 2 {
+		if err := d.Unfinished(t.Context(), "left"); err != nil {
 			t.Fatal(err)
 		}
-		if adopted {
-			end(true)
-		}
-		return adopted
-	})
-	never("what was adopted and finished")
+	}
+	adopt("of what was left", true)(true)
+	adopt("of what was left and finished", false)
 }
 
 // oneAdopts: of several that adopt at the same time one does.
-func oneAdopts(t *testing.T, d directory.Directory) {
+func oneAdopts(t *testing.T, d *directory.Directory) {
 	for range 3 {
-		if err := d.Moving(t.Context(), "cut off", time.Millisecond); err != nil {
-			t.Fatal(err)
+		for _, run := range []string{"x", "y", "z"} {
+			if err := d.Unfinished(t.Context(), run); err != nil {
+				t.Fatal(err)
+			}
 		}
 		var mu sync.Mutex
-		var runs []string
-		redistest.Eventually(t, "a run is adopted", func() bool {
+		var ends []func(bool)
+		redistest.Eventually(t, "the runs are adopted", func() bool {
 			var all sync.WaitGroup
-			for _, run := range []string{"1", "2", "3", "4"} {
+			for range 4 {
 				all.Go(func() {
-					adopted, err := d.Adopt(t.Context(), run, long)
+					end, adopted, err := directory.AdoptMoves(t.Context(), d)
 					if err != nil {
 						t.Error(err)
 					}
 					if adopted {
 						mu.Lock()
-						runs = append(runs, run)
+						ends = append(ends, end)
 						mu.Unlock()
 					}
 				})
 			}
 			all.Wait()
-			return len(runs) > 0 || t.Failed()
+			return len(ends) > 0 || t.Failed()
 		})
-		if len(runs) != 1 {
-			t.Fatalf("%q have adopted the same run", runs)
+		if len(ends) != 1 {
+			t.Fatalf("%d have adopted the same runs, want 1", len(ends))
 		}
-		if err := d.Moving(t.Context(), runs[0], 0); err != nil {
-			t.Fatal(err)
-		}
+		ends[0](true)
 	}
 }

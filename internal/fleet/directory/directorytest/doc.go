@@ -1,6 +1,6 @@
-// Package directorytest holds every directory.Directory to its promises.
+// Package directorytest holds every *directory.Directory to its promises.
 //
-//	directorytest.Run(t, func(t *testing.T) directory.Directory { ... })
+//	directorytest.Run(t, func(t *testing.T) *directory.Directory { ... })
 //
 // The function returns a directory without a fleet, which a test may use from several
 // goroutines. What only one store can break is tested beside it.

@@ -1,9 +1,7 @@
 package directorytest
 
 import (
-	gocmp "cmp"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +11,7 @@ import (
 )
 
 // log keeps the newest 200 events.
-func log(t *testing.T, d directory.Directory) {
+func log(t *testing.T, d *directory.Directory) {
 	events, err := d.Events(t.Context())
 	if err != nil || len(events) != 0 {
 		t.Errorf("Events at first = %v, %v, want none", events, err)
@@ -44,7 +42,7 @@ func log(t *testing.T, d directory.Directory) {
 }
 
 // snapshots keeps the newest result of each kind.
-func snapshots(t *testing.T, d directory.Directory) {
+func snapshots(t *testing.T, d *directory.Directory) {
 	const hour = time.Hour
 	now := time.Now()
 	told := func(ago time.Duration, s directory.Snapshot) {
@@ -56,20 +54,16 @@ func snapshots(t *testing.T, d directory.Directory) {
 	// want compares what is stored. The time of each result is how long ago it began.
 	want := func(want ...directory.Snapshot) {
 		t.Helper()
-		got, clock, err := d.Snapshots(t.Context())
+		got, err := d.Snapshots(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if off := time.Until(clock).Abs(); off > time.Minute {
-			t.Errorf("the directory's time is %v off", off)
-		}
-		slices.SortFunc(got, func(a, b directory.Snapshot) int { return gocmp.Compare(a.Partition, b.Partition) })
 		near := cmp.Comparer(func(a, b time.Time) bool { return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < time.Minute })
 		if diff := cmp.Diff(want, got, near); diff != "" {
 			t.Errorf("Snapshots (-want +got):\n%s", diff)
 		}
 	}
-	got, _, err := d.Snapshots(t.Context())
+	got, err := d.Snapshots(t.Context())
 	if err != nil || len(got) != 0 {
 		t.Errorf("Snapshots at first = %v, %v, want none", got, err)
 	}
@@ -99,4 +93,21 @@ func snapshots(t *testing.T, d directory.Directory) {
 	late.At = at(9 * hour)
 	other.Archived, other.Failed = late, directory.Failed{At: at(9 * hour), Why: "old"}
 	want(directory.Snapshot{Partition: 0, Saved: directory.Saved{At: at(8 * hour), Addr: "b:1"}, Archived: archived, Failed: full}, other)
+}
+
+// wrongClock: a result of a process whose clock is ahead hides no other one.
+func wrongClock(t *testing.T, d *directory.Directory) {
+	now := time.Now()
+	saved := func(addr string, at time.Time, want string) {
+		t.Helper()
+		if err := d.Snapped(t.Context(), at, directory.Snapshot{Saved: directory.Saved{Addr: addr}}); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := d.Snapshots(t.Context()); err != nil || len(all) != 1 || all[0].Saved.Addr != want {
+			t.Errorf("Snapshots = %+v, %v, want one of %q", all, err, want)
+		}
+	}
+	saved("ahead:1", now.Add(24*time.Hour), "")
+	saved("right:1", now, "right:1")
+	saved("early:1", now.Add(-time.Hour), "right:1")
 }

@@ -14,10 +14,10 @@ import (
 )
 
 // Run tests directories that open makes.
-func Run(t *testing.T, open func(t *testing.T) directory.Directory) {
+func Run(t *testing.T, open func(t *testing.T) *directory.Directory) {
 	for _, test := range []struct {
 		name string
-		run  func(t *testing.T, d directory.Directory)
+		run  func(t *testing.T, d *directory.Directory)
 	}{
 		{"life", life},
 		{"conflict", conflict},
@@ -31,6 +31,9 @@ func Run(t *testing.T, open func(t *testing.T) directory.Directory) {
 		{"one adopts", oneAdopts},
 		{"log", log},
 		{"snapshots", snapshots},
+		{"wrong clock", wrongClock},
+		{"values", values},
+		{"names", names},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +60,7 @@ func Sample(t testing.TB, epoch int64) *directory.Map {
 }
 
 // life follows a map from its beginning through a change.
-func life(t *testing.T, d directory.Directory) {
+func life(t *testing.T, d *directory.Directory) {
 	ctx := t.Context()
 	for _, epoch := range []int64{0, 1} {
 		_, err := d.Confirm(ctx, epoch)
@@ -90,7 +93,7 @@ func life(t *testing.T, d directory.Directory) {
 
 // conflict: a change of another map than the present one changes nothing, and neither does
 // an invalid one.
-func conflict(t *testing.T, d directory.Directory) {
+func conflict(t *testing.T, d *directory.Directory) {
 	present := Sample(t, 3)
 	wantError(t, "Change of a map that does not exist", d.Change(t.Context(), 2, present), directory.ErrConflict)
 	change(t, d, 0, present)
@@ -113,7 +116,7 @@ func conflict(t *testing.T, d directory.Directory) {
 
 // repeat: a change whose reply was lost is repeated, and counts as made until the map is
 // replaced.
-func repeat(t *testing.T, d directory.Directory) {
+func repeat(t *testing.T, d *directory.Directory) {
 	first, second := Sample(t, 1), Sample(t, 2)
 	for range 2 {
 		change(t, d, 0, first)
@@ -127,7 +130,7 @@ func repeat(t *testing.T, d directory.Directory) {
 }
 
 // oneWins: of several changes of the same map one succeeds.
-func oneWins(t *testing.T, d directory.Directory) {
+func oneWins(t *testing.T, d *directory.Directory) {
 	for epoch := range int64(20) {
 		errs := make([]error, 4)
 		var all sync.WaitGroup
@@ -153,7 +156,7 @@ func oneWins(t *testing.T, d directory.Directory) {
 
 // confirmations: after a change has returned, no confirmation that begins later confirms
 // the former map.
-func confirmations(t *testing.T, d directory.Directory) {
+func confirmations(t *testing.T, d *directory.Directory) {
 	change(t, d, 0, Sample(t, 1))
 	var mu sync.Mutex
 	present := int64(1) // whose change has returned
@@ -189,7 +192,7 @@ func confirmations(t *testing.T, d directory.Directory) {
 }
 
 // change stores a map that must be accepted.
-func change(t *testing.T, d directory.Directory, epoch int64, next *directory.Map) {
+func change(t *testing.T, d *directory.Directory, epoch int64, next *directory.Map) {
 	t.Helper()
 	if err := d.Change(t.Context(), epoch, next); err != nil {
 		t.Fatalf("Change(%d) to %d = %v", epoch, next.Epoch, err)
@@ -208,7 +211,7 @@ func wantMap(t *testing.T, what string, got *directory.Map, err error, want *dir
 
 // wantLoad waits until Load returns a map. Until then it may return an old one, or none if that
 // is nil: a member that is behind may answer.
-func wantLoad(t *testing.T, what string, d directory.Directory, old, want *directory.Map) {
+func wantLoad(t *testing.T, what string, d *directory.Directory, old, want *directory.Map) {
 	t.Helper()
 	redistest.Eventually(t, what, func() bool {
 		m, err := d.Load(t.Context())
