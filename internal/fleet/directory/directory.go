@@ -52,6 +52,13 @@ type Directory interface { //nolint:interfacebloat // a store of the map must do
 	// reports whether there are any. It does nothing while another run goes on.
 	Adopt(ctx context.Context, run string, ttl time.Duration) (bool, error)
 
+	// Beats returns the beats that KeepBeats last stored, empty if there are none. It may return
+	// an older value.
+	Beats(ctx context.Context) (Beats, error)
+
+	// KeepBeats stores the newest known beat of each partition, for agents that have seen none.
+	KeepBeats(ctx context.Context, beats Beats) error
+
 	// Note adds an event to the log, with the directory's time.
 	Note(ctx context.Context, event Event) error
 

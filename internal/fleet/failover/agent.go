@@ -47,8 +47,10 @@ type Agent struct {
 	cfg     Config
 	name    string
 	watch   watch
-	known   atomic.Int64 // the highest epoch of a map that it has seen
-	waits   atomic.Bool  // whether the directory has failed over a moment ago
+	beats   beats
+	present atomic.Pointer[directory.Map] // at the last interval
+	known   atomic.Int64                  // the highest epoch of a map that it has seen
+	waits   atomic.Bool                   // whether the directory has failed over a moment ago
 }
 
 // New returns an agent.
@@ -65,7 +67,7 @@ func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
 	if cfg.Keep == nil {
 		cfg.Keep = func(*directory.Map) {}
 	}
-	return &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
+	return &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}, beats: beats{newest: directory.Beats{}}}
 }
 
 // leadIntervals is how many intervals the lease of the leader lasts.
@@ -175,6 +177,9 @@ func (a *Agent) work(ctx context.Context) {
 			r.endTurn()
 		}
 	}()
+	beating, stop := context.WithCancel(ctx)
+	defer stop()
+	busy.Go(func() { a.beat(beating) })
 	raised := false // whether this leader has raised the epoch, see recoverMap
 	planned := time.Now()
 	for {
@@ -190,6 +195,8 @@ func (a *Agent) work(ctx context.Context) {
 		m, err := a.confirm(ctx)
 		if err == nil {
 			a.watch.probe(ctx, a, m)
+			a.watch.learn(&a.beats, m)
+			a.present.Store(m)
 			if a.watch.cutOff(m) {
 				a.watch.forgive()
 			}
@@ -212,7 +219,7 @@ func (a *Agent) work(ctx context.Context) {
 					})
 				}
 			}
-		} else if ctx.Err() == nil {
+		} else if a.present.Store(nil); ctx.Err() == nil {
 			a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
 		}
 		// A silent member must not make probes rarer.

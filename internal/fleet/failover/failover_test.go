@@ -396,13 +396,13 @@ func TestReplicasArePutRight(t *testing.T) {
 	f := w.client(fleet.Config{})
 	w.agent()
 	w.settled(f, 0)
-	members := NewRedis(rueidis.ClientOption{})
-	t.Cleanup(members.Close)
+	servers := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(servers.Close)
 	p := w.mapNow().Partitions[0]
-	fence(t, members, p.Replicas[0].Addr)
-	by, err := members.Probe(t.Context(), p.Replicas[1].Addr)
+	fence(t, servers, p.Replicas[0].Addr)
+	by, err := servers.Probe(t.Context(), p.Replicas[1].Addr)
 	must(t, err)
-	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1, false))
+	must(t, servers.Lead(t.Context(), p.Replicas[1].Addr, by.Run, members.Beat{Epoch: 1}, false))
 	w.settled(f, 0)
 	if now := w.mapNow().Partitions[0]; now.Master.Addr != p.Master.Addr {
 		t.Errorf("the master is %s by now, and nothing was wrong with %s", now.Master.Addr, p.Master.Addr)

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -183,10 +184,10 @@ type frozen struct {
 	once          sync.Once
 }
 
-func (s *frozen) Lead(ctx context.Context, addr, run string, floor int64, restored bool) error {
+func (s *frozen) Lead(ctx context.Context, addr, run string, beat members.Beat, restored bool) error {
 	s.once.Do(func() { close(s.reached) })
 	<-s.goOn
-	return s.Servers.Lead(context.WithoutCancel(ctx), addr, run, floor, restored)
+	return s.Servers.Lead(context.WithoutCancel(ctx), addr, run, beat, restored)
 }
 
 // TestAFrozenAgentWakesUp in the middle of a failover that another one has finished.

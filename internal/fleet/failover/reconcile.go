@@ -125,7 +125,13 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		}
 	}
 	reports := r.fence(ctx, m.Fleet, p)
-	chosen, err := elect(m.Fleet, p, reports, m.Settings.Effective().Confirmed)
+	newest, err := r.a.newest(ctx, m, r.id, reports)
+	if err != nil {
+		return err
+	}
+	set := m.Settings.Effective()
+	b := ballot{m.Fleet, p, reports, set.Confirmed, newest, set.MaxAge}
+	chosen, err := b.elect()
 	if err != nil {
 		return err
 	}
@@ -138,8 +144,9 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 			floor = max(floor, report.Floor)
 		}
 	}
-	restored := restarted(chosen, elected)
-	if err := r.a.servers.Lead(ctx, chosen.Addr, elected.Run, floor+1, restored); err != nil {
+	restored := restarted(chosen, elected) || p.Restore != ""
+	beat := members.Beat{Epoch: floor + 1, Count: newest.Count + 1}
+	if err := r.a.servers.Lead(ctx, chosen.Addr, elected.Run, beat, restored); err != nil {
 		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
 	}
 	now, err := r.a.servers.Probe(ctx, chosen.Addr)
@@ -157,7 +164,7 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	all := append([]directory.Member{old}, p.Replicas...)
 	m, err = r.a.change(ctx, p, func(p *directory.Partition) {
 		p.Epoch++
-		p.ReadOnly, p.Stale, p.Prefer = false, false, ""
+		p.ReadOnly, p.Stale, p.Prefer, p.Restore = false, false, "", ""
 		p.History, p.Before, p.Floor = now.History, now.Before, now.Floor
 		p.Replicas = nil
 		for _, member := range all {
@@ -178,21 +185,14 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	if err != nil {
 		return err
 	}
+	r.a.beats.saw(r.id, beat)
 	r.stuck, r.on = "", ""
 	r.a.note(ctx, m, r.id, fmt.Sprintf("healthy: %s, at offset %d of %s leads, in place of %s, after %v",
 		chosen.Addr, elected.Offset, elected.History, old.Addr, time.Since(began).Round(time.Millisecond)))
 	if restored {
-		r.a.note(ctx, m, r.id, fmt.Sprintf("%s was restarted, and leads with %s", chosen.Addr, dataOf(now)))
+		r.a.note(ctx, m, r.id, fmt.Sprintf("%s leads with the data that it had on its disk, %s behind what was there", chosen.Addr, b.age(chosen)))
 	}
 	return nil
-}
-
-// dataOf describes how old the data of a restarted member may be.
-func dataOf(report members.Report) string {
-	if report.Saved == 0 {
-		return "the data that it had on its disk"
-	}
-	return "the data of " + time.UnixMilli(report.Saved).UTC().Format(time.DateTime) + " UTC, or later"
 }
 
 // kept reports whether a promoted member has all that it had when it was elected.

@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -34,7 +35,7 @@ func (p inMembers) Fence(ctx context.Context, addr string) (members.Report, erro
 		}
 		p.fenced[s] = s.runs
 		l = s.look()
-		l.Identity, l.Floor = s.identity, s.floor
+		l.Identity, l.Floor, l.Beat = s.identity, s.floor, s.beat
 		p.w.say("%s fences %s, at %d of %s", p.name, s.name, s.offset, s.history)
 		return nil
 	})
@@ -54,7 +55,7 @@ func (p inMembers) lie(s *server, l *members.Report) {
 	}
 }
 
-func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64, restored bool) error {
+func (p inMembers) Lead(ctx context.Context, addr, run string, beat members.Beat, restored bool) error {
 	s := p.w.server(addr)
 	return p.call(ctx, &s.host, func() error {
 		if s.run() != run {
@@ -68,7 +69,7 @@ func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64, rest
 		if s.amnesic && !restored {
 			p.w.fail("O: %s was started again, and leads without a word of its older data", s.name)
 		}
-		s.lead(floor)
+		s.lead(beat)
 		p.w.promoters = append(p.w.promoters, p.process)
 		p.w.say("%s has %s lead: %s", p.name, s.name, s.history)
 		return nil
@@ -83,6 +84,19 @@ func (p inMembers) Follow(ctx context.Context, addr, master, run, _ string) erro
 		p.w.say("%s has %s follow %s, in run %s", p.name, s.name, m.name, run)
 		return nil
 	})
+}
+
+func (p inMembers) Beat(ctx context.Context, addr, _ string, _ int, beat members.Beat) (wrote members.Beat, err error) {
+	s := p.w.server(addr)
+	err = p.call(ctx, &s.host, func() error {
+		if err := s.refuses(); err != nil {
+			return err
+		}
+		s.append(entry{size: 50, beat: s.grown(beat)})
+		wrote = s.beat
+		return nil
+	})
+	return wrote, err
 }
 
 // Admit does nothing: a server here lets its replicas in as long as it runs.
@@ -224,6 +238,15 @@ func (p inDirectory) Lead(ctx context.Context, agent string, life time.Duration)
 
 func (p inDirectory) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
 	return ask(ctx, p.process, func(d *simDirectory) (bool, error) { return d.turn(node, holder, life), nil })
+}
+
+func (p inDirectory) Beats(ctx context.Context) (directory.Beats, error) {
+	return ask(ctx, p.process, func(d *simDirectory) (directory.Beats, error) { return maps.Clone(d.beats), nil })
+}
+
+func (p inDirectory) KeepBeats(ctx context.Context, beats directory.Beats) error {
+	_, err := ask(ctx, p.process, func(d *simDirectory) (any, error) { d.beats = maps.Clone(beats); return nil, nil })
+	return err
 }
 
 func (p inDirectory) Note(ctx context.Context, event directory.Event) error {

@@ -36,6 +36,7 @@ type simDirectory struct {
 	loyal  *client        // to whom
 	ends   time.Time      // and until when
 	events []directory.Event
+	beats  directory.Beats
 	turns  map[string]nodeTurn
 }
 

@@ -52,7 +52,8 @@ type data struct {
 	log      []entry
 	history  string
 	offset   int64
-	floor    int64 // the last one in the log
+	floor    int64        // the last one in the log
+	beat     members.Beat // the last one in the log
 }
 
 // entry is a write, or something else that takes up room in the log.
@@ -60,7 +61,8 @@ type entry struct {
 	id    int // 0 if nobody needs it
 	size  int64
 	at    time.Duration
-	floor int64 // 0 if it says nothing of that
+	floor int64        // 0 if it says nothing of that
+	beat  members.Beat // zero if it says nothing of that
 }
 
 type link int
@@ -110,6 +112,15 @@ func (s *server) leave() {
 
 // write is a client's.
 func (s *server) write(id int) error {
+	if err := s.refuses(); err != nil {
+		return err
+	}
+	s.append(entry{id: id, size: 40 + s.w.draw(&s.host, &s.host, 80)})
+	return nil
+}
+
+// refuses returns the reason why a server takes no writes.
+func (s *server) refuses() error {
 	if !s.master {
 		return errReadOnly
 	}
@@ -124,7 +135,6 @@ func (s *server) write(id int) error {
 			return errNoReplicas
 		}
 	}
-	s.append(entry{id: id, size: 40 + s.w.draw(&s.host, &s.host, 80)})
 	return nil
 }
 
@@ -140,6 +150,7 @@ func (s *server) take(e entry) {
 	if e.floor > 0 {
 		s.floor = e.floor
 	}
+	s.beat = s.beat.Newer(e.beat)
 }
 
 // confirmed is how many of some replicas have acknowledged an offset.
@@ -161,7 +172,7 @@ func (s *server) look() members.Report {
 	s.receive()
 	l := members.Report{
 		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying,
-		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Clock: time.Now(),
+		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Beat: s.beat, Clock: time.Now(),
 	}
 	for _, r := range s.replicas() {
 		if r.link == linked {
@@ -174,7 +185,7 @@ func (s *server) look() members.Report {
 			l.Follows = s.target.name
 		}
 		if !s.readable() {
-			l.Identity, l.Floor = "", 0
+			l.Identity, l.Floor, l.Beat = "", 0, members.Beat{}
 		}
 		if s.forgot {
 			l.Offset = 1
@@ -210,7 +221,7 @@ func (s *server) follow(by *host, target *server) {
 }
 
 // lead makes it take writes.
-func (s *server) lead(floor int64) {
+func (s *server) lead(beat members.Beat) {
 	s.receive()
 	s.amnesic, s.serves = false, true
 	s.need = 0
@@ -220,7 +231,12 @@ func (s *server) lead(floor int64) {
 		s.master, s.target, s.link, s.forgot = true, nil, apart, false
 		s.leave()
 	}
-	s.append(entry{size: 70, floor: max(floor, s.floor)})
+	s.append(entry{size: 70, floor: max(beat.Epoch, s.floor), beat: s.grown(beat)})
+}
+
+// grown returns a beat of which neither part is below that of the present one.
+func (s *server) grown(beat members.Beat) members.Beat {
+	return members.Beat{Epoch: max(beat.Epoch, s.beat.Epoch), Count: max(beat.Count, s.beat.Count)}
 }
 
 // receive takes what its master has sent it by now.
@@ -359,11 +375,12 @@ func (s *server) rise(how int, fenced bool) {
 			keep--
 		}
 		s.log = slices.Clip(s.log[:keep])
-		s.floor = 1
+		s.floor, s.beat = 1, members.Beat{}
 		for _, e := range s.log {
 			if e.floor > 0 {
 				s.floor = e.floor
 			}
+			s.beat = s.beat.Newer(e.beat)
 		}
 		s.history, s.offset = s.newHistory(), s.w.draw(&s.host, &s.host, 2)*(1<<30)
 	case empty:

@@ -92,6 +92,7 @@ func run(t *testing.T, s schedule) (w *world) {
 }
 
 func newWorld(s schedule) *world {
+	s.settings.MaxAge = cmp.Or(s.settings.MaxAge, time.Hour) // no person decides, unless the schedule has one
 	w := &world{
 		schedule: s, rng: rand.New(rand.NewPCG(s.seed, 7)), start: time.Now(),
 		drawn: map[[2]int]uint64{}, cuts: map[[2]int]bool{}, turned: map[int]turn{},

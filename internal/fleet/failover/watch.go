@@ -138,6 +138,17 @@ func (w *watch) cutOff(m *directory.Map) bool {
 	return 2*missing > all
 }
 
+// learn notes the beats that members have.
+func (w *watch) learn(b *beats, m *directory.Map) {
+	for _, p := range m.Partitions {
+		for _, member := range voters(p) {
+			if h := w.of(member.Addr); h.seen && h.report.Identity == members.Identity(m.Fleet, p.ID) {
+				b.saw(p.ID, h.report.Beat)
+			}
+		}
+	}
+}
+
 // highest returns the highest epoch that a member of the fleet has stored.
 func (w *watch) highest(m *directory.Map) (epoch int64) {
 	for _, p := range m.Partitions {
