@@ -94,7 +94,7 @@ func (a *Agent) beatAll(ctx context.Context, m *directory.Map) {
 		}
 		writing.Go(func() {
 			next := members.Beat{Epoch: p.Epoch, Count: a.beats.of(p.ID).Count + 1}
-			if wrote, err := a.servers.Beat(ctx, p.Master.Addr, m.Fleet, p.ID, next); err == nil {
+			if wrote, err := a.servers.Beat(ctx, p.Master.Addr, m.Fleet, p.ID, h.report.Run, next); err == nil {
 				a.beats.saw(p.ID, wrote)
 			}
 		})

@@ -45,7 +45,8 @@ type ballot struct {
 // A restarted member has what its disk had. Its beat says how new that is: a server that loaded an
 // append-only file has a history of its own, and one that loaded a dump has the history of that
 // time. It leads only with a newer beat than all others: then it has all that they have. If beats
-// are equal, the offset in the same history decides, and then the member that was the master.
+// are equal, a member that followed the map's master comes before one that it does not know, then
+// the offset in the same history decides, and then the member that was the master.
 //
 // If writers wait for k of n replicas, n-k+1 replicas must have answered that were not restarted,
 // or the master: one of them has every confirmed write. If all members answered, there are no
@@ -147,7 +148,8 @@ func (b ballot) newer(m, than directory.Member) bool {
 	if one.Beat != other.Beat {
 		return other.Beat.Less(one.Beat)
 	}
-	return one.History == other.History && one.Offset > other.Offset
+	known := b.known()
+	return known.reach(other).less(known.reach(one)) && (restarted(than, other) || one.History == other.History)
 }
 
 func (b ballot) behind(m directory.Member) int64 { return b.reports[m.Addr].Beat.Behind(b.newest) }

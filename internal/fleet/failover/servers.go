@@ -29,8 +29,9 @@ type Servers interface {
 	// from an earlier time, it stores that with the floor.
 	Lead(ctx context.Context, addr, run string, beat members.Beat, restored bool) error
 
-	// Beat writes a beat into the master of a partition, and returns the one that it has then.
-	Beat(ctx context.Context, addr, fleet string, partition int, beat members.Beat) (members.Beat, error)
+	// Beat writes a beat into the master of a partition, unless it was restarted since it was in
+	// that run, and returns the one that it has then.
+	Beat(ctx context.Context, addr, fleet string, partition int, run string, beat members.Beat) (members.Beat, error)
 
 	// Follow makes a member a replica of another one for as long as that is in that run,
 	// and ends its clients' connections. A server that has another identity is not changed.
@@ -203,9 +204,9 @@ func (r *Redis) Lead(ctx context.Context, addr, run string, beat members.Beat, r
 }
 
 // Beat implements Servers.
-func (r *Redis) Beat(ctx context.Context, addr, fleet string, partition int, beat members.Beat) (members.Beat, error) {
+func (r *Redis) Beat(ctx context.Context, addr, fleet string, partition int, run string, beat members.Beat) (members.Beat, error) {
 	return members.Ask(ctx, r.pool, addr, func(ctx context.Context, c rueidis.Client) (members.Beat, error) {
-		return beat.Write(ctx, c, fleet, partition)
+		return beat.Write(ctx, c, fleet, partition, run)
 	})
 }
 

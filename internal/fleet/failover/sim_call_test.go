@@ -86,9 +86,12 @@ func (p inMembers) Follow(ctx context.Context, addr, master, run, _ string) erro
 	})
 }
 
-func (p inMembers) Beat(ctx context.Context, addr, _ string, _ int, beat members.Beat) (wrote members.Beat, err error) {
+func (p inMembers) Beat(ctx context.Context, addr, _ string, _ int, run string, beat members.Beat) (wrote members.Beat, err error) {
 	s := p.w.server(addr)
 	err = p.call(ctx, &s.host, func() error {
+		if s.run() != run {
+			return errReset
+		}
 		if err := s.refuses(); err != nil {
 			return err
 		}

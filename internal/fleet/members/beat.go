@@ -86,17 +86,17 @@ func (b *Beat) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Write writes the beat into the master of a partition unless that has a newer one, and returns
-// the one that it has then. A full server takes it.
-func (b Beat) Write(ctx context.Context, c rueidis.Client, fleet string, partition int) (Beat, error) {
+// Write writes the beat into the master of a partition unless that has a newer one, or was
+// restarted since it was in that run. It returns the one that it has then. A full server takes it.
+func (b Beat) Write(ctx context.Context, c rueidis.Client, fleet string, partition int, run string) (Beat, error) {
 	write := c.B().Eval().Script(Scripts.Script("beat").Source()).Numkeys(1).Key(Base).
-		Arg(fleet, strconv.Itoa(partition), strconv.FormatInt(b.Epoch, 10), strconv.FormatInt(b.Count, 10)).Build()
+		Arg(fleet, strconv.Itoa(partition), strconv.FormatInt(b.Epoch, 10), strconv.FormatInt(b.Count, 10), run).Build()
 	reply, err := c.Do(ctx, write).AsStrSlice()
 	switch {
 	case err != nil:
 		return Beat{}, err
 	case len(reply) != 2 || reply[0] != "beat":
-		return Beat{}, ErrUnknownServer.Errorf("partition %d of this fleet is expected there, and the server has the identity %q", partition, reply[1:])
+		return Beat{}, ErrUnknownServer.Errorf("partition %d of this fleet is expected there in run %s: %q", partition, run, reply)
 	}
 	return ParseBeat(reply[1]), nil
 }
