@@ -137,29 +137,6 @@ func (a *Agent) resign(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-// drain waits until no client writes by a map that was replaced a moment ago, nor takes a
-// late reply for a success. If the directory has just failed over, its former server may
-// have confirmed that map for a while.
-func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
-	for rest := grace; rest > 0; {
-		if !retry.Sleep(ctx, rest) {
-			return context.Cause(ctx)
-		}
-		var err error
-		if rest, err = a.unsettled(ctx, grace); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unsettled returns for how long a former server of the directory may still have an
-// effect, if a grace has passed.
-func (a *Agent) unsettled(ctx context.Context, grace time.Duration) (time.Duration, error) {
-	_, settled, err := a.dir.Lead(ctx, a.name, max(leadIntervals*a.cfg.Interval, grace))
-	return directory.SettleTime + grace - settled, err
-}
-
 // overdue returns by how much a time has passed, by the clock that says more: the
 // monotonic clock stops while the machine is suspended, and the wall clock jumps when it
 // is set.
@@ -175,6 +152,7 @@ func (a *Agent) work(ctx context.Context) {
 		busy.Wait()
 		for _, r := range reconcilers {
 			r.endTurn()
+			r.endCopy()
 		}
 	}()
 	beating, stop := context.WithCancel(ctx)

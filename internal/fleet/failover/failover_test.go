@@ -161,14 +161,14 @@ func (w *world) settled(f *fleet.Fleet, id int) {
 }
 
 // fence fences a member by hand.
-func fence(t *testing.T, members *Redis, addr string) {
+func fenceMember(t *testing.T, members *Redis, addr string) {
 	t.Helper()
 	_, err := members.Fence(t.Context(), addr)
 	must(t, err)
 }
 
 // follow has a server follow another one by hand.
-func follow(t *testing.T, members *Redis, addr, master string) {
+func followMaster(t *testing.T, members *Redis, addr, master string) {
 	t.Helper()
 	l, err := members.Probe(t.Context(), master)
 	must(t, err)
@@ -399,7 +399,7 @@ func TestReplicasArePutRight(t *testing.T) {
 	servers := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(servers.Close)
 	p := w.mapNow().Partitions[0]
-	fence(t, servers, p.Replicas[0].Addr)
+	fenceMember(t, servers, p.Replicas[0].Addr)
 	by, err := servers.Probe(t.Context(), p.Replicas[1].Addr)
 	must(t, err)
 	must(t, servers.Lead(t.Context(), p.Replicas[1].Addr, by.Run, members.Beat{Epoch: 1}, false))

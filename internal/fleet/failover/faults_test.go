@@ -106,7 +106,7 @@ func TestALaggingReplicaIsNotElected(t *testing.T) {
 	members := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
-	fence(t, members, p.Replicas[0].Addr)
+	fenceMember(t, members, p.Replicas[0].Addr)
 	l := w.load(f, "a", 4)
 	l.goesOn(t)
 	must(t, w.server(p.Master.Addr).Proc.Kill())
@@ -244,7 +244,7 @@ func TestTheDirectoryFailsOver(t *testing.T) {
 	second := redistest.Start(t, redistest.Options{TCP: true})
 	copied := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(copied.Close)
-	follow(t, copied, second.Addr(), w.servers.DirectoryAddr())
+	followMaster(t, copied, second.Addr(), w.servers.DirectoryAddr())
 	redistest.Eventually(t, "the directory has a replica", func() bool { return second.Info("replication")["master_link_status"] == "up" })
 	both, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{w.servers.DirectoryAddr(), second.Addr()}})
 	must(t, err)

@@ -188,7 +188,7 @@ func (r *Redis) Lead(ctx context.Context, addr, run string, beat members.Beat, r
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
 		return members.InRun(ctx, c, run, func(c rueidis.DedicatedClient) error {
 			for _, result := range c.DoMulti(ctx,
-				need(c.B(), 0),
+				setNeed(c.B(), 0),
 				members.Serve(c.B(), true),
 				c.B().Replicaof().No().One().Build(),
 				c.B().Eval().Script(library.Script("floor").Source()).Numkeys(1).Key(members.Base).
@@ -213,10 +213,10 @@ func (r *Redis) Beat(ctx context.Context, addr, fleet string, partition int, run
 // Need implements Servers.
 func (r *Redis) Need(ctx context.Context, addr string, replicas int) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
-		return c.Do(ctx, need(c.B(), replicas)).Error()
+		return c.Do(ctx, setNeed(c.B(), replicas)).Error()
 	})
 }
 
-func need(b rueidis.Builder, replicas int) rueidis.Completed {
+func setNeed(b rueidis.Builder, replicas int) rueidis.Completed {
 	return b.ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", strconv.Itoa(replicas)).Build()
 }

@@ -16,7 +16,7 @@ func TestTimeIsThatOfMostMembers(t *testing.T) {
 		t.Errorf("time of nobody = %v, want its own", got)
 	}
 	for addr, ahead := range map[string]time.Duration{"a": -time.Hour, "b": -time.Hour, "c": 48 * time.Hour} {
-		w.saw(addr, members.Report{Clock: time.Now().Add(ahead)}, true)
+		w.saw(addr, time.Now(), members.Report{Clock: time.Now().Add(ahead)}, true)
 	}
 	if got := time.Until(w.time()); (got + time.Hour).Abs() > time.Minute {
 		t.Errorf("time = now and %v, want an hour ago, as most members say", got)
