@@ -14,6 +14,9 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
+// NoMaster begins an event that says why a partition has no master.
+const NoMaster = "no new master: "
+
 // reconciler gives one partition a master, and replicas that follow it.
 type reconciler struct {
 	a    *Agent
@@ -42,7 +45,7 @@ func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p director
 		err := r.replace(ctx, p, p.Prefer)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errOvertaken) && err.Error() != r.stuck {
 			r.stuck = err.Error()
-			r.a.note(ctx, m, r.id, "no new master: "+err.Error())
+			r.a.note(ctx, m, r.id, NoMaster+err.Error())
 		}
 		return
 	}
