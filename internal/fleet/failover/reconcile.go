@@ -193,7 +193,7 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	r.a.note(ctx, m, r.id, fmt.Sprintf("healthy: %s, at offset %d of %s leads, in place of %s, after %v",
 		chosen.Addr, elected.Offset, elected.History, old.Addr, time.Since(began).Round(time.Millisecond)))
 	if restored {
-		r.a.note(ctx, m, r.id, fmt.Sprintf("%s leads with the data that it had on its disk, %s behind what was there", chosen.Addr, b.age(chosen)))
+		r.a.note(ctx, m, r.id, fmt.Sprintf("%s leads with the data of its disk, %s behind what was there", chosen.Addr, b.age(chosen)))
 	}
 	return nil
 }

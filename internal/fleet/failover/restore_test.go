@@ -85,7 +85,7 @@ func TestRestoredFromTheArchive(t *testing.T) {
 			t.Errorf("%s has %q, %v, want what was saved", m.Addr, got, err)
 		}
 	}
-	redistest.Eventually(t, "the log says how old its data is", logged(from+" leads with the data that it had on its disk", "beats, about"))
+	redistest.Eventually(t, "the log says how old its data is", logged(from+" leads with the data of its disk", "beats, about"))
 	must(t, set("y"))
 	if w.restored.Load()+told.Load() == 0 {
 		t.Error("no job was told that the partition has the data of an earlier time")
