@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -110,11 +111,13 @@ func (a *Agent) newest(ctx context.Context, m *directory.Map, id int, reports ma
 	if err != nil {
 		return members.Beat{}, err
 	}
-	a.beats.merge(known)
 	for _, report := range reports {
 		if report.Identity == members.Identity(m.Fleet, id) {
 			a.beats.saw(id, report.Beat)
 		}
 	}
-	return a.beats.of(id), nil
+	if all := a.beats.merge(known); !maps.Equal(all, known) {
+		err = a.dir.KeepBeats(ctx, all) // for a person who decides, and for the next agent
+	}
+	return a.beats.of(id), err
 }

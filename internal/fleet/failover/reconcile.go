@@ -13,6 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
+// NoMaster begins an event that says why a partition has no master.
+const NoMaster = "no new master: "
+
 // memory is what the leading agent remembers of a partition. Another leader begins with none.
 type memory struct {
 	term
@@ -120,7 +123,7 @@ func (r *reconciler) giveUp(ctx context.Context, m *directory.Map, why error) {
 	r.fenced, r.led, r.told = nil, nil, false
 	if ctx.Err() == nil && why.Error() != r.stuck {
 		r.stuck = why.Error()
-		r.a.note(ctx, m, r.id, "no new master: "+r.stuck)
+		r.a.note(ctx, m, r.id, NoMaster+r.stuck)
 	}
 }
 

@@ -178,6 +178,9 @@ func (p inDirectory) Confirm(ctx context.Context, epoch int64) (*directory.Map, 
 	if p.w.sabotage.hasty {
 		m.Settings.ViewTTL, m.Settings.ReplyTimeout = 1, 1
 	}
+	if p.w.sabotage.aged {
+		m.Settings.MaxAge = time.Hour
+	}
 	if p.w.sabotage.few {
 		m.Settings.Confirmed = lenient
 	}

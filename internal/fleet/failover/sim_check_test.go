@@ -143,6 +143,11 @@ func (w *world) concede(by string, was directory.Partition, master *server) {
 		return
 	}
 	last := w.ledger.describe(lost[len(lost)-1])
+	if w.dark[was.ID] > 0 {
+		w.say("%d writes are lost with the power, the last is %s", len(lost), last)
+		w.checkDark(by, was, master, lost)
+		return
+	}
 	if w.confirmed > 0 {
 		w.fail("I3: %s makes %s the master, and %d confirmed writes are lost, the last is %s", by, master.name, len(lost), last)
 		return

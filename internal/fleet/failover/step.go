@@ -120,7 +120,7 @@ func (s situation) replace(prefer string) action {
 	say := []string{fmt.Sprintf("healthy: %s, at offset %d of %s leads, in place of %s, after %v",
 		chosen.Addr, elected.Offset, elected.History, s.p.Master.Addr, s.now.Sub(s.since).Round(time.Millisecond))}
 	if restored {
-		say = append(say, fmt.Sprintf("%s leads with the data that it had on its disk, %s behind what was there", chosen.Addr, b.age(chosen)))
+		say = append(say, fmt.Sprintf("%s leads with the data of its disk, %s behind what was there", chosen.Addr, b.age(chosen)))
 	}
 	return change{edit: s.inaugurate(chosen), say: say}
 }

@@ -29,11 +29,7 @@ const switchTries = 4
 // to lead, and agents do it. It runs one itself, so that no other one is needed.
 func Switch(ctx context.Context, dir directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
 	a := New(dir, servers, Config{Logger: logger})
-	working, stop := context.WithCancel(ctx)
-	var agent sync.WaitGroup
-	defer agent.Wait()
-	defer stop()
-	agent.Go(func() { _ = New(dir, servers, Config{Logger: logger}).Run(working) })
+	defer a.helped(ctx)()
 	for try := 1; ; try++ {
 		m, err := a.confirm(ctx)
 		if err != nil {
@@ -67,6 +63,18 @@ func Switch(ctx context.Context, dir directory.Directory, servers Servers, parti
 		case try == switchTries:
 			return ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)
 		}
+	}
+}
+
+// helped runs another agent like this one until end is called: it does what this process stores in the map, unless another one
+// leads.
+func (a *Agent) helped(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = New(a.dir, a.servers, a.cfg).Run(ctx) })
+	return func() {
+		stop()
+		running.Wait()
 	}
 }
 

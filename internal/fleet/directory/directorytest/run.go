@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) directory.Directory) {
 		{"one adopts", oneAdopts},
 		{"log", log},
 		{"snapshots", snapshots},
+		{"beats", beats},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
