@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,13 +132,21 @@ func TestOldDataWaitsForAPerson(t *testing.T) {
 			return n
 		}
 		redistest.Eventually(t, "the log says what there is", func() bool { return said() == 1 })
-		epoch := w.mapNow().Epoch
-		redistest.Eventually(t, "agents have tried again", func() bool { return w.mapNow().Epoch > epoch+2 })
+		fenced := func() string { // by how many calls; each one ends this connection
+			d := direct(t, p.Master.Addr)
+			text, _ := d.Do(ctx, d.B().Info().Section("commandstats").Build()).ToString()
+			_, calls, _ := strings.Cut(text, "cmdstat_replicaof:calls=")
+			calls, _, _ = strings.Cut(calls, ",")
+			return calls
+		}
+		var first string
+		redistest.Eventually(t, "members were fenced", func() bool { first = fenced(); return first != "" })
+		redistest.Eventually(t, "agents have tried again", func() bool { now := fenced(); return now != "" && now != first })
+		servers := NewRedis(rueidis.ClientOption{})
+		t.Cleanup(servers.Close)
 		if now := w.mapNow().Partitions[0]; said() != 1 || !now.ReadOnly {
 			t.Errorf("the log says it %d times, and the partition is %+v, want once and read-only", said(), now)
 		}
-		servers := NewRedis(rueidis.ClientOption{})
-		t.Cleanup(servers.Close)
 		must(t, Restore(ctx, w.dir, servers, 0, p.Master.Addr, Config{Logger: slog.New(slog.DiscardHandler)}))
 		w.settled(f, 0)
 		if beat := w.beatOf(p.Master.Addr); beat.Count <= saved.Count+5 {
