@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +17,11 @@ func TestFleetRestore(t *testing.T) {
 	t.Parallel()
 	s := fleetShell(t)
 	here, gone := member(t), member(t)
-	s.init("--partition", here.Addr()+"@a,"+gone.Addr()+"@b")
+	s.init("--partition", here.Addr()+"@a,"+gone.Addr()+"@b", "--max-age", "1h")
+	settings := answer[settingsDoc](s, "fleet", "set").Settings
+	if !slices.Contains(settings, settingDoc{"max-age", "1h0m0s", "3s"}) {
+		t.Errorf("settings = %+v, want the max-age of init", settings)
+	}
 	agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms", "--json")
 	agent.line()
 	s.isFull()
@@ -47,7 +53,11 @@ func TestFleetRestore(t *testing.T) {
 	if f := s.refused(1, "no_data", "fleet", "restore", "0", "--from", gone.Addr(), "--yes"); f.Hint == "" {
 		t.Errorf("restore from a member that is away = %+v, want a hint", f)
 	}
-	done := answer[restoreDoc](s, "fleet", "restore", "0", "--from", here.Addr(), "--yes")
+	got := s.run("fleet", "restore", "0", "--from", here.Addr(), "--yes", "--json")
+	var done restoreDoc
+	if err := json.Unmarshal([]byte(got.stdout), &done); err != nil || got.code != 0 {
+		t.Fatalf("restore = %+v, %v, want what it did", got, err)
+	}
 	if done.From != here.Addr() || len(done.Members) != 2 || !done.Members[0].Known || done.Members[1] != (failover.Age{Addr: gone.Addr(), Text: done.Members[1].Text}) {
 		t.Errorf("restore = %+v, want what there was", done)
 	}
