@@ -73,6 +73,7 @@ func (a *Agent) keepBeats(ctx context.Context) bool {
 	defer cancel()
 	known, err := a.dir.Beats(ctx)
 	if err != nil {
+		a.cfg.Logger.WarnContext(ctx, "the agent cannot read the newest beats from the directory, and writes none before it can", "error", err)
 		return false
 	}
 	if all := a.beats.merge(known); len(all) > 0 {

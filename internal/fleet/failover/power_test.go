@@ -31,7 +31,7 @@ func (w *world) again(member devfleet.Server, args ...string) *redisproc.Proc {
 	return proc
 }
 
-// log gives a running server an append-only file.
+// logOn gives a running server an append-only file.
 func logOn(t *testing.T, addr string) {
 	t.Helper()
 	d, ctx := direct(t, addr), t.Context()
@@ -70,6 +70,13 @@ func TestACompleteLogWins(t *testing.T) {
 	w.again(master, "--appendonly", "yes")
 	must(t, replica.Proc.Restart(ctx))
 	w.settled(f, 0)
+	events, err := w.dir.Events(ctx)
+	must(t, err)
+	for _, e := range events {
+		if contains(e.What, "lost its data") || contains(e.What, "boot fence") {
+			t.Errorf("the log says %q, want no complaint about members that came back as they should", e.What)
+		}
+	}
 	for _, m := range w.mapNow().Partitions[0].Members() {
 		d := direct(t, m.Addr)
 		if got, err := d.Do(ctx, d.B().Get().Key("{a}").Build()).ToString(); got != "new" || err != nil {

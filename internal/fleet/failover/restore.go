@@ -57,6 +57,7 @@ type Age struct {
 func Ages(ctx context.Context, option rueidis.ClientOption, dir directory.Directory, fleet string, p directory.Partition) []Age {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
+	members.Small(&option)
 	pool := members.New(option, time.Second)
 	defer pool.Close()
 	all := voters(p)
@@ -64,10 +65,7 @@ func Ages(ctx context.Context, option rueidis.ClientOption, dir directory.Direct
 	for i, m := range all {
 		reports[i] = make(chan members.Report, 1)
 		go func() {
-			report, _ := members.Ask(ctx, pool, m.Addr, func(ctx context.Context, c rueidis.Client) (members.Report, error) {
-				report, _, err := members.Inspect(ctx, c)
-				return report, err
-			})
+			report, _ := members.Ask(ctx, pool, m.Addr, members.ExamineFenced) // without an answer it has no identity
 			reports[i] <- report
 		}()
 	}

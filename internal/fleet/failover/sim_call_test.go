@@ -86,9 +86,10 @@ func (p inMembers) Follow(ctx context.Context, addr, master, run, _ string) erro
 	})
 }
 
-func (p inMembers) Beat(ctx context.Context, addr, _ string, _ int, run string, beat members.Beat) (wrote members.Beat, err error) {
+func (p inMembers) Beat(ctx context.Context, addr, _ string, _ int, run string, beat members.Beat) (members.Beat, error) {
 	s := p.w.server(addr)
-	err = p.call(ctx, &s.host, func() error {
+	var wrote members.Beat
+	err := p.call(ctx, &s.host, func() error {
 		if s.run() != run {
 			return errReset
 		}
@@ -99,7 +100,10 @@ func (p inMembers) Beat(ctx context.Context, addr, _ string, _ int, run string, 
 		wrote = s.beat
 		return nil
 	})
-	return wrote, err
+	if err != nil { // a late call may write it yet
+		return members.Beat{}, err
+	}
+	return wrote, nil
 }
 
 // Admit does nothing: a server here lets its replicas in as long as it runs.

@@ -69,9 +69,9 @@ func (w *world) checkSuccess(id int) {
 }
 
 // checkRead is called when a member answers a read: it was not started again since it
-// was elected or in step, unless that was without its fence a moment ago.
+// was elected or had all data of its master.
 func (w *world) checkRead(s *server) {
-	if s.amnesic && !s.loose && s.link != linked {
+	if s.amnesic {
 		w.fail("R: %s was started again, and is read", s.name)
 	}
 }

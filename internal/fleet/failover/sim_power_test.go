@@ -51,7 +51,7 @@ func losePower(w *world) {
 			how, fenced := w.rng.IntN(3), w.rng.IntN(4) > 0
 			w.later(w.while()/4, func() { s.rise(how, fenced) })
 		}
-		if w.rng.IntN(3) == 0 {
+		if w.forgets = w.rng.IntN(3) == 0; w.forgets {
 			w.anyAgent().now.strike(0)
 		}
 	})
@@ -107,7 +107,11 @@ func (w *world) checkDark(by string, was directory.Partition, master *server, lo
 	// The files lack a second at most that was not synced, data may be three beats old, and the
 	// newest beat that the agents know may be one older than the last write.
 	const slack = 500 * time.Millisecond
-	oldest := w.dark[was.ID] - w.settings.MaxAge - time.Second - members.BeatInterval - slack - w.lateBeats()
+	var unknown time.Duration
+	if w.forgets {
+		unknown = 10 * members.BeatInterval // the directory learns beats every ten seconds
+	}
+	oldest := w.dark[was.ID] - unknown - w.settings.MaxAge - time.Second - members.BeatInterval - slack - w.lateBeats()
 	has := w.has(master.log)
 	for _, id := range lost {
 		if one := w.ledger.writes[id-1]; one.done < oldest {

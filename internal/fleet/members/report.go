@@ -110,6 +110,20 @@ func FenceAndExamine(ctx context.Context, c rueidis.Client) (Report, error) {
 	return r, err
 }
 
+// ExamineFenced asks a server for a report. If it refuses reads, it is opened for the moment that
+// it takes to read what it has.
+func ExamineFenced(ctx context.Context, c rueidis.Client) (Report, error) {
+	r, err := Examine(ctx, c)
+	if err != nil || !r.Unread || r.Loading {
+		return r, err
+	}
+	reply, err := ReadFenced(ctx, c, keys(c.B()))
+	if err == nil {
+		err = r.readKeys(reply)
+	}
+	return r, err
+}
+
 // ReadFenced sends a read to a server that refuses reads while it is fenced.
 func ReadFenced(ctx context.Context, c rueidis.Client, read rueidis.Completed) (rueidis.RedisResult, error) {
 	replies := c.DoMulti(ctx, Serve(c.B(), true), read, Serve(c.B(), false))

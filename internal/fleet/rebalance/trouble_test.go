@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -107,9 +108,14 @@ func TestPartitionDies(t *testing.T) {
 				}
 			}
 			tf.masters[tc.which].Restart()
+			_, err := directory.Edit(ctx, tf.dir, func(next *directory.Map) (bool, error) { // as an agent that has examined it
+				next.Partitions[tc.which].Master.Run = tf.masters[tc.which].Info("server")["run_id"]
+				return true, nil
+			})
+			must(t, err)
 			tf.direct[tc.which] = tf.masters[tc.which].Client(t)
 			again := impatient(tf.mover(Config{}))
-			_, err := again.Move(ctx, 1, tag)
+			_, err = again.Move(ctx, 1, tag)
 			must(t, err)
 			tf.wantAt(tag, 1, 3)
 		})
