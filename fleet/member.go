@@ -20,6 +20,7 @@ type member struct {
 	f      *Fleet
 	addr   string
 	option rueidis.ClientOption
+	run    atomic.Pointer[string] // in which the newest map has it, empty if the map does not know
 
 	opening sync.Once
 	ready   chan struct{} // closed when client and err are set
@@ -66,7 +67,7 @@ func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 			defer close(m.ready)
 			option := m.option
 			option.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-				inner, err := dial(ctx, &m.option, addr, dialer, config)
+				inner, err := m.dial(ctx, addr, dialer, config)
 				if err != nil {
 					return nil, err
 				}
@@ -98,7 +99,7 @@ func (m *member) waiting() rueidis.Client {
 			if !made {
 				return nil, errors.New("no call yet") // a new client connects at once
 			}
-			return dial(ctx, &m.option, addr, dialer, config)
+			return m.dial(ctx, addr, dialer, config)
 		}
 		m.own, _ = rueidis.NewClient(option)
 		made = true

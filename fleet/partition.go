@@ -78,7 +78,7 @@ func (t target) send(ctx context.Context, c rueidis.CoreClient, spread bool, nee
 	default:
 		shared, err := p.master().open(ctx)
 		if err != nil {
-			return all(len(cmds), p.lost(ctx, p.master(), err))
+			return all(len(cmds), p.lost(ctx, p.master(), err, ErrUnavailable))
 		}
 		c = shared
 	}
@@ -143,7 +143,7 @@ func (p *partition) knows(ip, port string) bool {
 // judge returns the result of a write, or an error if it is not a success.
 func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late bool) rueidis.RedisResult {
 	if err := result.NonRedisError(); err != nil {
-		return rueidis.NewErrorResult(p.lost(ctx, p.master(), err))
+		return rueidis.NewErrorResult(p.lost(ctx, p.master(), err, ErrReadOnly))
 	}
 	if succeeded(result) {
 		if late {
@@ -181,8 +181,8 @@ func troubled(err error) bool {
 	return err != nil && slices.ContainsFunc([]string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS"}, func(code string) bool { return retry.Code(err, code) })
 }
 
-// lost is the error for a member that did not answer.
-func (p *partition) lost(ctx context.Context, m *member, err error) error {
+// lost is the error for a member that did not answer; trouble is for one that was restarted.
+func (p *partition) lost(ctx context.Context, m *member, err error, trouble *millrace.Error) error {
 	if ctx.Err() != nil {
 		return err
 	}
@@ -192,7 +192,10 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 	p.f.refreshSoon()
 	// The cause is kept as text: it may wrap the end of a context that is not the
 	// caller's.
-	if retry.Unsent(err) {
+	switch {
+	case errors.Is(err, errRestarted):
+		return trouble.Errorf("partition %d: %s was restarted, and no agent has examined its data since", p.id, m.addr)
+	case retry.Unsent(err):
 		return ErrUnavailable.Errorf("partition %d: %s cannot be reached", p.id, m.addr).Wrap(errors.New(err.Error()))
 	}
 	return millrace.ErrUncertain.Errorf("partition %d: %s did not answer", p.id, m.addr).Wrap(errors.New(err.Error()))
@@ -225,7 +228,10 @@ func (t target) read(ctx context.Context, cmds []rueidis.Completed) []rueidis.Re
 func (t target) results(ctx context.Context, m *member, results []rueidis.RedisResult) []rueidis.RedisResult {
 	for i, result := range results {
 		if err := result.NonRedisError(); err != nil {
-			results[i] = rueidis.NewErrorResult(t.p.lost(ctx, m, err))
+			if errors.Is(err, errRestarted) {
+				m.refused.Store(t.p.f.now() + 1)
+			}
+			results[i] = rueidis.NewErrorResult(t.p.lost(ctx, m, err, ErrUnavailable))
 			continue
 		}
 		if troubled(result.Error()) {

@@ -246,7 +246,7 @@ func (p *partition) lookUp(ctx context.Context, tag string) (r members.Record, f
 	m := p.master()
 	c, err := m.open(ctx)
 	if err != nil {
-		return r, false, false, p.lost(ctx, m, err)
+		return r, false, false, p.lost(ctx, m, err, ErrUnavailable)
 	}
 	reply, err := lookUpScript.Exec(ctx, c, []string{members.Base}, []string{p.v.m.Fleet, strconv.Itoa(p.id), tag}).AsStrSlice()
 	switch {
@@ -274,7 +274,7 @@ func (p *partition) lookUp(ctx context.Context, tag string) (r members.Record, f
 // refused is the error for a member that did not answer, or answered with an error.
 func (p *partition) refused(ctx context.Context, m *member, err error) error {
 	if _, answered := rueidis.IsRedisErr(err); !answered {
-		return p.lost(ctx, m, err)
+		return p.lost(ctx, m, err, ErrUnavailable)
 	}
 	if troubled(err) {
 		p.f.refreshSoon()

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -150,6 +151,12 @@ func (p *partition) examine(ctx context.Context, m *member) (a answer) {
 	c, err := m.open(ctx)
 	if err == nil {
 		a.Report, err = members.Examine(ctx, c)
+	}
+	if errors.Is(err, errRestarted) { // no client uses it, but it can say what it is
+		pool := members.New(p.f.cfg.Option, memberTimeout)
+		defer pool.Close()
+		a.Report, err = members.Ask(ctx, pool, m.addr, members.Examine)
+		a.Unread = a.Unread || err == nil
 	}
 	a.known, a.err = a.Identity == p.identity(), err
 	return a

@@ -259,6 +259,7 @@ func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*me
 		if m == nil {
 			m = newMember(f, d.Addr)
 		}
+		m.run.Store(&d.Run)
 		kept[d.Addr] = m
 		made.members = append(made.members, m)
 		made.down = append(made.down, d.Down)

@@ -34,6 +34,7 @@ type fleetCommands struct {
 	Restart   fleetRestart   `cmd:"" help:"Restart members one at a time, masters switched first."`
 	Recover   fleetRecover   `cmd:"" help:"Rebuild a lost directory from the copies that members and the archive have, or change the directory."`
 	Cancel    fleetCancel    `cmd:"" help:"Drop what is left of a change of members."`
+	Restore   fleetRestore   `cmd:"" help:"Decide with which data a partition goes on that waits for a person."`
 	Snapshot  fleetSnapshot  `cmd:"" help:"Show how old the partitions' snapshots are, or take new ones."`
 	Rebalance fleetRebalance `cmd:"" help:"Move tags to other partitions while they are in use."`
 	Plan      fleetPlan      `cmd:"" help:"Calculate the size of a fleet before it is built."`

@@ -139,10 +139,11 @@ type fleetInit struct {
 	MaxTags      int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
 	MaxFill      int           `placeholder:"PERCENT" help:"How full of its maxmemory a partition may be and still take new tags. Defaults to 80."`
 	Confirmed    int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. Defaults to 1."`
+	MaxAge       time.Duration `placeholder:"DURATION" help:"How far a partition's newest data may be behind what was there for agents to go on with it; older data waits for fleet restore. For a fleet that has snapshots only: their interval, and their time. Defaults to 3s."`
 }
 
 func (*fleetInit) Help() string {
-	return `The servers must run and be empty, and so must the directory that --redis names. view-life, reply-limit, placement-life and confirmed do not change later; the other settings do, with fleet set. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): its supervisor must restart it with the boot fence on its command line, --replicaof 127.0.0.1 1 --replica-serve-stale-data no. Then masters are promoted and replicas follow them. Progress goes to standard error. To finish a command that was cut off, repeat it.
+	return `The servers must run and be empty, and so must the directory that --redis names. view-life, reply-limit, placement-life, confirmed and max-age do not change later; the other settings do, with fleet set. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): its supervisor must restart it with the boot fence on its command line, --replicaof 127.0.0.1 1 --replica-serve-stale-data no. Then masters are promoted and replicas follow them. Progress goes to standard error. To finish a command that was cut off, repeat it.
 
 With @NODE, two members of a partition on one machine are refused; without it the command cannot know.
 
@@ -157,7 +158,7 @@ func (c *fleetInit) Run(ctx context.Context, a *app) error {
 	c.ViewTTL = cmp.Or(c.ViewTTL, a.defaultSettings().ViewTTL)
 	a.warnOfShort(ctx, c.ViewTTL)
 	settings := directory.Settings{
-		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed,
+		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed, MaxAge: c.MaxAge,
 	}
 	for i, p := range c.partitions() {
 		if need := c.Confirmed; need > 1 && need > len(p.Replicas) { // writes that wait for so many would fail

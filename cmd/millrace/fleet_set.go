@@ -27,6 +27,7 @@ var fleetSettings = []fleetSetting{
 	numberSetting("max-tags", func(s *directory.Settings) *int64 { return &s.MaxTags }),
 	numberSetting("max-fill", func(s *directory.Settings) *int { return &s.MaxFill }),
 	{name: "confirmed", text: func(s directory.Settings) string { return strconv.Itoa(s.Confirmed) }},
+	{name: "max-age", text: func(s directory.Settings) string { return s.MaxAge.String() }},
 	nameSetting("restored-ick", func(s *directory.Settings) *string { return &s.RestoredIck }),
 }
 
@@ -75,7 +76,7 @@ type fleetSet struct {
 }
 
 func (*fleetSet) Help() string {
-	return `Without arguments it lists the settings. With a name and a value it shows what changes, asks, and changes it while the fleet is in use, at once. view-life, reply-limit, placement-life and confirmed are what clients and agents rely on of each other: they are set by fleet init and do not change.
+	return `Without arguments it lists the settings. With a name and a value it shows what changes, asks, and changes it while the fleet is in use, at once. view-life, reply-limit, placement-life, confirmed and max-age are what clients, agents and operators rely on of each other: they are set by fleet init and do not change.
 
 Examples:
 

@@ -35,6 +35,7 @@ func (*fleetShow) Run(ctx context.Context, a *app) error {
 // fleetDoc is a fleet at one time. What the directory knows is absent if it does not answer.
 type fleetDoc struct {
 	fleet.Status
+	Data      []dataDoc         `json:"data,omitempty"`     // how old the data of each member is
 	Tasks     []taskDoc         `json:"tasks,omitempty"`    // what is left of changes of members
 	Snapshots []snapshotDoc     `json:"snapshots,omitzero"` // of the partitions with an attempt
 	Events    []directory.Event `json:"events,omitzero"`    // the newest first
@@ -52,6 +53,7 @@ func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any,
 	defer cancel()
 	var noEvents error
 	doc.Events, noEvents = dir.Events(bounded)
+	doc.Data = dataOf(ctx, directory.OptionOf(f.Client()), dir, directory.MapOf(f.Client()), doc.Events)
 	ages, err := snapshot.Read(bounded, dir)
 	if err == nil {
 		doc.Snapshots = newSnapshotDocs(ages)

@@ -20,6 +20,7 @@ func (doc fleetDoc) table(w io.Writer) {
 	drawTotals(w, doc.Status)
 	drawExposure(w, doc)
 	drawTroubles(w, doc.Status)
+	drawData(w, doc.Data)
 	drawTasks(w, doc.Tasks)
 	drawEvents(w, doc.Events)
 }

@@ -72,6 +72,10 @@ type Partition struct {
 	// Prefer is the member to elect if several have equally much data.
 	Prefer string `json:"prefer,omitempty"`
 
+	// Restore is the address of the member that a person has chosen to go on from, whatever its
+	// data lacks. The next election obeys it and clears it. Empty for none.
+	Restore string `json:"restore,omitempty"`
+
 	Master   Member   `json:"master"`
 	Replicas []Member `json:"replicas,omitempty"`
 
@@ -181,6 +185,7 @@ func (m *Map) ElectAnew(epoch int64) *Map {
 	for i := range next.Partitions {
 		p := &next.Partitions[i]
 		p.ReadOnly, p.Stale, p.Epoch = true, true, epoch
+		p.Restore = "" // it may be done long ago
 		if p.Task != nil && p.Task.Add != nil {
 			joins := *p.Task.Add
 			joins.Down = true // clients do not read it before it has all data

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/names"
 )
 
-// Settings hold for a whole fleet. The zero value works. The times and Confirmed are promises
+// Settings hold for a whole fleet. The zero value works. ViewTTL, ReplyTimeout, PlacementTTL and Confirmed are promises
 // between processes that do not talk to each other, so they stay as they were when the fleet
 // was made. The others change at any time.
 type Settings struct {
@@ -40,6 +41,12 @@ type Settings struct {
 	// replica that one, of two both. Defaults to 1.
 	Confirmed int `json:"confirmed,omitempty"`
 
+	// MaxAge is how far the newest data of a partition that answers may be behind the newest that
+	// was there, for agents to go on with it: in seconds of beats, not by a clock. Older data waits
+	// for a person. A fleet that has snapshots and neither append-only files nor replicas on other
+	// machines sets the age that it can bear. Defaults to 3 seconds.
+	MaxAge time.Duration `json:"-"`
+
 	// RestoredIck is the Ick to which agents add the tags of a partition that goes on with
 	// older data, see package restored. Defaults to none.
 	RestoredIck string `json:"restored_ick,omitempty"`
@@ -55,6 +62,7 @@ func (s Settings) Effective() Settings {
 	s.PlacementTTL = cmp.Or(s.PlacementTTL, 10*time.Second)
 	s.MaxFill = cmp.Or(s.MaxFill, 80)
 	s.Confirmed = cmp.Or(s.Confirmed, 1)
+	s.MaxAge = cmp.Or(s.MaxAge, 3*time.Second)
 	return s
 }
 
@@ -77,6 +85,8 @@ func (s Settings) Check() error {
 		return millrace.ErrBadArgument.Errorf("max-fill cannot be %d: it is 1 to 100 percent", e.MaxFill)
 	case e.Confirmed < 0:
 		return millrace.ErrBadArgument.Errorf("confirmed cannot be %d: it is a number of replicas", e.Confirmed)
+	case e.MaxAge < members.BeatInterval:
+		return millrace.ErrBadArgument.Errorf("max-age %v is too short: it is at least %v, the interval of beats", e.MaxAge, members.BeatInterval)
 	case e.RestoredIck != "":
 		return names.CheckText(millrace.ErrBadName, "name of an Ick", e.RestoredIck, maxIck)
 	}
@@ -95,6 +105,7 @@ type settingsJSON struct {
 	ViewTTL      int64 `json:"view_life_ms,omitempty"`
 	ReplyTimeout int64 `json:"reply_limit_ms,omitempty"`
 	PlacementTTL int64 `json:"placement_life_ms,omitempty"`
+	MaxAge       int64 `json:"max_age_ms,omitempty"`
 	*plainSettings
 }
 
@@ -103,7 +114,7 @@ type plainSettings Settings
 // MarshalJSON writes durations in milliseconds.
 func (s Settings) MarshalJSON() ([]byte, error) {
 	plain := plainSettings(s)
-	return json.Marshal(settingsJSON{s.ViewTTL.Milliseconds(), s.ReplyTimeout.Milliseconds(), s.PlacementTTL.Milliseconds(), &plain})
+	return json.Marshal(settingsJSON{s.ViewTTL.Milliseconds(), s.ReplyTimeout.Milliseconds(), s.PlacementTTL.Milliseconds(), s.MaxAge.Milliseconds(), &plain})
 }
 
 // UnmarshalJSON reads the form of MarshalJSON.
@@ -116,5 +127,6 @@ func (s *Settings) UnmarshalJSON(text []byte) error {
 	s.ViewTTL = time.Duration(j.ViewTTL) * time.Millisecond
 	s.ReplyTimeout = time.Duration(j.ReplyTimeout) * time.Millisecond
 	s.PlacementTTL = time.Duration(j.PlacementTTL) * time.Millisecond
+	s.MaxAge = time.Duration(j.MaxAge) * time.Millisecond
 	return nil
 }

@@ -53,7 +53,9 @@ type Agent struct {
 	cfg     Config
 	name    string
 	watch   watch
-	newest  atomic.Pointer[directory.Map] // the newest map that it has seen in the directory
+	beats   beats
+	present atomic.Pointer[directory.Map] // at the last interval
+	newest  atomic.Pointer[directory.Map] // that it has seen in the directory
 }
 
 // New returns an agent.
@@ -70,7 +72,7 @@ func New(dir *directory.Directory, servers Servers, cfg Config) *Agent {
 	if cfg.Keep == nil {
 		cfg.Keep = func(*directory.Map) {}
 	}
-	a := &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
+	a := &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}, beats: beats{newest: directory.Beats{}}}
 	a.newest.Store(&directory.Map{})
 	return a
 }
@@ -153,8 +155,12 @@ func (a *Agent) work(ctx context.Context) {
 		busy.Wait()
 		for _, r := range reconcilers {
 			r.endTurn()
+			r.endCopy()
 		}
 	}()
+	beating, stop := context.WithCancel(ctx)
+	defer stop()
+	busy.Go(func() { a.beat(beating) })
 	var s standing
 	planned := time.Now()
 	for {
@@ -171,6 +177,8 @@ func (a *Agent) work(ctx context.Context) {
 		m, err := a.confirm(ctx)
 		if err == nil {
 			a.watch.probe(ctx, a, m)
+			a.watch.learn(&a.beats, m)
+			a.present.Store(m)
 			if a.watch.cutOff(m) {
 				a.watch.forgive()
 			}
@@ -193,8 +201,12 @@ func (a *Agent) work(ctx context.Context) {
 					})
 				}
 			}
-		} else if s.raised = false; ctx.Err() == nil { // the directory may be another one when it answers
-			a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
+		} else {
+			a.present.Store(nil)
+			s.raised = false // the directory may be another one when it answers
+			if ctx.Err() == nil {
+				a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
+			}
 		}
 		// A silent member must not make probes rarer.
 		pause := max(a.cfg.Interval-time.Since(began), a.cfg.Interval/10)

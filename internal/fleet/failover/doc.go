@@ -33,7 +33,11 @@
 // that came back without its fence.
 //
 // The election chooses the member with the highest offset in the master's history (its
-// replication id). Offsets in other histories mean nothing.
+// replication id), of those that were not restarted. Offsets in other histories mean nothing.
+// A restarted member has what its disk had: the leading agent writes a beat, an epoch and a
+// count, into each master every second, and the newer beat has more, in an append-only file
+// as in a dump. If the newest data that answers is more beats behind the newest that is known
+// than Settings.MaxAge, the partition waits until a person has chosen a member ([Restore]).
 //
 // Several agents can run. One leads, by a lease in the directory. The lease only avoids
 // duplicate work: for safety every step is a compare-and-set on the epoch, so an agent
@@ -95,6 +99,8 @@
 //     partition stays read-only.
 //   - Without WaitReplicas, what the elected member had not received is lost.
 //   - Read-only ends by itself when a member with the data answers, after any crash.
+//   - When all members lose power, the newest of their files leads. No data is served by
+//     itself that is more than Settings.MaxAge behind.
 //   - A member that lost its data is never promoted, and never copied.
 //   - All this holds while members join, leave, and are restarted.
 //   - The data that a member had on its disk is not served before it was examined.
@@ -114,7 +120,10 @@
 // directory.
 //
 // A member that comes back without its boot fence can be read, and written, until the
-// next probe. Such writes are lost, unless the writer waits for a replica.
+// next probe, by programs that do not use the fleet's client. Such writes are lost.
+//
+// The directory learns the newest beats every ten seconds. If the agent that knew more is
+// lost with all members, data may seem up to ten beats newer than it is.
 //
 // An agent that is partitioned from a master that clients can reach replaces it. Nothing
 // is lost by that; writes wait for a moment.

@@ -1,6 +1,10 @@
 package failover
 
 import (
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -13,66 +17,164 @@ var ErrNobody = &millrace.Error{
 	Hint:    "Bring a member back with its data. The agent continues by itself.",
 }
 
-// elect returns the next master, one of the fenced members that answered.
+// ErrOld means that the newest data of the members that answer is too far behind the newest
+// that was there. The partition stays read-only until a person decides.
+var ErrOld = &millrace.Error{
+	Code:    "old",
+	Message: "the newest data is too far behind",
+	Hint:    "Bring a member back that has newer data, or choose one with millrace fleet restore.",
+}
+
+// ballot is what an election goes by.
+type ballot struct {
+	fleet     string
+	p         directory.Partition
+	reports   map[string]members.Report // of the fenced members that answered
+	confirmed int                       // the least number of replicas that writers wait for
+	newest    members.Beat              // the newest known beat of the partition
+	maxAge    time.Duration             // how far behind that the next master may be
+}
+
+// elect returns the next master.
 //
-// It is the member that is furthest in the history of the map's master, so that it has all
-// that any of them has; if there is none, the furthest in the history before that. Members
-// that were promoted since the map was stored come first. Offsets in other histories mean
-// nothing.
+// Members that were not restarted have all that they ever confirmed. Of those it is the one that
+// is furthest in the history of the map's master, so that it has all that any of them has; if
+// there is none, the furthest in the history before that. Members that were promoted since the
+// map was stored come first. Offsets in other histories mean nothing.
 //
-// If writers wait for k of n replicas, n-k+1 replicas must have answered, or the master:
-// one of them has every confirmed write. Members that were restarted since they were last
-// known to have all their data do not count. If all members answered, there are no others
-// to wait for.
+// A restarted member has what its disk had. Its beat says how new that is: a server that loaded an
+// append-only file has a history of its own, and one that loaded a dump has the history of that
+// time. It leads only with a newer beat than all others: then it has all that they have. If beats
+// are equal, a member that followed the map's master comes before one that it does not know, then
+// the offset in the same history decides, and then the member that was the master.
+//
+// If writers wait for k of n replicas, n-k+1 replicas must have answered that were not restarted,
+// or the master: one of them has every confirmed write. If all members answered, there are no
+// others to wait for.
 //
 // If the directory has lost newer maps, the master counts like a replica: it may be a
 // former one.
 //
 // A replica that leaves is one of the n: writers with an older map may wait for it.
-func elect(fleet string, p directory.Partition, reports map[string]members.Report, confirmed int) (directory.Member, error) {
-	var best *directory.Member
-	var most reach
-	seen, masterSeen := 0, false
-	candidates := voters(p)
-	all := true // whether all have reported what they have
-	for _, m := range candidates {
-		if report, ok := reports[m.Addr]; !ok || report.Loading {
-			all = false
+//
+// A person who has chosen a member knows what is missing: then only that one is elected.
+func (b ballot) elect() (directory.Member, error) {
+	if b.p.Restore != "" {
+		return b.chosen()
+	}
+	steady, seen, masterSeen := b.steady()
+	best := steady
+	for _, m := range b.candidates() {
+		if !restarted(m, b.reports[m.Addr]) {
+			continue
+		}
+		if best.Addr == "" || b.newer(m, best) {
+			best = m
 		}
 	}
-	known := known(fleet, p, reports)
-	for i := range candidates {
-		m := &candidates[i]
-		report, ok := reports[m.Addr]
-		if !ok || !whole(report, fleet, p.ID) {
+	need := max(1, len(voters(b.p))-b.confirmed)
+	switch {
+	case best.Addr == "":
+		return best, ErrNobody.Errorf("no member of partition %d answers that has its data: %s", b.p.ID, b.missing())
+	case !b.all() && !masterSeen && seen < need:
+		return directory.Member{}, ErrNobody.Errorf("%d of %d replicas answered that have all they confirmed, and %d must, since writes are confirmed by %d: %s. Start them with their data, or decide to go on with the newest that is there: millrace fleet restore %d --from %s, %s behind",
+			seen, len(voters(b.p))-1, need, b.confirmed, b.missing(), b.p.ID, best.Addr, b.age(best))
+	case b.behind(best) > int64(b.maxAge/members.BeatInterval):
+		return directory.Member{}, ErrOld.Errorf("partition %d: the newest data is %s, behind what was there: %s has it. Start a member that has more, or decide with millrace fleet restore %d --from MEMBER",
+			b.p.ID, b.age(best), best.Addr, b.p.ID)
+	default:
+		return best, nil
+	}
+}
+
+// chosen returns the member that a person has chosen.
+func (b ballot) chosen() (directory.Member, error) {
+	for _, m := range b.candidates() {
+		if m.Addr == b.p.Restore {
+			return m, nil
+		}
+	}
+	return directory.Member{}, ErrNobody.Errorf("partition %d is to go on with the data of %s, and that does not answer with the data of the partition: start it, or choose another one with millrace fleet restore %d --from MEMBER",
+		b.p.ID, b.p.Restore, b.p.ID)
+}
+
+// candidates returns the members that answered, and have data of the partition.
+func (b ballot) candidates() []directory.Member {
+	return slices.DeleteFunc(voters(b.p), func(m directory.Member) bool {
+		report, ok := b.reports[m.Addr]
+		return !ok || !whole(report, b.fleet, b.p.ID)
+	})
+}
+
+// all reports whether all members have reported what they have.
+func (b ballot) all() bool {
+	return !slices.ContainsFunc(voters(b.p), func(m directory.Member) bool {
+		report, ok := b.reports[m.Addr]
+		return !ok || report.Loading
+	})
+}
+
+// steady returns the furthest member of those that were not restarted, how many of them confirmed
+// writes, and whether the master is one of them.
+func (b ballot) steady() (best directory.Member, seen int, masterSeen bool) {
+	var most reach
+	known := b.known()
+	for _, m := range b.candidates() {
+		report := b.reports[m.Addr]
+		if restarted(m, report) {
 			continue
 		}
 		r := known.reach(report)
-		if r.era == other && !all {
-			// Members in another history may be old, and a silent one may have confirmed writes.
-			continue
+		if r.era == other && !b.all() {
+			continue // it may be old, and a silent one may have confirmed writes
 		}
 		switch {
-		case restarted(*m, report):
-		case i == 0 && m.Run != "" && !p.Stale:
+		case m.Addr == b.p.Master.Addr && m.Run != "" && !b.p.Stale:
 			masterSeen = r.era >= present
 		case r.era >= present || r.era == former && !m.Down:
 			seen++
 		}
-		further := best != nil && report.History == reports[best.Addr].History && report.Offset > reports[best.Addr].Offset
-		if best == nil || most.less(r) || r == most && (m.Addr == p.Prefer || further) {
+		further := best.Addr != "" && report.History == b.reports[best.Addr].History && report.Offset > b.reports[best.Addr].Offset
+		if best.Addr == "" || most.less(r) || r == most && (m.Addr == b.p.Prefer || further) {
 			best, most = m, r
 		}
 	}
-	need := max(1, len(candidates)-confirmed)
-	switch {
-	case best == nil:
-		return directory.Member{}, ErrNobody.Errorf("no member of partition %d answers that has its data", p.ID)
-	case !all && !masterSeen && seen < need:
-		return directory.Member{}, ErrNobody.Errorf("%d of %d replicas answered, and %d must, since writes are confirmed by %d", seen, len(candidates)-1, need, confirmed)
-	default:
-		return *best, nil
+	return best, seen, masterSeen
+}
+
+// newer reports whether a restarted member has more than another one.
+func (b ballot) newer(m, than directory.Member) bool {
+	one, other := b.reports[m.Addr], b.reports[than.Addr]
+	if one.Beat != other.Beat {
+		return other.Beat.Less(one.Beat)
 	}
+	known := b.known()
+	return known.reach(other).less(known.reach(one)) && (restarted(than, other) || one.History == other.History)
+}
+
+func (b ballot) behind(m directory.Member) int64 { return b.reports[m.Addr].Beat.Behind(b.newest) }
+
+func (b ballot) age(m directory.Member) string { return members.Age(b.behind(m)) }
+
+// missing says which members do not count, and why.
+func (b ballot) missing() string {
+	var all []string
+	for _, m := range voters(b.p) {
+		report, ok := b.reports[m.Addr]
+		switch {
+		case !ok:
+			all = append(all, m.Addr+" does not answer")
+		case report.Loading:
+			all = append(all, m.Addr+" loads its data")
+		case report.Copying:
+			all = append(all, m.Addr+" has part of a copy")
+		case !whole(report, b.fleet, b.p.ID):
+			all = append(all, m.Addr+" has no data of the partition")
+		case restarted(m, report):
+			all = append(all, m.Addr+" was restarted, and its data is "+b.age(m)+" behind")
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // voters returns the members that count in elections: the master, the replicas, and the
@@ -102,19 +204,17 @@ type lineage struct {
 	floor           int64  // the highest of members in history
 }
 
-// known returns what the map and members know. If no agent has seen the master yet, its
-// history is that of the member that was promoted last, preferably of those that were not
-// restarted.
-func known(fleet string, p directory.Partition, reports map[string]members.Report) lineage {
-	k, sure := lineage{p.History, p.Before, p.Floor}, false
-	for _, m := range voters(p) {
-		report, ok := reports[m.Addr]
-		steady := !restarted(m, report)
+// known returns what the map and the members that were not restarted know. If no agent has seen
+// the master yet, its history is that of the member that was promoted last.
+func (b ballot) known() lineage {
+	k := lineage{b.p.History, b.p.Before, b.p.Floor}
+	for _, m := range b.candidates() {
+		report := b.reports[m.Addr]
 		switch {
-		case !ok || !whole(report, fleet, p.ID):
-		case p.History == "" && (k.history == "" || steady && !sure || steady == sure && report.Floor > k.floor):
-			k, sure = lineage{report.History, report.Before, report.Floor}, steady
-		case report.History == p.History:
+		case restarted(m, report):
+		case b.p.History == "" && (k.history == "" || report.Floor > k.floor):
+			k = lineage{report.History, report.Before, report.Floor}
+		case report.History == b.p.History:
 			k.floor = max(k.floor, report.Floor)
 		}
 	}

@@ -3,6 +3,7 @@ package failover
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -64,7 +65,7 @@ func TestElect(t *testing.T) {
 			History: tc.history, Prefer: tc.prefer, Master: directory.Member{Addr: "m", Run: "once"},
 			Replicas: []directory.Member{{Addr: "r1", Run: "once"}, {Addr: "r2", Run: "once"}},
 		}
-		got, err := elect("f", p, tc.reports, tc.confirmed)
+		got, err := ballot{fleet: "f", p: p, reports: tc.reports, confirmed: tc.confirmed, maxAge: time.Hour}.elect()
 		if got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
 			t.Errorf("%s: elect = %q, %v, want %q", tc.name, got.Addr, err, tc.want)
 		}
@@ -92,7 +93,7 @@ func TestElectByAMapOfBeforeAJoin(t *testing.T) {
 		{map[string]members.Report{"r": at(4), "j": at(5)}, "j"},
 		{map[string]members.Report{"m": at(5), "r": at(4)}, "m"},
 	} {
-		if got, err := elect("f", p, tc.reports, 1); got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
+		if got, err := (ballot{fleet: "f", p: p, reports: tc.reports, confirmed: 1, maxAge: time.Hour}).elect(); got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
 			t.Errorf("elect of %v = %q, %v, want %q", tc.reports, got.Addr, err, tc.want)
 		}
 	}
@@ -119,7 +120,7 @@ func TestElectWhileAReplicaLeaves(t *testing.T) {
 		{map[string]members.Report{"r": at(4), "l": at(5)}, "l"},
 		{map[string]members.Report{"m": at(5), "r": at(4)}, "m"},
 	} {
-		if got, err := elect("f", p, tc.reports, 1); got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
+		if got, err := (ballot{fleet: "f", p: p, reports: tc.reports, confirmed: 1, maxAge: time.Hour}).elect(); got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
 			t.Errorf("elect of %v = %q, %v, want %q", tc.reports, got.Addr, err, tc.want)
 		}
 	}
@@ -149,9 +150,81 @@ func TestElectByAStaleMap(t *testing.T) {
 			Stale: true, History: "h", Floor: 7, Master: directory.Member{Addr: "m", Run: "once"},
 			Replicas: []directory.Member{{Addr: "r1", Run: "once"}, {Addr: "r2", Run: "once"}},
 		}
-		got, err := elect("f", p, tc.reports, 1)
+		got, err := ballot{fleet: "f", p: p, reports: tc.reports, confirmed: 1, maxAge: time.Hour}.elect()
 		if got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
 			t.Errorf("%s: elect = %q, %v, want %q", tc.name, got.Addr, err, tc.want)
+		}
+	}
+}
+
+// TestElectRestarted members, of any files: a beat says how new each one is.
+func TestElectRestarted(t *testing.T) {
+	t.Parallel()
+	has := func(run, history string, offset, epoch, count int64) members.Report {
+		return members.Report{Identity: "f/0", History: history, Offset: offset, Run: run, Beat: members.Beat{Epoch: epoch, Count: count}}
+	}
+	const again, once = "again", "once"
+	for _, tc := range []struct {
+		name    string
+		reports map[string]members.Report
+		newest  members.Beat
+		restore string
+		want    string
+		err     error
+	}{
+		{"a complete append-only file before an old dump", map[string]members.Report{
+			"m": has(again, "chance", 3, 5, 90), "r1": has(again, "h", 900, 5, 40), "r2": {},
+		}, members.Beat{Epoch: 5, Count: 90}, "", "m", nil},
+		{"the same of a replica", map[string]members.Report{
+			"m": has(again, "h", 900, 5, 40), "r1": has(again, "chance", 3, 5, 90), "r2": has(again, "chance 2", 900, 5, 89),
+		}, members.Beat{Epoch: 5, Count: 90}, "", "r1", nil},
+		{"a later promotion before a master that went on counting", map[string]members.Report{
+			"m": has(again, "x", 900, 5, 95), "r1": has(again, "y", 3, 6, 91), "r2": {},
+		}, members.Beat{Epoch: 6, Count: 91}, "", "r1", nil},
+		{"the offset, of equal beats in one history", map[string]members.Report{
+			"m": has(again, "h", 7, 5, 90), "r1": has(again, "h", 9, 5, 90), "r2": has(again, "x", 99, 5, 90),
+		}, members.Beat{Epoch: 5, Count: 90}, "", "r1", nil},
+		{"the last master, of equal beats", map[string]members.Report{
+			"m": has(again, "x", 7, 5, 90), "r1": has(again, "y", 9, 5, 90), "r2": has(again, "z", 99, 5, 90),
+		}, members.Beat{Epoch: 5, Count: 90}, "", "m", nil},
+		{"one that was not restarted, of equal beats", map[string]members.Report{
+			"m": has(again, "x", 7, 5, 90), "r1": has(once, "h", 9, 5, 90), "r2": has(once, "h", 8, 5, 89),
+		}, members.Beat{Epoch: 5, Count: 90}, "", "r1", nil},
+		{"a master whose file has more than a replica that lags", map[string]members.Report{
+			"m": has(again, "x", 7, 5, 90), "r1": has(once, "h", 9, 5, 88), "r2": has(once, "h", 8, 5, 87),
+		}, members.Beat{Epoch: 5, Count: 90}, "", "m", nil},
+		{"none while a member is silent, and too few have all that they confirmed", map[string]members.Report{
+			"m": has(again, "x", 7, 5, 90), "r1": has(again, "h", 9, 5, 90),
+		}, members.Beat{Epoch: 5, Count: 90}, "", "", ErrNobody},
+		{"three beats behind", map[string]members.Report{
+			"m": has(again, "x", 7, 5, 87), "r1": {}, "r2": {},
+		}, members.Beat{Epoch: 5, Count: 90}, "", "m", nil},
+		{"not four beats behind", map[string]members.Report{
+			"m": has(again, "x", 7, 5, 86), "r1": {}, "r2": {},
+		}, members.Beat{Epoch: 5, Count: 90}, "", "", ErrOld},
+		{"not a replica that lags so far", map[string]members.Report{
+			"r1": has(once, "h", 9, 5, 86), "r2": has(once, "h", 8, 5, 85),
+		}, members.Beat{Epoch: 5, Count: 90}, "", "", ErrOld},
+		{"any data while no newer beat is known", map[string]members.Report{
+			"m": has(again, "x", 7, 0, 0), "r1": {}, "r2": {},
+		}, members.Beat{}, "", "m", nil},
+		{"the chosen one, with older data", map[string]members.Report{
+			"m": has(again, "x", 7, 5, 90), "r2": has(again, "x", 7, 5, 3),
+		}, members.Beat{Epoch: 5, Count: 90}, "r2", "r2", nil},
+		{"not another than the chosen one", map[string]members.Report{
+			"m": has(once, "h", 7, 5, 90), "r1": has(once, "h", 7, 5, 90),
+		}, members.Beat{Epoch: 5, Count: 90}, "r2", "", ErrNobody},
+		{"not the chosen one without data", map[string]members.Report{
+			"m": has(once, "h", 7, 5, 90), "r2": {},
+		}, members.Beat{Epoch: 5, Count: 90}, "r2", "", ErrNobody},
+	} {
+		p := directory.Partition{
+			History: "h", Restore: tc.restore, Master: directory.Member{Addr: "m", Run: once},
+			Replicas: []directory.Member{{Addr: "r1", Run: once}, {Addr: "r2", Run: once}},
+		}
+		got, err := ballot{"f", p, tc.reports, 1, tc.newest, 3 * time.Second}.elect()
+		if got.Addr != tc.want && tc.err == nil || !errors.Is(err, tc.err) {
+			t.Errorf("%s: elect = %q, %v, want %q, %v", tc.name, got.Addr, err, tc.want, tc.err)
 		}
 	}
 }

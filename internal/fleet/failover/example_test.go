@@ -66,7 +66,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(directory.MapOf(f.Client()).Partitions[0].Epoch > 1, len(events) >= 2)
+	fmt.Println(directory.MapOf(f.Client()).Partitions[0].Epoch > 1, len(events) > 0)
 	stop()
 	<-done
 	// Output: true true

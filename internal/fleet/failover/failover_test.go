@@ -162,14 +162,14 @@ func (w *world) settled(f *fleet.Fleet, id int) {
 }
 
 // fence fences a member by hand.
-func fence(t *testing.T, members *Redis, addr string) {
+func fenceMember(t *testing.T, members *Redis, addr string) {
 	t.Helper()
 	_, err := members.Fence(t.Context(), addr)
 	must(t, err)
 }
 
 // follow has a server follow another one by hand.
-func follow(t *testing.T, members *Redis, addr, master string) {
+func followMaster(t *testing.T, members *Redis, addr, master string) {
 	t.Helper()
 	l, err := members.Probe(t.Context(), master)
 	must(t, err)
@@ -397,13 +397,13 @@ func TestReplicasArePutRight(t *testing.T) {
 	f := w.client(fleet.Config{})
 	w.agent()
 	w.settled(f, 0)
-	members := NewRedis(rueidis.ClientOption{})
-	t.Cleanup(members.Close)
+	servers := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(servers.Close)
 	p := w.mapNow().Partitions[0]
-	fence(t, members, p.Replicas[0].Addr)
-	by, err := members.Probe(t.Context(), p.Replicas[1].Addr)
+	fenceMember(t, servers, p.Replicas[0].Addr)
+	by, err := servers.Probe(t.Context(), p.Replicas[1].Addr)
 	must(t, err)
-	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1, false))
+	must(t, servers.Lead(t.Context(), p.Replicas[1].Addr, by.Run, members.Beat{Epoch: 1}, false))
 	w.settled(f, 0)
 	if now := w.mapNow().Partitions[0]; now.Master.Addr != p.Master.Addr {
 		t.Errorf("the master is %s by now, and nothing was wrong with %s", now.Master.Addr, p.Master.Addr)

@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -106,7 +107,7 @@ func TestALaggingReplicaIsNotElected(t *testing.T) {
 	members := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
-	fence(t, members, p.Replicas[0].Addr)
+	fenceMember(t, members, p.Replicas[0].Addr)
 	l := w.load(f, "a", 4)
 	l.goesOn(t)
 	must(t, w.server(p.Master.Addr).Proc.Kill())
@@ -184,10 +185,10 @@ type frozen struct {
 	once          sync.Once
 }
 
-func (s *frozen) Lead(ctx context.Context, addr, run string, floor int64, restored bool) error {
+func (s *frozen) Lead(ctx context.Context, addr, run string, beat members.Beat, restored bool) error {
 	s.once.Do(func() { close(s.reached) })
 	<-s.goOn
-	return s.Servers.Lead(context.WithoutCancel(ctx), addr, run, floor, restored)
+	return s.Servers.Lead(context.WithoutCancel(ctx), addr, run, beat, restored)
 }
 
 // TestAFrozenAgentWakesUp in the middle of a failover that another one has finished.

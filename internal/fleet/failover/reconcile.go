@@ -1,11 +1,10 @@
 package failover
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
 
@@ -14,256 +13,239 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// reconciler gives one partition a master, and replicas that follow it.
+// NoMaster begins an event that says why a partition has no master.
+const NoMaster = "no new master: "
+
+// memory is what the leading agent remembers of a partition. Another leader begins with none.
+type memory struct {
+	term
+	tried    map[string]bool // actions of this round, by their keys
+	turn     bool            // whether it has the turn of restarts
+	copying  *copying        // the copy that is being made in the turn of the master's node, nil for none
+	switched time.Time       // when it last made the partition read-only
+	refused  time.Time       // when a member last refused to be shut down
+}
+
+// term is what happened while the partition had one epoch: with the next one, each wait begins again.
+type term struct {
+	epoch int64
+	since time.Time // when this agent set the epoch, or saw it first
+	mine  bool      // whether it made the partition read-only with this epoch
+
+	quiet  time.Time                 // when the master began to refuse all writes; zero if it does not
+	loud   bool                      // whether it could not be told to
+	fenced map[string]members.Report // what the members have that were fenced, nil before
+	newest members.Beat              // the newest one that was known then
+	led    *members.Report           // of the elected member since it leads
+	told   bool                      // whether Config.Restored was called
+
+	needs   need              // the last one that succeeded
+	served  map[string]string // the run in which a member may be read, by address
+	drained *members.Report   // of the master when no client used an older map any more
+	former  *retire           // the member that has left
+}
+
+// copying is a copy that a replica makes.
+type copying struct {
+	addr  string
+	since time.Time
+	end   func() // gives up the turn
+}
+
+// reconciler does in one partition what step says.
 type reconciler struct {
 	a    *Agent
 	id   int
 	busy sync.Mutex // held while it works
 
-	need  int    // the last min-replicas-to-write, and the master that it was set on
-	on    string // empty if it was not set
-	stuck string // why no member could be elected, as last noted
-
-	leaves   departure // of the member that leaves
-	waits    wait      // of the task
-	switched time.Time // when a switch for the task began
-	refused  time.Time // when a member refused to be shut down
-	turn     func()    // gives up the turn of a restart, nil without it
+	memory
+	stuck   string // why no member could be elected, as last noted
+	waits   wait   // of the task
+	restart func() // gives up the turn of restarts
 }
 
-// reconcile elects a new master if the partition needs one. Otherwise it repairs members,
-// and carries out the partition's task.
+// reconcile does all that can be done now.
 func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p directory.Partition) {
 	if r.a.watch.cutOff(m) {
 		return
 	}
-	r.quarantine(ctx, m, p)
-	if p.ReadOnly || r.needsMaster(m, p) {
-		err := r.replace(ctx, p, p.Prefer)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errOvertaken) && err.Error() != r.stuck {
-			r.stuck = err.Error()
-			r.a.note(ctx, m, r.id, "no new master: "+err.Error())
-		}
-		return
-	}
-	r.repair(ctx, m, p)
-	r.carryOut(ctx, m, p)
-}
-
-// needsMaster reports whether the master is down, is fenced, was restarted, or lost its
-// data.
-func (r *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
-	h := r.a.watch.of(p.Master.Addr)
-	switch {
-	case h.missed >= misses:
-		return true
-	case !h.seen:
-		return false
-	case !h.report.Master || h.report.Identity != members.Identity(m.Fleet, p.ID) || restarted(p.Master, h.report):
-		return true
-	}
-	// A directory that has lost its newest maps may name a former master.
-	return slices.ContainsFunc(p.Replicas, func(replica directory.Member) bool {
-		o := r.a.watch.of(replica.Addr)
-		return o.seen && o.before.Identity == h.report.Identity && o.before.Floor > h.report.Floor
-	})
-}
-
-// quarantine fences members that were restarted and take writes: they came back without
-// their boot fence. Their data must not be used before it was examined. Replicas do not
-// copy it meanwhile, since they follow one run of their master.
-func (r *reconciler) quarantine(ctx context.Context, m *directory.Map, p directory.Partition) {
-	for _, member := range voters(p) {
-		h := r.a.watch.of(member.Addr)
-		if !h.seen || !h.report.Master || !restarted(member, h.report) || h.elsewhere(m.Fleet, p.ID) {
-			continue
-		}
-		// In a newer map it may be the elected master.
-		if now, err := r.a.confirm(ctx); err != nil || r.id >= len(now.Partitions) || now.Partitions[r.id].Epoch != p.Epoch {
+	r.tried = map[string]bool{}
+	for ctx.Err() == nil {
+		r.observe(m, p)
+		s := situation{m: m, p: p, seen: r.a.watch.all(), now: time.Now(), every: r.a.cfg.Interval, memory: r.memory}
+		switch a := step(s).(type) {
+		case nil:
+			r.waits = wait{}
 			return
-		}
-		if _, err := r.isolate(ctx, member); err == nil {
-			r.a.note(ctx, m, r.id, member.Addr+" was restarted without its boot fence, and has been fenced: put replicaof on its command line")
-		}
-	}
-}
-
-// isolate fences a member that nobody may read, and returns its run.
-func (r *reconciler) isolate(ctx context.Context, member directory.Member) (run string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.a.cfg.Interval)
-	defer cancel()
-	if err := r.a.servers.Hide(ctx, member.Addr); err != nil {
-		return "", err
-	}
-	report, err := r.a.servers.Fence(ctx, member.Addr)
-	return report.Run, err
-}
-
-// replace elects a master, of members with equally much data the preferred one. The agent
-// may die after any step: another one finds the partition read-only and starts over with
-// a higher epoch, so the last step of this agent fails.
-func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer string) error {
-	began := time.Now()
-	old := p.Master
-	m, err := r.a.change(ctx, p, func(p *directory.Partition) {
-		p.ReadOnly, p.Prefer = true, prefer
-		p.Epoch++
-	})
-	if err != nil {
-		return err
-	}
-	p = m.Partitions[r.id]
-	if r.stuck == "" {
-		r.a.note(ctx, m, r.id, fmt.Sprintf("read-only: %s is to be replaced, or confirmed", old.Addr))
-	}
-	if prefer == "" || !r.quieten(ctx, m, p, prefer) {
-		// Now no client writes by the former map, nor takes a late reply for a success.
-		if !retry.Sleep(ctx, m.Grace()) {
-			return context.Cause(ctx)
-		}
-		if r.a.watch.of(p.Master.Addr).missed == 0 {
-			r.catchUp(ctx, p)
-		}
-	}
-	reports := r.fence(ctx, m.Fleet, p)
-	chosen, err := elect(m.Fleet, p, reports, m.Settings.Effective().Confirmed)
-	if err != nil {
-		return err
-	}
-	elected := reports[chosen.Addr]
-	// The floor is at least the epoch of the next map. So members know about how far the map
-	// was, should the directory lose it, and which of them was promoted last.
-	floor := m.Epoch
-	for _, report := range reports {
-		if !elsewhere(report, m.Fleet, r.id) {
-			floor = max(floor, report.Floor)
-		}
-	}
-	restored := restarted(chosen, elected)
-	if err := r.a.servers.Lead(ctx, chosen.Addr, elected.Run, floor+1, restored); err != nil {
-		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
-	}
-	now, err := r.a.servers.Probe(ctx, chosen.Addr)
-	switch {
-	case err != nil:
-		return err
-	case !now.Master || !whole(now, m.Fleet, p.ID) || !kept(now, elected):
-		return fmt.Errorf("%s was elected and has lost its data since", chosen.Addr)
-	}
-	if restored {
-		if err := r.a.cfg.Restored(ctx, m, r.id, chosen.Addr); err != nil {
-			r.a.note(ctx, m, r.id, chosen.Addr+" has the data of an earlier time: "+err.Error())
-		}
-	}
-	all := append([]directory.Member{old}, p.Replicas...)
-	m, err = r.a.change(ctx, p, func(p *directory.Partition) {
-		p.Epoch++
-		p.ReadOnly, p.Stale, p.Prefer = false, false, ""
-		p.History, p.Before, p.Floor = now.History, now.Before, now.Floor
-		p.Replicas = nil
-		for _, member := range all {
-			if report, answered := reports[member.Addr]; member.Addr != chosen.Addr {
-				member.Down = !answered || elsewhere(report, m.Fleet, r.id)
-				p.Replicas = append(p.Replicas, member)
+		case waits:
+			r.noteWait(ctx, m, a.why)
+			return
+		case stuck:
+			r.giveUp(ctx, m, a.why)
+			return
+		case change:
+			next, err := r.change(ctx, p, a)
+			if err != nil {
+				return // the next round has the map as it is then
+			}
+			m, p = next, next.Partitions[r.id]
+		default:
+			r.tried[key(a)] = true
+			if err := r.do(ctx, s, a); err != nil && ctx.Err() == nil {
+				if errors.Is(err, errOvertaken) {
+					return
+				}
+				r.a.cfg.Logger.WarnContext(ctx, "an agent's action failed", "partition", r.id, "action", fmt.Sprintf("%T", a), "error", err)
 			}
 		}
-		if l := p.Leaving; l != nil && l.Addr == chosen.Addr {
-			p.Leaving = nil
-		} else if l != nil {
-			_, answered := reports[l.Addr]
-			l.Down = !answered
-		}
-		p.Master = chosen
-		p.Master.Down, p.Master.Run = false, now.Run
-	})
-	if err != nil {
-		return err
+		r.a.watch.look(ctx, r.a, p)
 	}
-	r.stuck, r.on = "", ""
-	r.a.note(ctx, m, r.id, fmt.Sprintf("healthy: %s, at offset %d of %s leads, in place of %s, after %v",
-		chosen.Addr, elected.Offset, elected.History, old.Addr, time.Since(began).Round(time.Millisecond)))
-	if restored {
-		r.a.note(ctx, m, r.id, fmt.Sprintf("%s was restarted, and leads with %s", chosen.Addr, dataOf(now)))
+}
+
+// observe begins a term when the partition has another epoch. It also notes how far the master is when no client can rely on a
+// former replica any more.
+func (r *reconciler) observe(m *directory.Map, p directory.Partition) {
+	if r.epoch != p.Epoch {
+		r.term = term{epoch: p.Epoch, since: time.Now()}
+	}
+	h := r.a.watch.of(p.Master.Addr)
+	switch {
+	case p.Leaving == nil:
+		r.drained = nil
+	case h.seen && h.report.Master && h.report.Run == p.Master.Run && h.report.History == p.History && h.at.After(r.since.Add(m.Grace())) &&
+		(r.drained == nil || r.drained.Run != h.report.Run):
+		r.drained = &h.report
+	}
+}
+
+// giveUp notes why no member could be elected. The next round examines all members again.
+func (r *reconciler) giveUp(ctx context.Context, m *directory.Map, why error) {
+	r.fenced, r.led, r.told = nil, nil, false
+	if ctx.Err() == nil && why.Error() != r.stuck {
+		r.stuck = why.Error()
+		r.a.note(ctx, m, r.id, NoMaster+r.stuck)
+	}
+}
+
+// change changes the map, and notes it.
+func (r *reconciler) change(ctx context.Context, seen directory.Partition, c change) (*directory.Map, error) {
+	overtaken := false
+	m, err := r.a.change(ctx, seen, func(p *directory.Partition) {
+		overtaken = c.same && !(reflect.DeepEqual(p.Task, seen.Task) && reflect.DeepEqual(p.Leaving, seen.Leaving))
+		if !overtaken {
+			c.edit(p)
+		}
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case overtaken:
+		return nil, errOvertaken
+	}
+	if c.mine {
+		r.term = term{epoch: m.Partitions[r.id].Epoch, since: time.Now(), mine: true}
+		r.switched = r.since
+	}
+	if c.endsTurn {
+		r.endTurn()
+	}
+	if !c.mine || r.stuck == "" {
+		for _, what := range c.say {
+			r.a.note(ctx, m, r.id, what)
+		}
+	}
+	if !m.Partitions[r.id].ReadOnly {
+		r.stuck = ""
+	}
+	return m, nil
+}
+
+// do does what is not a change of the map.
+func (r *reconciler) do(ctx context.Context, s situation, a action) error {
+	servers, identity := r.a.servers, members.Identity(s.m.Fleet, r.id)
+	brief, cancel := context.WithTimeout(ctx, max(time.Second, r.a.cfg.Interval))
+	defer cancel()
+	switch a := a.(type) {
+	case look:
+		retry.Sleep(ctx, a.after)
+	case isolate:
+		return r.isolate(ctx, s, a)
+	case fence:
+		return r.fence(ctx, s)
+	case lead:
+		return r.lead(ctx, s, a)
+	case tell:
+		r.told = true
+		if err := r.a.cfg.Restored(ctx, s.m, r.id, a.addr); err != nil {
+			r.a.note(ctx, s.m, r.id, a.addr+" has the data of an earlier time: "+err.Error())
+		}
+	case need:
+		return r.need(brief, a)
+	case follow:
+		return r.follow(ctx, s, a, identity)
+	case admit:
+		return servers.Admit(brief, s.p.Master.Addr, a.run)
+	case serve:
+		if err := servers.Serve(brief, a.addr, a.run); err != nil {
+			return err
+		}
+		if r.served == nil {
+			r.served = map[string]string{}
+		}
+		r.served[a.addr] = a.run
+	case retire:
+		r.former = nil
+		return servers.Retire(brief, a.addr, a.run, identity)
+	case takeTurn:
+		return r.takeTurn(ctx)
+	case endTurn:
+		r.endTurn()
+	case endCopy:
+		r.endCopy()
+	case shutDown:
+		return r.shutDown(ctx, s, a)
 	}
 	return nil
 }
 
-// dataOf describes how old the data of a restarted member may be.
-func dataOf(report members.Report) string {
-	if report.Saved == 0 {
-		return "the data that it had on its disk"
+// isolate fences a member that nobody may read.
+func (r *reconciler) isolate(ctx context.Context, s situation, a isolate) error {
+	// In a newer map it may be the elected master.
+	if now, err := r.a.confirm(ctx); err != nil || r.id >= len(now.Partitions) || now.Partitions[r.id].Epoch != s.p.Epoch {
+		return errors.Join(err, errOvertaken)
 	}
-	return "the data of " + time.UnixMilli(report.Saved).UTC().Format(time.DateTime) + " UTC, or later"
-}
-
-// kept reports whether a promoted member has all that it had when it was elected.
-func kept(now, elected members.Report) bool {
-	return now.History == elected.History && now.Offset >= elected.Offset ||
-		now.Before == elected.History && now.Turned >= elected.Offset
-}
-
-// unmet is a number of replicas that no master has.
-const unmet = 1000
-
-// quieten has a master that serves refuse writes, and waits up to a second until a replica has all that it has. Then no Grace
-// needs to pass: by whatever map a client writes, this master refuses it. It reports whether that is so.
-func (r *reconciler) quieten(ctx context.Context, m *directory.Map, p directory.Partition, replica string) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	brief, cancel := context.WithTimeout(ctx, r.a.cfg.Interval)
 	defer cancel()
-	master, err := r.a.servers.Probe(ctx, p.Master.Addr)
-	if err != nil || !master.Master || p.Master.Run == "" || restarted(p.Master, master) || !whole(master, m.Fleet, p.ID) || p.Stale ||
-		r.a.servers.Need(ctx, p.Master.Addr, unmet) != nil {
-		return false
+	if err := r.a.servers.Hide(brief, a.member.Addr); err != nil {
+		return err
 	}
-	for {
-		now, err := r.a.servers.Probe(ctx, p.Master.Addr)
-		if err != nil || !now.Master || now.Run != master.Run {
-			return false
-		}
-		copied, err := r.a.servers.Probe(ctx, replica)
-		if err == nil && copied.Linked && copied.History == now.History && copied.Offset >= now.Offset {
-			return true
-		}
-		if !retry.Sleep(ctx, 10*time.Millisecond) {
-			return false
-		}
+	report, err := r.a.servers.Fence(brief, a.member.Addr)
+	if err != nil {
+		return err
 	}
+	if s.p.Leaving != nil && s.p.Leaving.Addr == a.member.Addr {
+		r.former = &retire{a.member.Addr, report.Run}
+	}
+	if a.say != "" {
+		r.a.note(ctx, s.m, r.id, a.say)
+	}
+	return nil
 }
 
-// catchUp waits up to a second until linked replicas have all that the master has.
-func (r *reconciler) catchUp(ctx context.Context, p directory.Partition) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	for {
-		master, err := r.a.servers.Probe(ctx, p.Master.Addr)
-		if err != nil || !master.Master {
-			return
-		}
-		behind := false
-		for _, replica := range p.Replicas {
-			report, err := r.a.servers.Probe(ctx, replica.Addr)
-			behind = behind || err == nil && report.Linked && report.Offset < master.Offset
-		}
-		if !behind || !retry.Sleep(ctx, 20*time.Millisecond) {
-			return
-		}
-	}
-}
-
-// fence fences all members that answer, and returns their reports. A server that is used
+// fence fences all members that answer, and learns what they have. A server that is used
 // elsewhere by now is only asked.
-func (r *reconciler) fence(ctx context.Context, fleet string, p directory.Partition) map[string]members.Report {
+func (r *reconciler) fence(ctx context.Context, s situation) error {
 	var mu sync.Mutex
 	reports := map[string]members.Report{}
 	var fencing sync.WaitGroup
-	for _, member := range voters(p) {
+	for _, member := range voters(s.p) {
 		fencing.Go(func() {
 			timeout, ask := max(time.Second, r.a.cfg.Interval), r.a.servers.Fence
-			h := r.a.watch.of(member.Addr)
+			h := s.of(member.Addr)
 			if h.missed >= misses {
 				timeout = r.a.cfg.Interval
 			}
-			if h.elsewhere(fleet, p.ID) {
+			if h.elsewhere(s.m.Fleet, r.id) {
 				ask = r.a.servers.Probe
 			}
 			ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -276,124 +258,131 @@ func (r *reconciler) fence(ctx context.Context, fleet string, p directory.Partit
 		})
 	}
 	fencing.Wait()
-	return reports
-}
-
-// repair makes replicas follow a master that serves, one at a time on a node, and stores
-// in the map what probes found.
-func (r *reconciler) repair(ctx context.Context, m *directory.Map, p directory.Partition) {
-	master := r.a.watch.of(p.Master.Addr)
-	if !master.seen {
-		return
-	}
-	changed := map[string]directory.Member{} // by address, as they are now
-	live := 0
-	for _, replica := range p.Replicas {
-		now := replica
-		h := r.a.watch.of(replica.Addr)
-		now.Boot = cmp.Or(h.boot, now.Boot)
-		switch {
-		case h.missed >= misses, h.elsewhere(m.Fleet, p.ID):
-			now.Down = true
-		case r.linked(ctx, m, p, replica, master):
-			live++
-			if replica.Run != h.report.Run && h.wholeAgain(master) && r.a.servers.Serve(ctx, replica.Addr, h.report.Run) == nil {
-				now.Run = h.report.Run
-			}
-			if h.good >= returns && master.report.InStep >= live {
-				now.Down = false
-			}
-		}
-		if now != replica {
-			changed[replica.Addr] = now
-		}
-	}
-	r.record(ctx, p, master, changed)
-	// For up to a second after a copy the master does not count the replica yet, although
-	// the replica reports a link.
-	if need := min(1, live, master.report.InStep); r.on != p.Master.Addr || r.need != need {
-		if r.a.servers.Need(ctx, p.Master.Addr, need) == nil {
-			r.need, r.on = need, p.Master.Addr
-		}
-	}
-}
-
-// linked reports whether a replica follows the master and has a copy. If not, it does what
-// is missing.
-func (r *reconciler) linked(ctx context.Context, m *directory.Map, p directory.Partition, replica directory.Member, master health) bool {
-	var err error
-	switch h := r.a.watch.of(replica.Addr); {
-	case !h.seen || h.report.Loading || h.elsewhere(m.Fleet, p.ID):
-	case h.report.Master || h.report.Follows != p.Master.Addr || h.report.FollowsRun != master.report.Run:
-		err = r.follow(ctx, p, replica, master.report.Run, members.Identity(m.Fleet, p.ID))
-	case h.report.Copying:
-	case !h.report.Linked:
-		err = r.a.servers.Admit(ctx, p.Master.Addr, master.report.Run)
-	default:
-		return true
-	}
-	if err != nil && ctx.Err() == nil {
-		r.a.cfg.Logger.WarnContext(ctx, "a replica cannot be made to follow", "addr", replica.Addr, "error", err)
-	}
-	return false
-}
-
-// record stores in the map what is new about a master and replicas.
-func (r *reconciler) record(ctx context.Context, p directory.Partition, h health, changed map[string]directory.Member) {
-	master, boot := h.report, cmp.Or(h.boot, p.Master.Boot)
-	if len(changed) == 0 && boot == p.Master.Boot && p.History == master.History && p.Master.Run == master.Run && p.Floor == master.Floor {
-		return
-	}
-	next, err := r.a.change(ctx, p, func(p *directory.Partition) {
-		if p.History != "" && p.History != master.History {
-			// Its first replica made it begin a history; or an operator has promoted it, and it
-			// may lack the last writes.
-			p.Before = p.History
-			p.Epoch++
-		}
-		p.History, p.Master.Run, p.Master.Boot, p.Floor = master.History, master.Run, boot, master.Floor
-		for i, replica := range p.Replicas {
-			if now, ok := changed[replica.Addr]; ok {
-				p.Replicas[i].Down, p.Replicas[i].Run, p.Replicas[i].Boot = now.Down, now.Run, now.Boot
-			}
-		}
-	})
+	newest, err := r.a.newestBeat(ctx, s.m, r.id, reports)
 	if err != nil {
-		return
+		return errors.Join(err, errOvertaken) // the next round tries again
 	}
-	for _, replica := range p.Replicas {
-		if now, ok := changed[replica.Addr]; ok && now.Down != replica.Down {
-			r.a.note(ctx, next, r.id, replica.Addr+map[bool]string{true: " is down", false: " is back"}[now.Down])
-		}
-	}
+	r.fenced, r.newest = reports, newest
+	return nil
 }
 
-// copyTimeout is how long a node's turn is held for one copy.
-const copyTimeout = 10 * time.Second
+// lead makes the elected member take writes, and looks at it.
+func (r *reconciler) lead(ctx context.Context, s situation, a lead) error {
+	err := r.a.servers.Lead(ctx, a.addr, a.run, a.beat, a.restored)
+	if err == nil {
+		r.a.beats.saw(r.id, a.beat)
+		var now members.Report
+		if now, err = r.a.servers.Probe(ctx, a.addr); err == nil {
+			r.led = &now
+			return nil
+		}
+	}
+	r.giveUp(ctx, s.m, fmt.Errorf("%s was elected and cannot lead: %w", a.addr, err))
+	return errOvertaken
+}
 
-// follow makes a replica follow the master, and waits until it is in step. It needs the
-// turn of the master's node, which makes the copy.
-func (r *reconciler) follow(ctx context.Context, p directory.Partition, replica directory.Member, run, identity string) error {
-	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
-	defer cancel()
-	end, err := directory.TakeTurn(ctx, r.a.dir, p.Master)
+func (r *reconciler) need(ctx context.Context, a need) error {
+	err := r.a.servers.Need(ctx, a.addr, a.replicas)
+	switch {
+	case a.replicas == unmet && err != nil:
+		r.loud = true
+	case a.replicas == unmet:
+		r.quiet = time.Now()
+	case err == nil:
+		r.needs = a
+	}
+	return err
+}
+
+// follow makes a replica follow the master. It needs the turn of the master's node, which
+// makes the copy, and keeps it until the replica is in step.
+func (r *reconciler) follow(ctx context.Context, s situation, a follow, identity string) error {
+	end, err := directory.TakeTurn(ctx, r.a.dir, s.p.Master)
 	if errors.Is(err, directory.ErrTurn) {
 		return nil // the next round tries again
 	}
 	if err != nil {
 		return err
 	}
-	defer end()
-	if err := r.a.servers.Follow(ctx, replica.Addr, p.Master.Addr, run, identity); err != nil {
+	brief, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	if err := r.a.servers.Follow(brief, a.addr, s.p.Master.Addr, a.run, identity); err != nil {
+		end()
 		return err
 	}
-	for {
-		report, err := r.a.servers.Probe(ctx, replica.Addr)
-		if err != nil || report.Linked && !report.Copying || r.a.watch.of(p.Master.Addr).missed >= misses {
-			return err
-		}
-		if !retry.Sleep(ctx, r.a.cfg.Interval/5) {
-			return nil // the copy continues without the turn
-		}
+	r.copying = &copying{a.addr, time.Now(), end}
+	return nil
+}
+
+func (r *reconciler) endCopy() {
+	if r.copying != nil {
+		r.copying.end()
+		r.copying = nil
+	}
+}
+
+// restartTurn is the turn that a restart needs, of the whole fleet. No node has that name.
+const restartTurn = "*restart*"
+
+func (r *reconciler) takeTurn(ctx context.Context) error {
+	end, err := directory.TakeTurn(ctx, r.a.dir, directory.Member{Node: restartTurn})
+	if errors.Is(err, directory.ErrTurn) {
+		return nil // another partition's member is being restarted
+	}
+	if err == nil {
+		r.turn, r.restart = true, end
+	}
+	return err
+}
+
+// endTurn gives up the turn of a restart.
+func (r *reconciler) endTurn() {
+	if r.turn {
+		r.restart()
+		r.turn = false
+	}
+}
+
+// shutDown shuts a replica down. Its supervisor starts it again, with its boot fence.
+func (r *reconciler) shutDown(ctx context.Context, s situation, a shutDown) error {
+	m, err := r.a.confirm(ctx)
+	if err != nil {
+		return err
+	}
+	if r.id >= len(m.Partitions) || m.Partitions[r.id].Epoch != s.p.Epoch || !reflect.DeepEqual(m.Partitions[r.id].Task, s.p.Task) {
+		return errOvertaken
+	}
+	// A snapshot that the member writes would be lost.
+	end, err := directory.TakeTurn(ctx, r.a.dir, s.p.Replicas[index(s.p, a.Addr)])
+	if errors.Is(err, directory.ErrTurn) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer end()
+	brief, cancel := context.WithTimeout(ctx, max(time.Second, r.a.cfg.Interval))
+	defer cancel()
+	err = r.a.servers.Restart(brief, a.Addr, a.Run)
+	switch {
+	case err == nil:
+		r.a.note(ctx, m, r.id, a.Addr+" was shut down, to be restarted")
+	case brief.Err() != nil:
+		r.refused, err = time.Now(), nil // it may be saving its data
+	default:
+		r.refused = time.Now()
+		r.noteWait(ctx, m, fmt.Sprintf("%s cannot be restarted: %v", a.Addr, err))
+	}
+	return err
+}
+
+// noteWait notes once why a task waits, if that is no passing state.
+func (r *reconciler) noteWait(ctx context.Context, m *directory.Map, why string) {
+	if r.waits.why != why {
+		r.waits = wait{why: why, since: time.Now()}
+	}
+	if !r.waits.noted && time.Since(r.waits.since) > pauseIntervals*r.a.cfg.Interval {
+		r.waits.noted = true
+		r.a.note(ctx, m, r.id, TaskWaits+why)
 	}
 }

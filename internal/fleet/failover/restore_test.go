@@ -1,12 +1,13 @@
 package failover
 
 import (
-	"errors"
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,9 +21,10 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// TestRestoredFromTheArchive: all members of a partition are lost, after it has had
-// another master since the snapshot, and so another history. The archived file in the
-// master's folder is all that it takes.
+// TestRestoredFromTheArchive follows "Restoring a partition" of docs/FLEET.md: all members of a
+// partition are stopped, after it has had another master since the snapshot, and so another
+// history. Both have newer dumps of their own; the file replaces one of them, and a person chooses
+// that member.
 func TestRestoredFromTheArchive(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 1})
@@ -34,51 +36,121 @@ func TestRestoredFromTheArchive(t *testing.T) {
 		return retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Set().Key("{a}").Value(value).Build()).Error() })
 	}
 	must(t, set("saved"))
+	w.beats(0, 1)
 	archive, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	var file string
-	var saved directory.Archived
 	for s, err := range snapshot.New(w.dir, snapshot.Config{Archive: archive, Logger: quiet}).Now(ctx) {
 		must(t, err)
-		saved, file = s.Archived, filepath.Join(archive, s.Archived.File)
+		file = filepath.Join(archive, s.Archived.File)
 	}
-	members := NewRedis(rueidis.ClientOption{})
-	t.Cleanup(members.Close)
-	must(t, Switch(ctx, w.dir, members, 0, "", quiet))
+	servers := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(servers.Close)
+	must(t, Switch(ctx, w.dir, servers, 0, "", quiet))
 	must(t, set("not saved"))
+	w.settled(f, 0)
+	w.beats(0, 6)
 
 	p := w.mapNow().Partitions[0]
 	for _, m := range p.Members() {
+		d := direct(t, m.Addr)
+		must(t, d.Do(ctx, d.B().Save().Build()).Error()) // left over, and newer
 		must(t, w.server(m.Addr).Proc.Kill())
-		if err := os.Remove(filepath.Join(w.server(m.Addr).Proc.Dir(), "dump.rdb")); err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
 	}
 	data, err := os.ReadFile(file)
 	must(t, err)
-	must(t, os.WriteFile(filepath.Join(w.server(w.mapNow().Partitions[0].Master.Addr).Proc.Dir(), "dump.rdb"), data, 0o600))
-	for _, m := range p.Members() {
-		must(t, w.server(m.Addr).Proc.Restart(ctx))
-	}
-	w.settled(f, 0)
-	must(t, retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error {
-		got, err := c.Do(ctx, c.B().Get().Key("{a}").Build()).ToString()
-		if err == nil && got != "saved" {
-			t.Errorf("{a} = %q, want what was saved", got)
+	from, other := p.Replicas[0].Addr, p.Master.Addr
+	must(t, os.WriteFile(filepath.Join(w.server(from).Proc.Dir(), "dump.rdb"), data, 0o600))
+	must(t, w.server(from).Proc.Restart(ctx))
+	logged := func(words ...string) func() bool {
+		return func() bool {
+			events, err := w.dir.Events(ctx)
+			return err == nil && slices.ContainsFunc(events, func(e directory.Event) bool { return contains(e.What, words...) })
 		}
-		return err
-	}))
-	redistest.Eventually(t, "the log says how old its data is", func() bool {
-		events, err := w.dir.Events(ctx)
-		want := "leads with the data of " + saved.At.UTC().Format(time.DateTime) + " UTC, or later"
-		return err == nil && slices.ContainsFunc(events, func(e directory.Event) bool { return strings.Contains(e.What, want) })
-	})
-	must(t, set("y"))
-	if w.restored.Load() == 0 {
-		t.Error("nobody was told that the partition has the data of an earlier time")
 	}
-	redistest.Eventually(t, "the replica has it, too", func() bool {
-		now := w.mapNow().Partitions[0]
-		l, err := members.Probe(ctx, now.Replicas[0].Addr)
-		return err == nil && l.Linked && whole(l, w.mapNow().Fleet, 0)
+	redistest.Eventually(t, "the log says who is missing and what to decide", logged(NoMaster, other+" does not answer", "millrace fleet restore 0 --from "+from, "beats, about"))
+	ages := Ages(ctx, rueidis.ClientOption{}, w.dir, w.mapNow().Fleet, p)
+	if age := ages[1]; !age.Known || age.Addr != from || age.Behind < 4 || ages[0].Known {
+		t.Errorf("the ages are %+v, want %s some beats behind, and nothing of %s", ages, from, other)
+	}
+	var told atomic.Int64
+	restored := func(context.Context, *directory.Map, int, string) error { told.Add(1); return nil }
+	must(t, Restore(ctx, w.dir, servers, 0, from, Config{Restored: restored, Logger: quiet}))
+	must(t, w.server(other).Proc.Restart(ctx))
+	w.settled(f, 0)
+	if now := w.mapNow().Partitions[0]; now.Restore != "" || now.Master.Addr != from {
+		t.Errorf("the partition is %+v, want the master %s and no choice left", now, from)
+	}
+	for _, m := range p.Members() {
+		d := direct(t, m.Addr)
+		if got, err := d.Do(ctx, d.B().Get().Key("{a}").Build()).ToString(); got != "saved" || err != nil {
+			t.Errorf("%s has %q, %v, want what was saved", m.Addr, got, err)
+		}
+	}
+	redistest.Eventually(t, "the log says how old its data is", logged(from+" leads with the data of its disk", "beats, about"))
+	must(t, set("y"))
+	if w.restored.Load()+told.Load() == 0 {
+		t.Error("no job was told that the partition has the data of an earlier time")
+	}
+}
+
+// TestOldDataWaitsForAPerson: all members answer, and the newest of their files is too old. The log
+// says so once, and an agent that starts later knows it from the directory.
+func TestOldDataWaitsForAPerson(t *testing.T) {
+	t.Parallel()
+	onBoth(t, devfleet.Config{Partitions: 1, Replicas: 1}, func(t *testing.T, w *world) {
+		stop := w.agent()
+		f := w.client(fleet.Config{})
+		c, ctx := f.Client(), t.Context()
+		w.settled(f, 0)
+		must(t, retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Set().Key("{a}").Value("old").Build()).Error() }))
+		w.beats(0, 1)
+		p := w.mapNow().Partitions[0]
+		d := direct(t, p.Master.Addr)
+		must(t, d.Do(ctx, d.B().Save().Build()).Error())
+		saved := w.beatOf(p.Master.Addr)
+		redistest.Eventually(t, "the directory knows a newer beat", func() bool {
+			known, err := w.dir.Beats(ctx)
+			return err == nil && known[0].Count > saved.Count+5
+		})
+		stop()
+		for _, m := range p.Members() {
+			must(t, w.server(m.Addr).Proc.Kill())
+		}
+		must(t, os.Remove(filepath.Join(w.server(p.Replicas[0].Addr).Proc.Dir(), "dump.rdb")))
+		for _, m := range p.Members() {
+			must(t, w.server(m.Addr).Proc.Restart(ctx))
+		}
+		w.agent()
+		said := func() (n int) {
+			events, err := w.dir.Events(ctx)
+			must(t, err)
+			for _, e := range events {
+				if contains(e.What, NoMaster, "the newest data is", "behind what was there", "millrace fleet restore 0") {
+					n++
+				}
+			}
+			return n
+		}
+		redistest.Eventually(t, "the log says what there is", func() bool { return said() == 1 })
+		fenced := func() string { // by how many calls; each one ends this connection
+			d := direct(t, p.Master.Addr)
+			text, _ := d.Do(ctx, d.B().Info().Section("commandstats").Build()).ToString()
+			_, calls, _ := strings.Cut(text, "cmdstat_replicaof:calls=")
+			calls, _, _ = strings.Cut(calls, ",")
+			return calls
+		}
+		var first string
+		redistest.Eventually(t, "members were fenced", func() bool { first = fenced(); return first != "" })
+		redistest.Eventually(t, "agents have tried again", func() bool { now := fenced(); return now != "" && now != first })
+		servers := NewRedis(rueidis.ClientOption{})
+		t.Cleanup(servers.Close)
+		if now := w.mapNow().Partitions[0]; said() != 1 || !now.ReadOnly {
+			t.Errorf("the log says it %d times, and the partition is %+v, want once and read-only", said(), now)
+		}
+		must(t, Restore(ctx, w.dir, servers, 0, p.Master.Addr, Config{Logger: slog.New(slog.DiscardHandler)}))
+		w.settled(f, 0)
+		if beat := w.beatOf(p.Master.Addr); beat.Count <= saved.Count+5 {
+			t.Errorf("the beat is %v after the restore, want it above the newest that was known", beat)
+		}
 	})
 }

@@ -27,10 +27,14 @@ type Servers interface {
 	// report.
 	Fence(ctx context.Context, addr string) (members.Report, error)
 
-	// Lead makes a member take writes, and raises its floor, unless it was restarted since
-	// it was in that run. If its data is restored, perhaps from an earlier time, it stores
-	// that with the floor.
-	Lead(ctx context.Context, addr, run string, floor int64, restored bool) error
+	// Lead makes a member take writes, raises its floor to the epoch of a beat and writes the
+	// beat, unless it was restarted since it was in that run. If its data is restored, perhaps
+	// from an earlier time, it stores that with the floor.
+	Lead(ctx context.Context, addr, run string, beat members.Beat, restored bool) error
+
+	// Beat writes a beat into the master of a partition, unless it was restarted since it was in
+	// that run, and returns the one that it has then.
+	Beat(ctx context.Context, addr, fleet string, partition int, run string, beat members.Beat) (members.Beat, error)
 
 	// Follow makes a member a replica of another one for as long as that is in that run,
 	// and ends its clients' connections. A server that has another identity is not changed.
@@ -188,15 +192,15 @@ func (r *Redis) Admit(ctx context.Context, master, run string) error {
 //
 // All commands use one connection, which ends with the process: a member that was
 // restarted after its election, and may have lost its data, is not promoted.
-func (r *Redis) Lead(ctx context.Context, addr, run string, floor int64, restored bool) error {
+func (r *Redis) Lead(ctx context.Context, addr, run string, beat members.Beat, restored bool) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
 		return members.InRun(ctx, c, run, func(c rueidis.DedicatedClient) error {
 			for _, result := range c.DoMulti(ctx,
-				need(c.B(), 0),
+				setNeed(c.B(), 0),
 				members.Serve(c.B(), true),
 				c.B().Replicaof().No().One().Build(),
 				c.B().Eval().Script(library.Script("floor").Source()).Numkeys(1).Key(members.Base).
-					Arg(strconv.FormatInt(floor, 10), strconv.FormatBool(restored)).Build(),
+					Arg(strconv.FormatInt(beat.Epoch, 10), strconv.FormatBool(restored), strconv.FormatInt(beat.Count, 10)).Build(),
 			) {
 				if err := result.Error(); err != nil {
 					return err
@@ -207,13 +211,20 @@ func (r *Redis) Lead(ctx context.Context, addr, run string, floor int64, restore
 	})
 }
 
-// Need implements Servers.
-func (r *Redis) Need(ctx context.Context, addr string, replicas int) error {
-	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
-		return c.Do(ctx, need(c.B(), replicas)).Error()
+// Beat implements Servers.
+func (r *Redis) Beat(ctx context.Context, addr, fleet string, partition int, run string, beat members.Beat) (members.Beat, error) {
+	return members.Ask(ctx, r.pool, addr, func(ctx context.Context, c rueidis.Client) (members.Beat, error) {
+		return beat.Write(ctx, c, fleet, partition, run)
 	})
 }
 
-func need(b rueidis.Builder, replicas int) rueidis.Completed {
+// Need implements Servers.
+func (r *Redis) Need(ctx context.Context, addr string, replicas int) error {
+	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
+		return c.Do(ctx, setNeed(c.B(), replicas)).Error()
+	})
+}
+
+func setNeed(b rueidis.Builder, replicas int) rueidis.Completed {
 	return b.ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", strconv.Itoa(replicas)).Build()
 }

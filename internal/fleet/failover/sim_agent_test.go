@@ -53,6 +53,7 @@ type sabotage struct {
 	sameRun   bool                               // servers that were started again say they were not
 	serve     bool                               // members are read whoever has examined them
 	anyRun    bool                               // replicas copy whoever is at their master's address
+	aged      bool                               // agents go on with data of any age
 	forgotten bool                               // elections do not know the member that leaves
 	local     bool                               // a server of etcd confirms without a majority
 }

@@ -90,7 +90,7 @@ func (p inMembers) Fence(ctx context.Context, addr string) (members.Report, erro
 		}
 		p.fenced[s] = s.runs
 		l = s.look()
-		l.Identity, l.Floor = s.identity, s.floor
+		l.Identity, l.Floor, l.Beat = s.identity, s.floor, s.beat
 		p.w.say("%s fences %s, at %d of %s", p.name, s.name, s.offset, s.history)
 		return nil
 	})
@@ -110,7 +110,7 @@ func (p inMembers) lie(s *server, l *members.Report) {
 	}
 }
 
-func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64, restored bool) error {
+func (p inMembers) Lead(ctx context.Context, addr, run string, beat members.Beat, restored bool) error {
 	s := p.w.server(addr)
 	return p.call(ctx, &s.host, func() error {
 		if s.run() != run {
@@ -124,7 +124,7 @@ func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64, rest
 		if s.amnesic && !restored {
 			p.w.fail("O: %s was started again, and leads without a word of its older data", s.name)
 		}
-		s.lead(floor)
+		s.lead(beat)
 		p.w.promoters = append(p.w.promoters, p.process)
 		p.w.say("%s has %s lead: %s", p.name, s.name, s.history)
 		return nil
@@ -139,6 +139,26 @@ func (p inMembers) Follow(ctx context.Context, addr, master, run, _ string) erro
 		p.w.say("%s has %s follow %s, in run %s", p.name, s.name, m.name, run)
 		return nil
 	})
+}
+
+func (p inMembers) Beat(ctx context.Context, addr, _ string, _ int, run string, beat members.Beat) (members.Beat, error) {
+	s := p.w.server(addr)
+	var wrote members.Beat
+	err := p.call(ctx, &s.host, func() error {
+		if s.run() != run {
+			return errReset
+		}
+		if err := s.refuses(); err != nil {
+			return err
+		}
+		s.append(entry{size: 50, beat: s.grown(beat)})
+		wrote = s.beat
+		return nil
+	})
+	if err != nil { // a late call may write it yet
+		return members.Beat{}, err
+	}
+	return wrote, nil
 }
 
 // Admit does nothing: a server here lets its replicas in as long as it runs.
@@ -243,7 +263,7 @@ func (p inDirectory) Close()                                                    
 
 // deceived reports whether a sabotage shows the process another map than the one that is stored.
 func (p inDirectory) deceived() bool {
-	return p.w.sabotage.hasty || p.w.sabotage.few || len(p.blind) > 0
+	return p.w.sabotage.hasty || p.w.sabotage.few || p.w.sabotage.aged || len(p.blind) > 0
 }
 
 // deceive replaces what was read by another map.
@@ -251,6 +271,9 @@ func (p inDirectory) deceive(names []string, values []directory.Value) {
 	m := p.w.dir.m.Clone()
 	if p.w.sabotage.hasty {
 		m.Settings.ViewTTL, m.Settings.ReplyTimeout = time.Millisecond, time.Millisecond
+	}
+	if p.w.sabotage.aged {
+		m.Settings.MaxAge = time.Hour
 	}
 	if p.w.sabotage.few {
 		m.Settings.Confirmed = lenient
@@ -274,7 +297,7 @@ func (p inDirectory) deceive(names []string, values []directory.Value) {
 // undeceive restores what deceive has changed. A sabotage may have it forget the members that leave:
 // then the process is to read the map again.
 func (p inDirectory) undeceive(texts []directory.Text) (stored []directory.Text, again bool) {
-	if !p.w.sabotage.hasty && !p.w.sabotage.few && !p.w.sabotage.forgotten {
+	if !p.w.sabotage.hasty && !p.w.sabotage.few && !p.w.sabotage.aged && !p.w.sabotage.forgotten {
 		return texts, false
 	}
 	m := unpack(texts[1].Text)

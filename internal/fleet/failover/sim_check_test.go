@@ -69,9 +69,9 @@ func (w *world) checkSuccess(id int) {
 }
 
 // checkRead is called when a member answers a read: it was not started again since it
-// was elected or in step, unless that was without its fence a moment ago.
+// was elected or had all data of its master.
 func (w *world) checkRead(s *server) {
-	if s.amnesic && !s.loose && s.link != linked {
+	if s.amnesic {
 		w.fail("R: %s was started again, and is read", s.name)
 	}
 }
@@ -145,6 +145,11 @@ func (w *world) concede(by string, was directory.Partition, master *server) {
 		return
 	}
 	last := w.ledger.describe(lost[len(lost)-1])
+	if w.dark[was.ID] > 0 {
+		w.say("%d writes are lost with the power, the last is %s", len(lost), last)
+		w.checkDark(by, was, master, lost)
+		return
+	}
 	if w.confirmed > 0 {
 		w.fail("I3: %s makes %s the master, and %d confirmed writes are lost, the last is %s", by, master.name, len(lost), last)
 		return

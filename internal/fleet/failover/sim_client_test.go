@@ -55,10 +55,12 @@ func (c *client) read(ctx context.Context, partition int) {
 	}
 	p := c.m.Partitions[partition]
 	members := p.Members()
-	s := w.server(members[w.draw(&c.host, &c.host, int64(len(members)))].Addr)
+	m := members[w.draw(&c.host, &c.host, int64(len(members)))]
+	s := w.server(m.Addr)
 	w.mu.Unlock()
 	_ = w.carry(ctx, &c.host, &s.host, func() error {
-		if s.readable() {
+		// A connection belongs to one run.
+		if s.readable() && (m.Run == "" || m.Run == s.run() || w.sabotage.serve) {
 			w.checkRead(s)
 		}
 		return nil

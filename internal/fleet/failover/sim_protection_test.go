@@ -84,7 +84,7 @@ func TestProtections(t *testing.T) {
 				for _, a := range w.agents {
 					a.now.freeze()
 				}
-				w.servers[1].lead(1)
+				w.servers[1].lead(members.Beat{Epoch: 1})
 				w.servers[1].append(entry{size: 1 << 20})
 			})
 			time.Sleep(500 * time.Millisecond)

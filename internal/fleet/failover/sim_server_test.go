@@ -53,6 +53,7 @@ type data struct {
 	history  string
 	offset   int64
 	floor    int64          // the last one in the log
+	beat     members.Beat   // the last one in the log
 	held     *directory.Map // the newest one in the log
 }
 
@@ -62,6 +63,7 @@ type entry struct {
 	size  int64
 	at    time.Duration
 	floor int64          // 0 if it says nothing of that
+	beat  members.Beat   // zero if it says nothing of that
 	held  *directory.Map // a copy of the map; nil for none
 }
 
@@ -112,7 +114,7 @@ func (s *server) leave() {
 
 // write is a client's.
 func (s *server) write(id int) error {
-	if err := s.takes(); err != nil {
+	if err := s.refuses(); err != nil {
 		return err
 	}
 	s.append(entry{id: id, size: 40 + s.w.draw(&s.host, &s.host, 80)})
@@ -121,7 +123,7 @@ func (s *server) write(id int) error {
 
 // keep is an agent's: it takes a copy of the map unless there is one as new.
 func (s *server) keep(m *directory.Map) error {
-	if err := s.takes(); err != nil {
+	if err := s.refuses(); err != nil {
 		return err
 	}
 	if s.held == nil || s.held.Epoch < m.Epoch {
@@ -130,8 +132,8 @@ func (s *server) keep(m *directory.Map) error {
 	return nil
 }
 
-// takes returns an error unless it takes writes.
-func (s *server) takes() error {
+// refuses returns the reason why a server takes no writes.
+func (s *server) refuses() error {
 	if !s.master {
 		return errReadOnly
 	}
@@ -164,6 +166,7 @@ func (s *server) take(e entry) {
 	if e.held != nil {
 		s.held = e.held
 	}
+	s.beat = s.beat.Newer(e.beat)
 }
 
 // confirmed is how many of some replicas have acknowledged an offset.
@@ -185,7 +188,7 @@ func (s *server) look() members.Report {
 	s.receive()
 	l := members.Report{
 		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying,
-		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Clock: time.Now(),
+		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Beat: s.beat, Clock: time.Now(),
 	}
 	if s.held != nil {
 		l.Copy = s.held.Epoch
@@ -201,7 +204,7 @@ func (s *server) look() members.Report {
 			l.Follows = s.target.name
 		}
 		if !s.readable() {
-			l.Identity, l.Floor, l.Copy = "", 0, 0
+			l.Identity, l.Floor, l.Copy, l.Beat = "", 0, 0, members.Beat{}
 		}
 		if s.forgot {
 			l.Offset = 1
@@ -237,7 +240,7 @@ func (s *server) follow(by *host, target *server) {
 }
 
 // lead makes it take writes.
-func (s *server) lead(floor int64) {
+func (s *server) lead(beat members.Beat) {
 	s.receive()
 	s.amnesic, s.serves = false, true
 	s.need = 0
@@ -247,7 +250,12 @@ func (s *server) lead(floor int64) {
 		s.master, s.target, s.link, s.forgot = true, nil, apart, false
 		s.leave()
 	}
-	s.append(entry{size: 70, floor: max(floor, s.floor)})
+	s.append(entry{size: 70, floor: max(beat.Epoch, s.floor), beat: s.grown(beat)})
+}
+
+// grown returns a beat of which neither part is below that of the present one.
+func (s *server) grown(beat members.Beat) members.Beat {
+	return members.Beat{Epoch: max(beat.Epoch, s.beat.Epoch), Count: max(beat.Count, s.beat.Count)}
 }
 
 // receive takes what its master has sent it by now.
@@ -386,7 +394,7 @@ func (s *server) rise(how int, fenced bool) {
 			keep--
 		}
 		s.log = slices.Clip(s.log[:keep])
-		s.floor, s.held = 1, nil
+		s.floor, s.held, s.beat = 1, nil, members.Beat{}
 		for _, e := range s.log {
 			if e.floor > 0 {
 				s.floor = e.floor
@@ -394,6 +402,7 @@ func (s *server) rise(how int, fenced bool) {
 			if e.held != nil {
 				s.held = e.held
 			}
+			s.beat = s.beat.Newer(e.beat)
 		}
 		s.history, s.offset = s.newHistory(), s.w.draw(&s.host, &s.host, 2)*(1<<30)
 	case empty:

@@ -25,6 +25,9 @@
 //	    master, and nobody copies it
 //	I6  epochs never go back                    checkChange, client.refresh
 //	I7  read-only ends                          recover, well
+//	P   when more members lose power than have  checkDark
+//	    a confirmed write, the newest file leads,
+//	    and a person decides about an old one
 //	R   nobody reads what a member had on its   checkRead
 //	    disk before it was examined
 //	T   a member leaves when others have all    checkTask, well
@@ -36,12 +39,13 @@
 // sim_world_test.go, time, chance and the network; sim_server_test.go, members;
 // sim_directory_test.go and sim_etcd_test.go, the directory; sim_agent_test.go and
 // sim_call_test.go, processes with agents, and how these reach the others;
-// sim_client_test.go; sim_faults_test.go and sim_task_test.go, faults and tasks;
+// sim_client_test.go; sim_faults_test.go, sim_power_test.go and sim_task_test.go, faults and tasks;
 // sim_check_test.go, the ledger and the invariants. Then come the tests for which a script takes the place of chance:
 // sim_step_test.go, sim_story_test.go, sim_calm_test.go and sim_protection_test.go,
 // where protections are taken out and an invariant must break.
 //
-// A seed that fails prints its history. To see it again:
+// A seed that fails prints its history, and belongs into testdata/seeds, which every run replays. To
+// see it again:
 //
 //	MILLRACE_SIM_SEED=89 go test ./internal/fleet/failover -run 'TestSchedules/etcd' -v
 
@@ -56,6 +60,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -94,9 +99,10 @@ func run(t *testing.T, s schedule) (w *world) {
 }
 
 func newWorld(s schedule) *world {
+	s.settings.MaxAge = cmp.Or(s.settings.MaxAge, time.Hour) // no person decides, unless the schedule has one
 	w := &world{
 		schedule: s, rng: rand.New(rand.NewPCG(s.seed, 7)), start: time.Now(),
-		drawn: map[[2]int]uint64{}, cuts: map[[2]int]bool{}, turned: map[int]turn{},
+		drawn: map[[2]int]uint64{}, cuts: map[[2]int]bool{}, turned: map[int]turn{}, dark: map[int]time.Duration{},
 		ledger: ledger{epochs: map[[2]int64]*server{}},
 	}
 	points, err := ring.New(ring.Even(s.parts)...)
@@ -188,6 +194,7 @@ func (w *world) begin(ctx context.Context) {
 				s.step()
 			}
 			w.dir.step()
+			w.decide()
 			w.mu.Unlock()
 		}
 	})
@@ -328,6 +335,30 @@ func forSeeds(t *testing.T, count uint64, make func(seed uint64) schedule) {
 	}
 }
 
+// corpus returns the seeds from another one on with which a test has failed.
+func corpus(t *testing.T, from uint64) (seeds []uint64) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/seeds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	test, _, _ := strings.Cut(t.Name(), "/")
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) < 2 || words[0] != test {
+			continue
+		}
+		seed, err := strconv.ParseUint(words[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seed >= from {
+			seeds = append(seeds, seed)
+		}
+	}
+	return seeds
+}
+
 func runSeeds(t *testing.T, count uint64, make func(seed uint64) schedule) {
 	t.Helper()
 	first := uint64(1)
@@ -344,12 +375,22 @@ func runSeeds(t *testing.T, count uint64, make func(seed uint64) schedule) {
 	default:
 		count = max(1, count/slow)
 	}
+	seeds := slices.Collect(func(yield func(uint64) bool) {
+		for n := range count {
+			if !yield(first + n) {
+				return
+			}
+		}
+	})
+	if alone == "" {
+		seeds = append(seeds, corpus(t, first+count)...)
+	}
 	var next, failures, longest atomic.Int64
 	var running sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		running.Go(func() {
-			for n := next.Add(1); n <= int64(count) && failures.Load() < 3; n = next.Add(1) {
-				seed := first + uint64(n) - 1
+			for n := next.Add(1); n <= int64(len(seeds)) && failures.Load() < 3; n = next.Add(1) {
+				seed := seeds[n-1]
 				w := run(t, make(seed))
 				longest.Store(max(longest.Load(), int64(w.healed)))
 				switch {

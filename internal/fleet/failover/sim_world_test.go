@@ -37,12 +37,14 @@ type world struct {
 	clients   []*client
 	working   sync.WaitGroup // agents and clients
 	ledger    ledger
-	turned    map[int]turn  // by partition
-	calm      bool          // no more faults
-	calmed    time.Time     // since when
-	over      bool          // nobody starts anything any more
-	promoters []*process    // those who had a member lead, in order
-	healed    time.Duration // how long it took until all was well
+	turned    map[int]turn          // by partition
+	calm      bool                  // no more faults
+	calmed    time.Time             // since when
+	over      bool                  // nobody starts anything any more
+	promoters []*process            // those who had a member lead, in order
+	healed    time.Duration         // how long it took until all was well
+	forgets   bool                  // an agent died when the power was lost, with the beats that it knew
+	dark      map[int]time.Duration // when partitions lost more members than a confirmed write needs
 }
 
 // schedule says what is to happen.
@@ -64,6 +66,7 @@ type schedule struct {
 	step      *step    // what happens to the first agent at one of its calls
 	sabotage  sabotage // what is taken out
 	script    func(w *world)
+	person    bool // a person decides about partitions that wait for that
 }
 
 // event is something that happened. It is put in words only if somebody reads it.

@@ -81,7 +81,7 @@ func TestALatePromotionLowersNoFloor(t *testing.T) {
 	report, err := servers.Probe(ctx, s.Addr())
 	must(t, err)
 	for _, floor := range []int64{9, 7} {
-		must(t, servers.Lead(ctx, s.Addr(), report.Run, floor, false))
+		must(t, servers.Lead(ctx, s.Addr(), report.Run, members.Beat{Epoch: floor}, false))
 	}
 	if report, err = servers.Probe(ctx, s.Addr()); err != nil || report.Floor != 9 {
 		t.Errorf("the floor is %d, %v, want 9", report.Floor, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -24,10 +25,11 @@ const switchTries = 4
 
 // Switch makes a replica the master of a partition whose master serves, and loses
 // nothing: the master refuses writes, the replica receives all data, and then it becomes the
-// master. An empty addr means any replica that is in step. It works with and without
-// agents.
+// master. An empty addr means any replica that is in step. It stores in the map which member is
+// to lead, and agents do it. It runs one itself, so that no other one is needed.
 func Switch(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
 	a := New(dir, servers, Config{Logger: logger})
+	defer a.helped(ctx)()
 	for try := 1; ; try++ {
 		m, err := a.confirm(ctx)
 		if err != nil {
@@ -46,7 +48,7 @@ func Switch(ctx context.Context, dir *directory.Directory, servers Servers, part
 			return err
 		})
 		if err == nil {
-			err = a.instead(ctx, m, p, addr)
+			_, err = a.change(ctx, p, func(p *directory.Partition) { p.Prefer = addr })
 		}
 		if err != nil {
 			return err
@@ -61,6 +63,18 @@ func Switch(ctx context.Context, dir *directory.Directory, servers Servers, part
 		case try == switchTries:
 			return ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)
 		}
+	}
+}
+
+// helped runs another agent like this one until end is called: it does what this process stores in the map, unless another one
+// leads.
+func (a *Agent) helped(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = New(a.dir, a.servers, a.cfg).Run(ctx) })
+	return func() {
+		stop()
+		running.Wait()
 	}
 }
 
@@ -87,26 +101,7 @@ func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr strin
 	return addr, ErrNotSwitched.Errorf("no replica of partition %d can be made its master", p.ID).Wrap(why)
 }
 
-// instead replaces the master. If an agent leads, that does it; else this process leads
-// meanwhile.
-func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Partition, addr string) error {
-	leads, err := a.dir.Lead(ctx, a.name, m.Grace()+10*time.Second)
-	if err != nil {
-		return err
-	}
-	if !leads {
-		_, err := a.change(ctx, p, func(p *directory.Partition) {
-			p.ReadOnly, p.Prefer = true, addr
-			p.Epoch++
-		})
-		return err
-	}
-	err = (&reconciler{a: a, id: p.ID}).replace(ctx, p, addr)
-	a.resign(ctx, time.Second)
-	return err
-}
-
-// settled waits until a partition is not read-only, and returns its master.
+// settled waits until no member is preferred, and returns the master.
 func (a *Agent) settled(ctx context.Context, partition int) (addr string, err error) {
 	err = retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error {
 		m, err := a.confirm(ctx)
@@ -115,8 +110,8 @@ func (a *Agent) settled(ctx context.Context, partition int) (addr string, err er
 			return err
 		case partition >= len(m.Partitions):
 			return ErrNotSwitched.Errorf("the map has no partition %d", partition)
-		case m.Partitions[partition].ReadOnly:
-			return ErrNotSwitched.Errorf("partition %d is still read-only", partition)
+		case m.Partitions[partition].ReadOnly || m.Partitions[partition].Prefer != "":
+			return ErrNotSwitched.Errorf("no agent has switched partition %d yet", partition)
 		}
 		addr = m.Partitions[partition].Master.Addr
 		return nil

@@ -25,7 +25,7 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 	members := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
-	fence(t, members, p.Replicas[0].Addr)
+	fenceMember(t, members, p.Replicas[0].Addr)
 	turn := func(life time.Duration) {
 		t.Helper()
 		if has, err := w.dir.Turn(t.Context(), p.Master.Node, "a keeper", life); err != nil || !has {
@@ -82,8 +82,8 @@ func TestInStep(t *testing.T) {
 		})
 	}
 	inStep(1)
-	fence(t, members, p.Replicas[0].Addr)
+	fenceMember(t, members, p.Replicas[0].Addr)
 	inStep(0)
-	follow(t, members, p.Replicas[0].Addr, p.Master.Addr)
+	followMaster(t, members, p.Replicas[0].Addr, p.Master.Addr)
 	inStep(1)
 }

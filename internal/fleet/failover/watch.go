@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -19,6 +20,7 @@ type watch struct {
 type health struct {
 	report members.Report
 	before members.Report // of the answered probe before that
+	at     time.Time      // when the last answered probe began
 	seen   bool           // whether the last probe was answered
 	missed int            // probes in a row that were not answered
 	good   int            // probes in a row that were answered
@@ -29,23 +31,56 @@ type health struct {
 func (w *watch) probe(ctx context.Context, a *Agent, m *directory.Map) {
 	var probes sync.WaitGroup
 	for _, p := range m.Partitions {
-		all := voters(p)
-		if p.Task != nil && p.Task.Add != nil {
-			all = append(all, *p.Task.Add)
-		}
-		for _, member := range all {
+		for _, addr := range concerned(p) {
 			probes.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, a.cfg.Interval)
 				defer cancel()
-				report, err := a.servers.Probe(ctx, member.Addr)
-				w.saw(member.Addr, report, err == nil)
+				began := time.Now()
+				report, err := a.servers.Probe(ctx, addr)
+				w.saw(addr, began, report, err == nil)
 			})
 		}
 	}
 	probes.Wait()
 }
 
-func (w *watch) saw(addr string, report members.Report, ok bool) {
+// concerned returns the addresses of all that counts in a partition, and of the member that joins.
+func concerned(p directory.Partition) (addrs []string) {
+	for _, m := range voters(p) {
+		addrs = append(addrs, m.Addr)
+	}
+	if p.Task != nil && p.Task.Add != nil {
+		addrs = append(addrs, p.Task.Add.Addr)
+	}
+	return addrs
+}
+
+// look probes the members of a partition that answered the last probe. It counts no misses: those are for the interval.
+func (w *watch) look(ctx context.Context, a *Agent, p directory.Partition) {
+	var probes sync.WaitGroup
+	for _, addr := range concerned(p) {
+		if !w.of(addr).seen {
+			continue
+		}
+		probes.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, a.cfg.Interval)
+			defer cancel()
+			began := time.Now()
+			report, err := a.servers.Probe(ctx, addr)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if h := w.members[addr]; h != nil && !h.at.After(began) {
+				if h.seen = err == nil; h.seen {
+					h.restarted(report)
+					h.at, h.report = began, report
+				}
+			}
+		})
+	}
+	probes.Wait()
+}
+
+func (w *watch) saw(addr string, began time.Time, report members.Report, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.members[addr]
@@ -57,13 +92,18 @@ func (w *watch) saw(addr string, report members.Report, ok bool) {
 		h.missed, h.good = h.missed+1, 0
 		return
 	}
+	h.restarted(report)
+	h.at, h.before, h.report, h.missed, h.good = began, h.report, report, 0, h.good+1
+}
+
+// restarted notes how a member came back, if it was restarted since the last report.
+func (h *health) restarted(report members.Report) {
 	if h.report.Run != "" && h.report.Run != report.Run {
 		h.boot = directory.BootOpen
 		if !report.Master && report.Follows == net.JoinHostPort(members.FenceHost, members.FencePort) {
 			h.boot = directory.BootFenced
 		}
 	}
-	h.before, h.report, h.missed, h.good = h.report, report, 0, h.good+1
 }
 
 // wholeAgain reports whether a linked replica has all that its master had one probe ago,
@@ -89,6 +129,17 @@ func (w *watch) of(addr string) health {
 		return *h
 	}
 	return health{}
+}
+
+// all returns the health of all members.
+func (w *watch) all() map[string]health {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[string]health, len(w.members))
+	for addr, h := range w.members {
+		all[addr] = *h
+	}
+	return all
 }
 
 // forget drops all results.
@@ -120,6 +171,17 @@ func (w *watch) cutOff(m *directory.Map) bool {
 		}
 	}
 	return 2*missing > all
+}
+
+// learn notes the beats that members have.
+func (w *watch) learn(b *beats, m *directory.Map) {
+	for _, p := range m.Partitions {
+		for _, member := range voters(p) {
+			if h := w.of(member.Addr); h.seen && h.report.Identity == members.Identity(m.Fleet, p.ID) {
+				b.saw(p.ID, h.report.Beat)
+			}
+		}
+	}
 }
 
 // highest returns the highest epoch that a member of the fleet has stored. By ahead a floor may

@@ -38,7 +38,7 @@ func Inspect(ctx context.Context, c rueidis.Client) (r Report, held Copy, err er
 		return r, held, err
 	}
 	read := func() rueidis.Completed {
-		return c.B().Mget().Key(IdentityKey, FloorKey, TagsKey, SavedKey, MapKey).Build()
+		return c.B().Mget().Key(IdentityKey, FloorKey, TagsKey, BeatKey, MapKey).Build()
 	}
 	var reply rueidis.RedisResult
 	if r.Unread {

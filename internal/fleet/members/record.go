@@ -16,8 +16,8 @@ const (
 	FloorKey    = Base + ":floor" // the epoch below which a map is too old to place a tag by
 	TagsKey     = Base + ":tags"  // the number of tags whose data is here
 	MapKey      = Base + ":map"   // a copy of the fleet's map, see Copy
+	BeatKey     = Base + ":beat"  // how new the data is, see Beat
 
-	SavedKey    = Base + ":saved"    // when a keeper last had the data saved, in milliseconds by the directory's clock
 	RestoredKey = Base + ":restored" // what is to be done since the partition got older data, see package restored
 )
 

@@ -20,7 +20,7 @@ type Report struct {
 	Identity string // which partition of which fleet it belongs to
 	Floor    int64  // the epoch below which a map is too old to place a tag
 	Tags     int64  // the tags whose data is here
-	Saved    int64  // when a keeper last had it saved, in milliseconds: its data is not older
+	Beat     Beat   // how new its data is; zero if it has none
 	Copy     int64  // the epoch of its copy of the map, 0 for none
 	Unread   bool   // whether it refuses reads: it loads its data, or was restarted and not examined
 
@@ -81,7 +81,7 @@ func Examine(ctx context.Context, c rueidis.Client) (Report, error) {
 const epochDigits = 24
 
 func keys(b rueidis.Builder) rueidis.Completed {
-	return b.Mget().Key(IdentityKey, FloorKey, TagsKey, SavedKey).Build()
+	return b.Mget().Key(IdentityKey, FloorKey, TagsKey, BeatKey).Build()
 }
 
 func (r *Report) readKeys(result rueidis.RedisResult) error {
@@ -90,10 +90,12 @@ func (r *Report) readKeys(result rueidis.RedisResult) error {
 		return err
 	}
 	r.Identity, _ = values[0].ToString()
-	for i, n := range []*int64{&r.Floor, &r.Tags, &r.Saved} {
+	for i, n := range []*int64{&r.Floor, &r.Tags} {
 		text, _ := values[1+i].ToString()
 		*n, _ = strconv.ParseInt(text, 10, 64)
 	}
+	beat, _ := values[3].ToString()
+	r.Beat = ParseBeat(beat)
 	return nil
 }
 
@@ -105,6 +107,20 @@ func FenceAndExamine(ctx context.Context, c rueidis.Client) (Report, error) {
 	}
 	r, err := Examine(ctx, c)
 	if err != nil || r.Identity != "" {
+		return r, err
+	}
+	reply, err := ReadFenced(ctx, c, keys(c.B()))
+	if err == nil {
+		err = r.readKeys(reply)
+	}
+	return r, err
+}
+
+// ExamineFenced asks a server for a report. If it refuses reads, it is opened for the moment that
+// it takes to read what it has.
+func ExamineFenced(ctx context.Context, c rueidis.Client) (Report, error) {
+	r, err := Examine(ctx, c)
+	if err != nil || !r.Unread || r.Loading {
 		return r, err
 	}
 	reply, err := ReadFenced(ctx, c, keys(c.B()))

@@ -2,22 +2,14 @@ package snapshot
 
 import (
 	"context"
-	"embed"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/script"
 )
-
-//go:embed *.lua
-var folder embed.FS
-
-var library = script.Load(folder, "K:")
 
 // probeTimeout is how long a member may take to answer.
 const probeTimeout = 2 * time.Second
@@ -49,17 +41,6 @@ func (p pool) bgsave(ctx context.Context, addr string) error {
 		return refused(refusal.Error())
 	}
 	return nil
-}
-
-// stamp stores in the data of a master when it is saved, so that a server that starts with
-// the file knows its age. Without it the age is only less exact.
-func (p pool) stamp(ctx context.Context, addr string, at time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	_, _ = members.Ask(ctx, p.Pool, addr, func(ctx context.Context, c rueidis.Client) (string, error) {
-		return c.Do(ctx, c.B().Eval().Script(library.Script("stamp").Source()).Numkeys(1).Key(members.Base).
-			Arg(strconv.FormatInt(at.UnixMilli(), 10)).Build()).ToString()
-	})
 }
 
 // refused returns the error for a member that does not begin to save. Servers have no code

@@ -37,7 +37,6 @@ func (w *work) attempt(ctx context.Context, p directory.Partition, member direct
 // save saves a member and archives the snapshot.
 func (w *work) save(ctx context.Context, s view, p directory.Partition, member directory.Member, o *outcome) error {
 	at := o.began.UTC()
-	w.pool.stamp(ctx, p.Master.Addr, at) // the copy of this member includes it from here on
 	before, err := w.inStep(ctx, s.m, p, member)
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) *directory.Directory) {
 		{"wrong clock", wrongClock},
 		{"values", values},
 		{"names", names},
+		{"beats", beats},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

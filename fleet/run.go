@@ -1,0 +1,115 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/fleet/members"
+)
+
+// errRestarted means that a server is in another run than the map has: what it has on its disk may
+// be old, and no agent has examined it.
+var errRestarted = errors.New("it was restarted, and no agent has examined its data since")
+
+// dial connects to the member in the run in which the map has it. A connection belongs to one run,
+// so nothing is read from a restarted member, nor written to it, before an agent has found it to
+// have all data: however it was started, and while it still catches up with its master.
+func (m *member) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	conn, err := dial(ctx, &m.option, addr, dialer, config)
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(why error) (net.Conn, error) {
+		_ = conn.Close()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: conn.RemoteAddr(), Err: why} // nothing was sent for a caller
+	}
+	if wanted := m.run.Load(); wanted != nil && *wanted != "" {
+		run, err := askRun(ctx, conn, &m.option)
+		switch {
+		case err != nil:
+			return refuse(err)
+		case run != "" && run != *wanted:
+			return refuse(errRestarted)
+		}
+	}
+	return conn, nil
+}
+
+// askRun asks a server for its run id, before the client uses the connection. It is empty if the
+// user may not ask.
+func askRun(ctx context.Context, conn net.Conn, option *rueidis.ClientOption) (string, error) {
+	until := time.Now().Add(option.ConnWriteTimeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	if err := conn.SetDeadline(until); err != nil {
+		return "", err
+	}
+	user, password := option.Username, option.Password
+	if option.AuthCredentialsFn != nil {
+		credentials, err := option.AuthCredentialsFn(rueidis.AuthCredentialsContext{Address: conn.RemoteAddr()})
+		if err != nil {
+			return "", err
+		}
+		user, password = credentials.Username, credentials.Password
+	}
+	var request strings.Builder
+	replies := 1
+	switch {
+	case user != "":
+		request.WriteString(command("AUTH", user, password))
+		replies++
+	case password != "":
+		request.WriteString(command("AUTH", password))
+		replies++
+	}
+	request.WriteString(command("INFO", "server"))
+	if _, err := io.WriteString(conn, request.String()); err != nil {
+		return "", err
+	}
+	reader := bufio.NewReader(conn)
+	var text string
+	for range replies {
+		var err error
+		if text, err = reply(reader); err != nil {
+			return "", err
+		}
+	}
+	return members.ParseInfo(text).Run, conn.SetDeadline(time.Time{})
+}
+
+// command returns the form in which a command is sent.
+func command(words ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, word := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(word), word)
+	}
+	return b.String()
+}
+
+// reply reads one reply: a line, an error, or a string. The client reports a refusal when it makes
+// the connection its own.
+func reply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "$") {
+		return "", err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+	if err != nil || n < 0 {
+		return "", err
+	}
+	text := make([]byte, n+len("\r\n"))
+	_, err = io.ReadFull(r, text)
+	return string(text), err
+}

@@ -1,0 +1,162 @@
+package failover_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/members"
+)
+
+// TestPowerLoss has several members, or all, lose power at one moment. Each comes back with a file
+// of its own: an append-only file, a dump of any age, or nothing. If fewer were lost than have a
+// confirmed write, nothing that was confirmed is lost. If all were, the partition goes on with the
+// newest of the files, or waits for a person if that is too old.
+func TestPowerLoss(t *testing.T) {
+	t.Parallel()
+	forSeeds(t, 200, func(seed uint64) schedule {
+		s := random(seed)
+		s.settings.MaxAge, s.person, s.script, s.every = 3*time.Second, true, losePower, 200*time.Millisecond
+		return s
+	})
+}
+
+// losePower saves members at times of chance, and has some or all of a partition lose power.
+func losePower(w *world) {
+	for range 3 + w.rng.IntN(10) {
+		time.Sleep(w.between())
+		w.with(func() { w.anyServer().save() })
+		if w.rng.IntN(3) == 0 {
+			w.with(func() { w.lagSome(w.anyServer()) })
+		}
+	}
+	time.Sleep(time.Duration(w.rng.IntN(12)) * time.Second) // dumps may be too old by then
+	w.with(func() {
+		p := w.dir.m.Partitions[w.rng.IntN(w.parts)]
+		all := p.Members()
+		w.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		if w.rng.IntN(3) == 0 {
+			all = all[:1+w.rng.IntN(len(all))]
+		}
+		if len(all) > w.confirmed {
+			w.dark[p.ID] = time.Since(w.start)
+		}
+		w.say("%d of %d members of partition %d lose power", len(all), len(p.Members()), p.ID)
+		for _, m := range all {
+			s := w.server(m.Addr)
+			s.die(true)
+			how, fenced := w.rng.IntN(3), w.rng.IntN(4) > 0
+			w.later(w.while()/4, func() { s.rise(how, fenced) })
+		}
+		if w.forgets = w.rng.IntN(3) == 0; w.forgets {
+			w.anyAgent().now.strike(0)
+		}
+	})
+	time.Sleep(8 * time.Second)
+}
+
+// decide is what a person does, when the faults are over, about a partition that waits for that:
+// it chooses the member with the newest data.
+func (w *world) decide() {
+	if !w.person || !w.calm || time.Since(w.calmed) < 10*time.Second {
+		return
+	}
+	events, err := directory.New(w.dir).Events(context.Background())
+	if err != nil {
+		w.fail("the simulation is broken: %v", err)
+	}
+	for id, p := range w.dir.m.Partitions {
+		at := slices.IndexFunc(events, func(e directory.Event) bool { return e.Partition == id })
+		if !p.ReadOnly || p.Restore != "" || at < 0 {
+			continue
+		}
+		if what := events[at].What; !strings.HasPrefix(what, failover.NoMaster) || !strings.Contains(what, "millrace fleet restore") {
+			continue
+		}
+		var best *server
+		for _, m := range voters(p) {
+			if s := w.server(m.Addr); !s.down && s.identity == s.belongs() && (best == nil || best.beat.Less(s.beat)) {
+				best = s
+			}
+		}
+		if best == nil {
+			continue
+		}
+		next := w.dir.m.Clone()
+		next.Epoch++
+		next.Partitions[id].Epoch, next.Partitions[id].Restore = next.Epoch, best.name
+		w.say("a person chooses %s, with beat %v", best.name, best.beat)
+		if err := w.dir.change(w.dir.m.Epoch, next); err != nil {
+			w.fail("the simulation is broken: %v", err)
+		}
+	}
+}
+
+// checkDark is called when a partition whose members lost power gets a master that lacks writes:
+// none of them is older than what may be missing without a person, and no member that is there
+// has one that is older than the master's newest beat.
+func (w *world) checkDark(by string, was directory.Partition, master *server, lost []int) {
+	if was.Restore != "" {
+		if was.Restore != master.name {
+			w.fail("P: %s makes %s the master, and a person has chosen %s", by, master.name, was.Restore)
+		}
+		return
+	}
+	// The files lack a second at most that was not synced, data may be three beats old, and the
+	// newest beat that the agents know may be one older than the last write.
+	const slack = 500 * time.Millisecond
+	var unknown time.Duration
+	if w.forgets {
+		unknown = 10 * members.BeatInterval // the directory learns beats every ten seconds
+	}
+	oldest := w.dark[was.ID] - unknown - w.settings.MaxAge - time.Second - members.BeatInterval - slack - w.lateBeats()
+	has := w.has(master.log)
+	for _, id := range lost {
+		if one := w.ledger.writes[id-1]; one.done < oldest {
+			w.fail("P: %s makes %s the master, which has beat %v, and it has not %s, %v before the power was lost", by, master.name, master.beat, w.ledger.describe(id), w.dark[was.ID]-one.done)
+			return
+		}
+	}
+	from := slices.IndexFunc(master.log, func(e entry) bool { return e.beat == master.beat })
+	for _, m := range voters(was) {
+		s := w.server(m.Addr)
+		if s == master || s.down || s.paused || s.forgot || s.loose || from < 0 || master.beat.Less(s.beat) && w.missedIn(s, by, was) {
+			continue
+		}
+		for _, e := range s.log {
+			if e.id > 0 && !has[e.id] && w.ledger.writes[e.id-1].success && e.at < master.log[from].at && s.beat != (members.Beat{}) {
+				w.fail("P: %s makes %s the master with beat %v, and %s has %s, which is older", by, master.name, master.beat, s.name, w.ledger.describe(e.id))
+				return
+			}
+		}
+	}
+}
+
+// lateBeats is for how long beats may have been late: while the first agent was not well.
+func (w *world) lateBeats() time.Duration { return 10 * w.every }
+
+// missedIn reports whether an election could not see a member.
+func (w *world) missedIn(s *server, by string, was directory.Partition) bool {
+	return !s.trouble.Before(w.turned[was.ID].at)
+}
+
+// TestPowerProtections takes out what an election of restarted members rests on.
+func TestPowerProtections(t *testing.T) {
+	t.Parallel()
+	for name, out := range map[string]sabotage{
+		"beats say how new a file is":        {look: func(_ *server, l *members.Report) { l.Beat = members.Beat{Epoch: 1 << 50} }},
+		"data that is too old is not served": {aged: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			protects(t, schedule{
+				store: inEtcd, replicas: 2, parts: 1, every: 200 * time.Millisecond, person: true, script: losePower,
+				settings: directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond, Confirmed: lenient, MaxAge: 3 * time.Second},
+			}, out, "P")
+		})
+	}
+}
