@@ -130,7 +130,7 @@ func (c *contract) prepare(heading string) {
 		c.park("search", "too large", ick.ConsumeConfig{RetryDelay: time.Hour})
 	}
 	if strings.HasPrefix(heading, "### fleet init") {
-		addrs := []string{"127.0.0.1:7000", redistest.Start(c.t, redistest.Options{TCP: true}).Addr()}
+		addrs := []string{"127.0.0.1:7000", redistest.Durable(c.t).Addr()}
 		for port := 7001; port <= 7004; port++ {
 			addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", port), member(c.t).Addr())
 		}

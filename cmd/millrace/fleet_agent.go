@@ -194,7 +194,7 @@ func (c *fleetFailover) Run(ctx context.Context, a *app) error {
 		}
 		doc.To = now.Partitions[c.Partition].Master.Addr
 		return doc, func(w io.Writer) {
-			fmt.Fprintf(w, "%s is the master of partition %d, in place of %s. Writes were held up for %s, and none was lost.\n",
+			fmt.Fprintf(w, "%s is the master of partition %d, in place of %s, after %s. Writes waited for a part of that, and none was lost.\n",
 				doc.To, doc.Partition, doc.From, time.Since(began).Round(10*time.Millisecond))
 		}, nil
 	})

@@ -120,17 +120,22 @@ func TestFleetFailover(t *testing.T) {
 	if doc != (switchDoc{Partition: 0, From: servers[0].Addr(), To: to, Took: doc.Took}) || doc.Took <= 0 {
 		t.Errorf("failover = %+v, want from %s to %s, and the time that it took", doc, servers[0].Addr(), to)
 	}
-	// Nobody makes replicas of the others without an agent, and so none is in step.
+	for _, replica := range servers[:2] {
+		replica.Pause()
+	}
 	f := s.refusedAfterLog(1, "not_switched", "fleet", "failover", "0")
-	if !strings.Contains(f.Error, "not in step") || f.Hint == "" {
+	if !strings.Contains(f.Error, "no replica of partition 0 can be made its master") || f.Hint == "" {
 		t.Errorf("failover without a replica in step says %+v", f)
+	}
+	for _, replica := range servers[:2] {
+		replica.Resume()
 	}
 	agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms")
 	agent.line()
 	s.isFull()
 	got = s.run("fleet", "failover", "0")
 	now := answer[fleetDoc](s, "fleet", "show").Partitions[0].Master.Addr
-	if want := fmt.Sprintf("%s is the master of partition 0, in place of %s. Writes were held up for ", now, to); got.code != 0 || !strings.HasPrefix(got.stdout, want) || now == to {
+	if want := fmt.Sprintf("%s is the master of partition 0, in place of %s, after ", now, to); got.code != 0 || !strings.HasPrefix(got.stdout, want) || now == to {
 		t.Errorf("failover = %+v, want %q", got, want)
 	}
 	agent.end(syscall.SIGTERM)

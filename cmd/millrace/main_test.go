@@ -101,6 +101,8 @@ func TestNoServer(t *testing.T) {
 			continue
 		case "lease ls":
 			args = append(args, "--most", "1")
+		case "fleet restore":
+			args = append(args, "0", "--from", "h:1")
 		case "lease run":
 			args = append(args, "K", "true")
 		case "queue work":

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -132,9 +133,12 @@ func TestOldDataWaitsForAPerson(t *testing.T) {
 			return n
 		}
 		redistest.Eventually(t, "the log says what there is", func() bool { return said() == 1 })
+		servers := NewRedis(rueidis.ClientOption{})
+		t.Cleanup(servers.Close)
 		fenced := func() string { // by how many calls; each one ends this connection
-			d := direct(t, p.Master.Addr)
-			text, _ := d.Do(ctx, d.B().Info().Section("commandstats").Build()).ToString()
+			text, _ := members.Ask(ctx, servers.pool, p.Master.Addr, func(ctx context.Context, c rueidis.Client) (string, error) {
+				return c.Do(ctx, c.B().Info().Section("commandstats").Build()).ToString()
+			})
 			_, calls, _ := strings.Cut(text, "cmdstat_replicaof:calls=")
 			calls, _, _ = strings.Cut(calls, ",")
 			return calls
@@ -142,8 +146,6 @@ func TestOldDataWaitsForAPerson(t *testing.T) {
 		var first string
 		redistest.Eventually(t, "members were fenced", func() bool { first = fenced(); return first != "" })
 		redistest.Eventually(t, "agents have tried again", func() bool { now := fenced(); return now != "" && now != first })
-		servers := NewRedis(rueidis.ClientOption{})
-		t.Cleanup(servers.Close)
 		if now := w.mapNow().Partitions[0]; said() != 1 || !now.ReadOnly {
 			t.Errorf("the log says it %d times, and the partition is %+v, want once and read-only", said(), now)
 		}

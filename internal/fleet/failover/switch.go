@@ -29,7 +29,6 @@ const switchTries = 4
 // to lead, and agents do it. It runs one itself, so that no other one is needed.
 func Switch(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
 	a := New(dir, servers, Config{Logger: logger})
-	defer a.helped(ctx)()
 	for try := 1; ; try++ {
 		m, err := a.confirm(ctx)
 		if err != nil {
@@ -53,17 +52,32 @@ func Switch(ctx context.Context, dir *directory.Directory, servers Servers, part
 		if err != nil {
 			return err
 		}
+		if try == 1 {
+			defer a.helped(ctx)()
+		}
 		// A late write may have put the old master ahead: then it stays the master.
 		got, err := a.settled(ctx, partition)
 		switch {
 		case err != nil:
 			return err
 		case got == addr:
+			a.joined(ctx, p.Master.Addr, addr)
 			return nil
 		case try == switchTries:
 			return ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)
 		}
 	}
+}
+
+// joined waits up to five seconds until the former master follows the new one.
+func (a *Agent) joined(ctx context.Context, former, master string) {
+	_ = retry.Policy{Timeout: 5 * time.Second}.Do(ctx, func(int) error { // an agent makes it follow sooner or later
+		report, err := a.servers.Probe(ctx, former)
+		if err == nil && (report.Follows != master || !report.Linked || report.Copying) {
+			err = ErrNotSwitched.Errorf("%s does not follow %s yet", former, master)
+		}
+		return err
+	})
 }
 
 // helped runs another agent like this one until end is called: it does what this process stores in the map, unless another one

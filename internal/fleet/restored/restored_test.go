@@ -46,7 +46,7 @@ type world struct {
 func start(t *testing.T, cfg devfleet.Config) *world {
 	t.Helper()
 	cfg.Binary = redistest.Binary(t)
-	cfg.Settings = directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: 500 * time.Millisecond}
+	cfg.Settings = directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: 500 * time.Millisecond, MaxAge: time.Hour} // its data is in snapshots alone
 	servers, err := devfleet.Start(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(func() { must(t, servers.Stop()) })
