@@ -39,8 +39,15 @@
 // as in a dump. If the newest data that answers is more beats behind the newest that is known
 // than Settings.MaxAge, the partition waits until a person has chosen a member ([Restore]).
 //
+// One function decides, step (step.go and task.go): it gets the map, the newest reports of all
+// members, what this agent has done since the partition has its epoch, and the time, and returns
+// one change of the map, one action on a server, or nothing. It has no effect of its own. A
+// reconciler does what it says, looks at the members again, and asks for the next step. So an
+// agent that was killed leaves nothing half done: the next one decides by what is there, with
+// an epoch of its own, and its waits begin again.
+//
 // Several agents can run. One leads, by a lease in the directory. The lease only avoids
-// duplicate work: for safety every step is a compare-and-set on the epoch, so an agent
+// duplicate work: for safety every change is a compare-and-set on the epoch, so an agent
 // that was stopped in the middle fails at its last step.
 //
 // # Tasks
