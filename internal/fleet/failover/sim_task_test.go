@@ -62,19 +62,33 @@ func restartSome(w *world) {
 
 // tasks are what commands begin.
 func tasks() []fault {
-	return []fault{addOne, removeOne, moveOne, moveOne, leadOther, restartSome, restartSome}
+	return []fault{addOne, removeOne, moveOne, moveOne, leadOther, restartSome, restartSome, preferOne, preferOne}
 }
 
 // begin1 stores a task, as a command does, if the partition has none. On a directory that
 // went back it waits for the agents: a change there may be one of two with its epoch.
 func (w *world) begin1(id int, t directory.Task) {
+	p := w.dir.m.Partitions[id]
+	if p.Task == nil && p.Leaving == nil {
+		w.command(id, func(p *directory.Partition) { p.Task = &t })
+	}
+}
+
+// preferOne is a planned switch: to a replica in step or not, to the master, or to a member that has left.
+func preferOne(w *world) {
+	p := pick(w, w.dir.m.Partitions)
+	w.command(p.ID, func(p *directory.Partition) { p.Prefer = pick(w, w.servers).name })
+}
+
+// command changes the map as a command does, if the directory answers.
+func (w *world) command(id int, edit func(p *directory.Partition)) {
 	m, k := w.dir.m, w.dir.etcd.primary
-	if k.down || k.paused || w.dir.behind() || w.dir.decides(k) != nil || m.Partitions[id].Task != nil || m.Partitions[id].Leaving != nil {
+	if k.down || k.paused || w.dir.behind() || w.dir.decides(k) != nil {
 		return
 	}
 	next := m.Next()
-	next.Partitions[id].Task = &t
-	w.say("a command begins a task: %+v, joins %v", t, t.Add)
+	edit(&next.Partitions[id])
+	w.say("a command changes partition %d: task %+v, prefers %q", id, next.Partitions[id].Task, next.Partitions[id].Prefer)
 	if err := w.dir.change(m.Epoch, next); err != nil {
 		w.fail("the simulation is broken: %v", err)
 	}
