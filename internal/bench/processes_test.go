@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -348,19 +349,19 @@ func (m *simMember) serve(c net.Conn) {
 		defer m.mu.Unlock()
 		delete(m.conns, c)
 	}()
-	buf, greeted := make([]byte, 4096), false
+	buf := make([]byte, 4096)
 	for {
 		n, err := c.Read(buf)
 		if err != nil {
 			return
 		}
-		for _, b := range buf[:n] {
-			if b != '*' {
-				continue
+		for i, command := range bytes.Split(buf[:n], []byte("*")) {
+			if i == 0 {
+				continue // the end of an earlier one
 			}
 			answer := "+OK\r\n"
-			if !greeted {
-				answer, greeted = "%1\r\n+proto\r\n:3\r\n", true
+			if bytes.Contains(command, []byte("HELLO")) {
+				answer = "%1\r\n+proto\r\n:3\r\n"
 			}
 			if _, err := c.Write([]byte(answer)); err != nil {
 				return
