@@ -194,13 +194,17 @@ func (d *drill) restore(archive string, partition int) {
 			}
 		}
 	}
-	for _, s := range members {
-		if s.Addr() == p.Master.Addr {
-			if err := os.WriteFile(filepath.Join(s.Dir(), "dump.rdb"), snapshot, 0o600); err != nil {
-				d.t.Fatal(err)
-			}
-		}
-		s.start() // which starts the server
+	first := slices.IndexFunc(members, func(s *supervised) bool { return s.Addr() == p.Master.Addr })
+	members[0], members[first] = members[first], members[0]
+	if err := os.WriteFile(filepath.Join(members[0].Dir(), "dump.rdb"), snapshot, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	members[0].start() // which starts the server
+	redistest.Eventually(d.t, "the partition goes on with that data", func() bool {
+		return d.run("fleet", "restore", strconv.Itoa(partition), "--from", p.Master.Addr, "--yes").code == 0
+	})
+	for _, s := range members[1:] {
+		s.start()
 	}
 }
 
