@@ -269,7 +269,7 @@ func confirmation(partitions, replicas int) Measure {
 		b.Rate(ctx, func(ctx context.Context, _ int) error { _, err := dir.Confirm(ctx, next.Epoch); return err })
 		stats := info.Parse(must.Get(c.Do(ctx, c.B().Info().Section("commandstats").Build()).ToString()))
 		var us float64
-		for _, command := range []string{"del", "hget"} { // which a confirmation is
+		for _, command := range []string{"del", "hmget"} { // which a confirmation is
 			_, rest, _ := strings.Cut(stats["cmdstat_"+command], "usec_per_call=")
 			var each float64
 			must.Get(fmt.Sscanf(rest, "%f", &each))
