@@ -130,7 +130,7 @@ func TestAMasterIsBackWithOlderData(t *testing.T) {
 			set("old")
 			victim := w.server(w.mapNow().Partitions[0].Master.Addr)
 			d := direct(t, victim.Addr)
-			must(t, d.Do(ctx, d.B().Save().Build()).Error())
+			redistest.Eventually(t, "the master has saved", func() bool { return d.Do(ctx, d.B().Save().Build()).Error() == nil }) // not beside a copy
 			set("new")
 
 			var mu sync.Mutex
