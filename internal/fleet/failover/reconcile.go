@@ -214,7 +214,7 @@ func (r *reconciler) isolate(ctx context.Context, s situation, a isolate) error 
 	if now, err := r.a.confirm(ctx); err != nil || r.id >= len(now.Partitions) || now.Partitions[r.id].Epoch != s.p.Epoch {
 		return errors.Join(err, errOvertaken)
 	}
-	brief, cancel := context.WithTimeout(ctx, max(time.Second, r.a.cfg.Interval))
+	brief, cancel := context.WithTimeout(ctx, r.a.cfg.Interval)
 	defer cancel()
 	if err := r.a.servers.Hide(brief, a.member.Addr); err != nil {
 		return err

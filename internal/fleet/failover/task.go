@@ -173,12 +173,9 @@ func (s situation) release() action {
 		return waitsFor("%d of the remaining replicas have all data, and %d must have it", have, need)
 	}
 	leaves := *s.p.Leaving
-	if h := s.of(leaves.Addr); s.former == nil && !h.elsewhere(s.m.Fleet, s.p.ID) {
+	if !s.of(leaves.Addr).elsewhere(s.m.Fleet, s.p.ID) {
 		if a := s.once(isolate{member: leaves}); a != nil {
 			return a
-		}
-		if h.seen {
-			return waitsFor("%s answers, and cannot be fenced", leaves.Addr)
 		}
 	}
 	return s.next(leaves.Addr+" has left", func(p *directory.Partition) {
