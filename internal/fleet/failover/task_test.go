@@ -61,7 +61,7 @@ func (w *world) done(id int) (p directory.Partition) {
 func TestAReplicaMoves(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1})
-	w.agent()
+	w.agentEvery(500 * time.Millisecond) // it fences a former member within an interval, or leaves it as it is
 	f := w.client(fleet.Config{WaitReplicas: 1})
 	w.settled(f, 0)
 	l := w.load(f, "a", 8)
