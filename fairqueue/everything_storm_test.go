@@ -175,7 +175,7 @@ func (s *storm) connect() (one session, closed func(), err error) {
 	return one, closed, nil
 }
 
-func (s *storm) random(n uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, n)) } //nolint:gosec // for tests
+func (s *storm) random(n uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, n)) }
 
 func (s *storm) blows() bool { return s.ctx.Err() == nil }
 
@@ -197,10 +197,10 @@ func (s *storm) run(troubles int) {
 		s.t.Cleanup(closed)
 		for m := range 3 {
 			c := &caller{session: one, s: s, number: 3*n + m}
-			c.r = s.random(uint64(100 + c.number)) //nolint:gosec // it is small
+			c.r = s.random(uint64(100 + c.number))
 			working.Go(c.run)
 		}
-		working.Go(func() { s.consume(s.random(uint64(200 + n))) }) //nolint:gosec // it is small
+		working.Go(func() { s.consume(s.random(uint64(200 + n))) })
 	}
 	for r := s.random(0); troubles > 0 && !s.t.Failed(); troubles-- {
 		s.trouble(r)

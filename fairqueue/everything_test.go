@@ -188,7 +188,7 @@ func third[A, B any](_ A, _ B, err error) error { return err }
 
 // last returns the last error of a listing.
 func last[T any](all iter.Seq2[T, error]) (err error) {
-	for _, err = range all { //nolint:revive // it ends with an error
+	for _, err = range all {
 	}
 	return err
 }
@@ -426,7 +426,7 @@ func (s *storm) handle(ctx context.Context, m fairqueue.Message) error {
 	s.saw(m)
 	hash := fnv.New64()
 	_, _ = hash.Write(m.Body)
-	r := rand.New(rand.NewPCG(s.seed, hash.Sum64()+uint64(m.Attempt))) //nolint:gosec // for tests
+	r := rand.New(rand.NewPCG(s.seed, hash.Sum64()+uint64(m.Attempt)))
 	failure := errors.New("the handler failed")
 	switch r.IntN(16) {
 	case 0:

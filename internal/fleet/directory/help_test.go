@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -78,13 +77,6 @@ func wantMap(t *testing.T, what string, got *Map, err error, want *Map) {
 	} else if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
-}
-
-// wantConfirmed checks that the map with an epoch is the present one.
-func wantConfirmed(t *testing.T, d *Directory, epoch int64) {
-	t.Helper()
-	m, err := d.Confirm(t.Context(), epoch)
-	wantMap(t, fmt.Sprintf("Confirm(%d)", epoch), m, err, nil)
 }
 
 func wantError(t *testing.T, what string, err, want error) {

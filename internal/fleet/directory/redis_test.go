@@ -256,7 +256,7 @@ func TestProtections(t *testing.T) {
 				t.Error(err)
 			}
 			d, server = start(t)
-			d.Store.(*Redis).run.Scripts = scripttest.Without(t, library, p.old, p.replacement) //nolint:forcetypeassert // start makes it
+			d.Store.(*Redis).run.Scripts = scripttest.Without(t, library, p.old, p.replacement)
 			if err := p.play(d, server); err == nil {
 				t.Error("nothing goes wrong without the protection")
 			}
