@@ -225,9 +225,8 @@ type standing struct {
 }
 
 // recoverMap repairs a directory that has lost its newest maps: it was restored from an old
-// file. A new leader asks all members for their
-// copies before it changes anything. Later it does so when it knows a newer map itself, or
-// sees in a probe that a member does. The newest map wins, with an epoch above all that are
+// file. A new leader asks all members for their copies before it changes anything. Later it
+// does so when it knows a newer map itself, or sees in a probe that a member does. The newest map wins, with an epoch above all that are
 // known: clients refuse a map that is older than theirs. See package recovery.
 //
 // Clients may know a map that no member knows. So a new leader raises the epoch in any

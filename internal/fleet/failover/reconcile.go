@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p director
 	r.tried = map[string]bool{}
 	for ctx.Err() == nil {
 		r.observe(m, p)
-		s := situation{m: m, p: p, seen: r.a.watch.all(), now: time.Now(), every: r.a.cfg.Interval, memory: r.memory}
+		s := situation{m: m, p: p, seen: r.a.watch.seen(p), now: time.Now(), every: r.a.cfg.Interval, memory: r.memory}
 		switch a := step(s).(type) {
 		case nil:
 			r.waits = wait{}
@@ -85,20 +86,35 @@ func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p director
 			return
 		case change:
 			next, err := r.change(ctx, p, a)
-			if err != nil {
-				return // the next round has the map as it is then
+			if err != nil { // the next round has the map as it is then
+				r.logFailure(ctx, "change the map", err)
+				return
 			}
 			m, p = next, next.Partitions[r.id]
 		default:
 			r.tried[key(a)] = true
-			if err := r.do(ctx, s, a); err != nil && ctx.Err() == nil {
-				if errors.Is(err, errOvertaken) {
-					return
-				}
-				r.a.cfg.Logger.WarnContext(ctx, "an agent's action failed", "partition", r.id, "action", fmt.Sprintf("%T", a), "error", err)
+			err := r.do(ctx, s, a)
+			_, fences := a.(fence)
+			_, leads := a.(lead)
+			switch {
+			case err == nil:
+			case errors.Is(err, errOvertaken):
+				return
+			case fences || leads:
+				r.giveUp(ctx, m, err)
+				return
+			default:
+				r.logFailure(ctx, strings.TrimPrefix(key(a), "failover."), err)
 			}
 		}
 		r.a.watch.look(ctx, r.a, p)
+	}
+}
+
+// logFailure logs that a step failed. The next round tries it again.
+func (r *reconciler) logFailure(ctx context.Context, step string, err error) {
+	if ctx.Err() == nil && !errors.Is(err, errOvertaken) && !errors.Is(err, errBehind) {
+		r.a.cfg.Logger.WarnContext(ctx, "a step failed, and is tried again", "partition", r.id, "step", step, "error", err)
 	}
 }
 
@@ -131,7 +147,7 @@ func (r *reconciler) giveUp(ctx context.Context, m *directory.Map, why error) {
 func (r *reconciler) change(ctx context.Context, seen directory.Partition, c change) (*directory.Map, error) {
 	overtaken := false
 	m, err := r.a.change(ctx, seen, func(p *directory.Partition) {
-		overtaken = c.same && !(reflect.DeepEqual(p.Task, seen.Task) && reflect.DeepEqual(p.Leaving, seen.Leaving))
+		overtaken = c.same && (!reflect.DeepEqual(p.Task, seen.Task) || !reflect.DeepEqual(p.Leaving, seen.Leaving))
 		if !overtaken {
 			c.edit(p)
 		}
@@ -173,7 +189,7 @@ func (r *reconciler) do(ctx context.Context, s situation, a action) error {
 	case fence:
 		return r.fence(ctx, s)
 	case lead:
-		return r.lead(ctx, s, a)
+		return r.lead(ctx, a)
 	case tell:
 		r.told = true
 		if err := r.a.cfg.Restored(ctx, s.m, r.id, a.addr); err != nil {
@@ -211,8 +227,12 @@ func (r *reconciler) do(ctx context.Context, s situation, a action) error {
 // isolate fences a member that nobody may read.
 func (r *reconciler) isolate(ctx context.Context, s situation, a isolate) error {
 	// In a newer map it may be the elected master.
-	if now, err := r.a.confirm(ctx); err != nil || r.id >= len(now.Partitions) || now.Partitions[r.id].Epoch != s.p.Epoch {
-		return errors.Join(err, errOvertaken)
+	now, err := r.a.confirm(ctx)
+	if err != nil {
+		return err
+	}
+	if r.id >= len(now.Partitions) || now.Partitions[r.id].Epoch != s.p.Epoch {
+		return errOvertaken
 	}
 	brief, cancel := context.WithTimeout(ctx, r.a.cfg.Interval)
 	defer cancel()
@@ -260,25 +280,24 @@ func (r *reconciler) fence(ctx context.Context, s situation) error {
 	fencing.Wait()
 	newest, err := r.a.newestBeat(ctx, s.m, r.id, reports)
 	if err != nil {
-		return errors.Join(err, errOvertaken) // the next round tries again
+		return fmt.Errorf("the directory does not say which data is the newest: %w", err)
 	}
 	r.fenced, r.newest = reports, newest
 	return nil
 }
 
 // lead makes the elected member take writes, and looks at it.
-func (r *reconciler) lead(ctx context.Context, s situation, a lead) error {
-	err := r.a.servers.Lead(ctx, a.addr, a.run, a.beat, a.restored)
-	if err == nil {
-		r.a.beats.saw(r.id, a.beat)
-		var now members.Report
-		if now, err = r.a.servers.Probe(ctx, a.addr); err == nil {
-			r.led = &now
-			return nil
-		}
+func (r *reconciler) lead(ctx context.Context, a lead) error {
+	if err := r.a.servers.Lead(ctx, a.addr, a.run, a.beat, a.restored); err != nil {
+		return fmt.Errorf("%s was elected and cannot lead: %w", a.addr, err)
 	}
-	r.giveUp(ctx, s.m, fmt.Errorf("%s was elected and cannot lead: %w", a.addr, err))
-	return errOvertaken
+	r.a.beats.saw(r.id, a.beat)
+	now, err := r.a.servers.Probe(ctx, a.addr)
+	if err != nil {
+		return fmt.Errorf("%s was elected and does not answer: %w", a.addr, err)
+	}
+	r.led = &now
+	return nil
 }
 
 func (r *reconciler) need(ctx context.Context, a need) error {
@@ -374,6 +393,13 @@ func (r *reconciler) shutDown(ctx context.Context, s situation, a shutDown) erro
 		r.noteWait(ctx, m, fmt.Sprintf("%s cannot be restarted: %v", a.Addr, err))
 	}
 	return err
+}
+
+// wait is what a task waits for.
+type wait struct {
+	why   string
+	since time.Time
+	noted bool
 }
 
 // noteWait notes once why a task waits, if that is no passing state.

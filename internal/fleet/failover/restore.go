@@ -16,7 +16,6 @@ import (
 // die in between. It runs an agent itself, so that no other one is needed.
 func Restore(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, cfg Config) error {
 	a := New(dir, servers, cfg)
-	defer a.helped(ctx)()
 	m, err := a.confirm(ctx)
 	if err != nil {
 		return err
@@ -36,6 +35,7 @@ func Restore(ctx context.Context, dir *directory.Directory, servers Servers, par
 		return err
 	}
 	a.note(ctx, m, partition, "a person has chosen the data of "+addr)
+	defer a.helped(ctx)()
 	got, err := a.settled(ctx, partition)
 	if err == nil && got != addr {
 		err = ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)

@@ -14,7 +14,7 @@ import (
 type situation struct {
 	m     *directory.Map
 	p     directory.Partition
-	seen  map[string]health // the members of the fleet, by address
+	seen  map[string]health // the members that it depends on, by address
 	now   time.Time         // by the monotonic clock of this process
 	every time.Duration     // the interval of probes
 	memory

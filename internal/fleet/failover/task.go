@@ -3,7 +3,6 @@ package failover
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -250,11 +249,4 @@ func (s situation) trouble() string {
 		}
 	}
 	return ""
-}
-
-// wait is what a task waits for.
-type wait struct {
-	why   string
-	since time.Time
-	noted bool
 }

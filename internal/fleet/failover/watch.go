@@ -131,13 +131,21 @@ func (w *watch) of(addr string) health {
 	return health{}
 }
 
-// all returns the health of all members.
-func (w *watch) all() map[string]health {
+// seen returns the health of the members on which a step in a partition depends: on all of the fleet for a restart, else on
+// its own.
+func (w *watch) seen(p directory.Partition) map[string]health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make(map[string]health, len(w.members))
-	for addr, h := range w.members {
-		all[addr] = *h
+	all := map[string]health{}
+	if p.Task != nil && len(p.Task.Restart) > 0 {
+		for addr, h := range w.members {
+			all[addr] = *h
+		}
+	}
+	for _, addr := range concerned(p) {
+		if h := w.members[addr]; h != nil {
+			all[addr] = *h
+		}
 	}
 	return all
 }
