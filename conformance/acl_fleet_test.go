@@ -173,6 +173,9 @@ func (f *usersFleet) make(dir *directory.Directory, option rueidis.ClientOption)
 	}
 	_, err := grow.Init(f.t.Context(), dir, partition(0), cfg)
 	must(f.t, "Init", err)
+	servers := failover.NewRedis(option)
+	defer servers.Close()
+	cfg.Agent = failover.New(dir, servers, failover.Config{Logger: quiet}).Help
 	_, err = grow.Add(f.t.Context(), dir, partition(1), cfg)
 	must(f.t, "Add", err)
 }

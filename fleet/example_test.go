@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 )
 
 // start starts a fleet on this machine, and connects to it.
@@ -96,6 +100,16 @@ func ExampleFleet_Locate() {
 			log.Fatal(err)
 		}
 	}
+
+	// What millrace fleet agent does.
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dir.Close()
+	members := failover.NewRedis(rueidis.ClientOption{})
+	defer members.Close()
+	defer failover.New(dir, members, failover.Config{Logger: slog.New(slog.DiscardHandler)}).Help(ctx)()
 
 	// It starts a server, and does what millrace fleet add does.
 	if err := servers.AddPartition(ctx, 1); err != nil {

@@ -75,7 +75,7 @@ func TestForgottenWhileInUse(t *testing.T) {
 			t.Parallel()
 			tf := startFleet(t, 1, 0, quick)
 			f, user, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
-			m, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
+			m, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), tf.growing(tf.dir))
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
 			// It was placed before, on the old partition.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -168,4 +169,14 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// growing adds partitions on trust, and runs an agent that opens them.
+func (tf *testFleet) growing(dir *directory.Directory) grow.Config {
+	tf.t.Helper()
+	servers := failover.NewRedis(slowly)
+	tf.t.Cleanup(servers.Close)
+	cfg := onTrust
+	cfg.Agent = failover.New(dir, servers, failover.Config{Interval: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Help
+	return cfg
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/members"
 
@@ -94,7 +95,7 @@ func TestAllocationRaces(t *testing.T) {
 	}
 	growing.Go(func() {
 		for range 2 {
-			if _, err := grow.Add(ctx, tf.dir, tf.servers(2, 0), onTrust); err != nil {
+			if _, err := grow.Add(ctx, tf.dir, tf.servers(2, 0), tf.growing(tf.dir)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -171,9 +172,18 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 			m, err := cfg.Announce(ctx, tf.dir, m, tf.servers(1, 0))
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
-			// The old client's map is that of before; it does not wait out its grace.
-			_, err = cfg.Open(ctx, tf.dir)
-			must(t, err)
+			// The old client's map is that of before; nobody waits out its grace.
+			servers := failover.NewRedis(slowly)
+			defer servers.Close()
+			m = m.Next()
+			m.Floor = m.Epoch + 1
+			must(t, tf.dir.Change(ctx, m.Epoch-1, m))
+			for i, p := range m.Partitions {
+				must(t, servers.Raise(ctx, p.Master.Addr, m.Fleet, i, m.Floor, false))
+			}
+			m = m.Next()
+			m.Partitions[1].Phase = directory.Open
+			must(t, tf.dir.Change(ctx, m.Epoch-1, m))
 
 			young := tf.open(Config{})
 			must(t, put(ctx, young.Client(), "{"+tag+"}1", "x"))
@@ -200,14 +210,14 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	if homes := tf.homes()[before]; len(homes) != 1 || homes[0] != 0 {
 		t.Errorf("the tag has the homes %v, want the old partition", homes)
 	}
-	if _, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), onTrust); !errors.Is(err, millrace.ErrBadArgument) {
+	if _, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), tf.growing(tf.dir)); !errors.Is(err, millrace.ErrBadArgument) {
 		t.Errorf("another Add in between = %v, want to be told to finish this one", err)
 	}
 	// A call that was cut off is finished by the same one.
 	again := []grow.Partition{{Master: m.Partitions[1].Master}}
-	opened, err := grow.Add(ctx, tf.dir, again, onTrust)
+	opened, err := grow.Add(ctx, tf.dir, again, tf.growing(tf.dir))
 	must(t, err)
-	if len(opened.Partitions) != 2 || opened.Partitions[1].Phase != directory.Open || opened.Floor != opened.Epoch {
+	if len(opened.Partitions) != 2 || opened.Partitions[1].Phase != directory.Open || opened.Adding() {
 		t.Errorf("the map after Add is %+v", opened)
 	}
 	redistest.Eventually(t, "the client has the map", func() bool { return f.view.Load().m.Epoch == opened.Epoch })
@@ -238,7 +248,7 @@ func TestGrowingMovesNothing(t *testing.T) {
 	}
 	before := tf.homes()
 	for range 2 {
-		_, err := grow.Add(ctx, tf.dir, tf.servers(len(tf.masters), 0), onTrust)
+		_, err := grow.Add(ctx, tf.dir, tf.servers(len(tf.masters), 0), tf.growing(tf.dir))
 		must(t, err)
 	}
 	grown := tf.open(Config{})

@@ -17,9 +17,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
-	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
-	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
@@ -116,15 +114,12 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Directory, option
 	}
 	servers := failover.NewRedis(option)
 	defer servers.Close()
-	keep, stop := keepCopies(ctx, option, log)
-	defer stop()
 	losses := restored.New(f, mover, restored.Config{Mark: marker(f, log), Logger: log})
-	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: keep, Archive: c.Archive, Restored: restored.BeforeUse(option, dir, log)})
+	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Archive: c.Archive, Restored: restored.BeforeUse(option, dir, log)})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = mover.Maintain(ctx) })
 	work.Go(func() { _ = losses.Run(ctx) })
-	work.Go(func() { _ = grow.Finish(ctx, dir, grow.Config{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
 		keeper := snapshot.New(dir, snapshot.Config{
 			Interval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
@@ -133,19 +128,6 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Directory, option
 	}
 	work.Wait()
 	return nil
-}
-
-// keepCopies has members keep copies of the maps that an agent offers, until stop is called
-// or ctx ends.
-func keepCopies(ctx context.Context, option rueidis.ClientOption, log *slog.Logger) (offer func(m *directory.Map), stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	copies := recovery.NewCopies(option, log)
-	var work sync.WaitGroup
-	work.Go(func() { _ = copies.Run(ctx) })
-	return copies.Offer, func() {
-		cancel()
-		work.Wait()
-	}
 }
 
 type fleetFailover struct {

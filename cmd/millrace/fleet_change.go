@@ -82,11 +82,9 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		if cancel, ok := r.(membership.Cancel); ok {
 			doc.Drops = slices.DeleteFunc(tasksOf(m), func(t taskDoc) bool { return t.Plan != cancel.Plan })
 		}
-		keep, stop := keepCopies(ctx, option, log)
-		defer stop()
 		cfg := membership.Config{
 			Option: option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, dir, log), Keep: keep},
+			Agent: besideCommand(option, dir, log),
 		}
 		if !plan.Begun {
 			if doc.Warnings, err = cfg.Examine(ctx, m, plan); err != nil {
@@ -105,6 +103,11 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		doc.Done, doc.Took = true, time.Since(began).Milliseconds()
 		return doc, says("done: %s in %s", readable.Count(len(doc.Changes), "partition"), readable.Duration(time.Since(began))), nil
 	})
+}
+
+// besideCommand configures the agent that a command runs. It logs warnings only: the command reports its steps.
+func besideCommand(option rueidis.ClientOption, dir *directory.Directory, log *slog.Logger) failover.Config {
+	return failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, dir, log)}
 }
 
 // warnings passes on what is at least a warning: steps are reported otherwise.

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/ring"
@@ -349,6 +350,9 @@ func questions(doublings int) Measure {
 		for i := range fleetTags {
 			must.Do(c.Do(ctx, c.B().Set().Key(tagged(i)).Value(fieldValue).Build()).Error())
 		}
+		members := failover.NewRedis(rueidis.ClientOption{})
+		b.closeAfter(members)
+		defer failover.New(b.dialDirectory(servers), members, failover.Config{Interval: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Help(ctx)()
 		for g := range doublings {
 			must.Do(servers.AddPartition(ctx, 1<<g))
 		}

@@ -153,9 +153,9 @@ func (f *Fleet) Servers() []Server {
 }
 
 // AddPartition starts the servers of n more partitions, and returns when they take tags,
-// which takes a few seconds. Partitions that are there do not move. If it fails when the
-// directory lists the servers already, they keep running, since clients may use them;
-// package grow can finish the adding.
+// which takes a few seconds: an agent (package failover) must run. Partitions that are there
+// do not move. If it fails when the directory lists the servers already, they keep running,
+// since clients may use them, and an agent finishes the adding.
 func (f *Fleet) AddPartition(ctx context.Context, n int) error {
 	f.changing.Lock()
 	defer f.changing.Unlock()

@@ -3,6 +3,7 @@ package devfleet
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -41,6 +43,18 @@ func start(t *testing.T, cfg Config) *Fleet {
 		}
 	})
 	return f
+}
+
+// agent runs an agent until the test ends.
+func agent(t *testing.T, f *Fleet) {
+	t.Helper()
+	dir, done, err := f.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := failover.NewRedis(rueidis.ClientOption{})
+	end := failover.New(dir, members, failover.Config{Interval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Help(context.Background())
+	t.Cleanup(func() { end(); members.Close(); done() })
 }
 
 func deadline(t *testing.T) context.Context {

@@ -17,7 +17,6 @@ import (
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -95,20 +94,11 @@ func playFailover(ctx context.Context, play *chaos.Play) {
 		// A failover waits for these two.
 		Settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond},
 	})
-	dir := must.Get(directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}))
-	p.Close(dir)
-	quiet, members := slog.New(slog.DiscardHandler), failover.NewRedis(rueidis.ClientOption{})
-	p.Close(members)
 	agents := 2
 	if p.Sabotage == noAgents {
 		agents = 0
 	}
-	for range agents {
-		p.Go(func() error {
-			_ = failover.New(dir, members, failover.Config{Interval: 120 * time.Millisecond, Logger: quiet}).Run(ctx) // it ends with ctx
-			return nil
-		})
-	}
+	dir, quiet := startAgents(ctx, p.Play, servers, agents), slog.New(slog.DiscardHandler)
 	for i := range p.books {
 		b := &book{partition: i % 2, confirmed: i < 2}
 		cfg := fleet.Config{Logger: quiet}

@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/lease"
 )
@@ -94,6 +95,7 @@ func playFleet(ctx context.Context, play *chaos.Play) {
 		// Adding a partition takes as long as these two. They leave room for a busy machine.
 		Settings: directory.Settings{ViewTTL: 300 * time.Millisecond, ReplyTimeout: 500 * time.Millisecond},
 	})
+	startAgents(ctx, play, servers, 1)
 	for i := range p.clients {
 		f := must.Get(fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: slog.New(slog.DiscardHandler)}))
 		p.Close(f)
@@ -141,6 +143,21 @@ func startFleet(ctx context.Context, p *chaos.Play, cfg devfleet.Config) *devfle
 	servers := must.Get(devfleet.Start(ctx, cfg))
 	p.Defer(func(context.Context) error { return servers.Stop() })
 	return servers
+}
+
+// startAgents starts so many agents, until ctx ends, and returns the directory.
+func startAgents(ctx context.Context, p *chaos.Play, servers *devfleet.Fleet, n int) *directory.Directory {
+	dir := must.Get(directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}))
+	p.Close(dir)
+	members := failover.NewRedis(rueidis.ClientOption{})
+	p.Close(members)
+	for range n {
+		p.Go(func() error {
+			_ = failover.New(dir, members, failover.Config{Interval: 120 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+			return nil // it ended with ctx
+		})
+	}
+	return dir
 }
 
 func (p *fleetPlay) show(doing string) {

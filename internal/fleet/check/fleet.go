@@ -107,7 +107,7 @@ func checkAgents(f *facts) (l findings) {
 	case f.leader == "":
 		l.add(directory.Fail, "no_agent", Fleetwide, "", "no agent leads: no master is replaced when it dies", run)
 	}
-	if reason, stopped := f.last(Fleetwide, failover.Stopped); stopped {
+	if reason, stopped := f.last(Fleetwide, directory.Stopped); stopped {
 		l.add(directory.Fail, "stopped", Fleetwide, "", "agents change nothing: "+reason, "Decide which map is right: docs/FLEET.md, \"A directory that went back\".")
 	}
 	if f.m.Adding() {

@@ -18,6 +18,9 @@ type Event struct {
 	What      string    `json:"what"`        // in a few words
 }
 
+// Stopped begins the event that says why agents change nothing.
+const Stopped = "the agents change nothing: "
+
 // logLength is how many events are kept.
 const logLength = 200
 

@@ -29,10 +29,6 @@ type Config struct {
 	// nothing.
 	Restored func(ctx context.Context, m *directory.Map, partition int, addr string) error
 
-	// Keep receives the present map at each interval while the agent leads, to keep copies
-	// of it. It must return at once. Defaults to doing nothing.
-	Keep func(m *directory.Map)
-
 	// Archive is the folder of the snapshots, which has a copy of the map. Defaults to none.
 	Archive string
 
@@ -68,9 +64,6 @@ func New(dir *directory.Directory, servers Servers, cfg Config) *Agent {
 	}
 	if cfg.Restored == nil {
 		cfg.Restored = func(context.Context, *directory.Map, int, string) error { return nil }
-	}
-	if cfg.Keep == nil {
-		cfg.Keep = func(*directory.Map) {}
 	}
 	a := &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}, beats: beats{newest: directory.Beats{}}}
 	a.newest.Store(&directory.Map{})
@@ -162,6 +155,8 @@ func (a *Agent) work(ctx context.Context) {
 	defer stop()
 	busy.Go(func() { a.beat(beating) })
 	var s standing
+	var copying copies
+	var growing grower
 	planned := time.Now()
 	for {
 		if late := overdue(planned, time.Now()); late > max(2*time.Second, 4*a.cfg.Interval) {
@@ -186,7 +181,8 @@ func (a *Agent) work(ctx context.Context) {
 			if a.recoverMap(ctx, m, &s) {
 				partitions = nil // the next round has the new map
 			} else {
-				a.cfg.Keep(m)
+				alone(&busy, &copying.busy, func() { copying.keep(ctx, a, m) })
+				alone(&busy, &growing.busy, func() { growing.run(ctx, a, m) })
 			}
 			for _, p := range partitions {
 				r := reconcilers[p.ID]
@@ -194,12 +190,7 @@ func (a *Agent) work(ctx context.Context) {
 					r = &reconciler{a: a, id: p.ID}
 					reconcilers[p.ID] = r
 				}
-				if r.busy.TryLock() {
-					busy.Go(func() {
-						defer r.busy.Unlock()
-						r.reconcile(ctx, m, p)
-					})
-				}
+				alone(&busy, &r.busy, func() { r.reconcile(ctx, m, p) })
 			}
 		} else {
 			a.present.Store(nil)
@@ -214,6 +205,16 @@ func (a *Agent) work(ctx context.Context) {
 		if !retry.Sleep(ctx, pause) {
 			return
 		}
+	}
+}
+
+// alone does something in a goroutine of a group, unless it is still being done.
+func alone(group *sync.WaitGroup, busy *sync.Mutex, do func()) {
+	if busy.TryLock() {
+		group.Go(func() {
+			defer busy.Unlock()
+			do()
+		})
 	}
 }
 
@@ -255,7 +256,7 @@ func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) b
 	case errors.Is(err, recovery.ErrForked), errors.Is(err, recovery.ErrIncomplete), errors.Is(err, directory.ErrVersion):
 		if s.again = time.Now().Add(10 * a.cfg.Interval); err.Error() != s.stopped {
 			s.stopped = err.Error()
-			a.note(ctx, m, -1, Stopped+explain(err))
+			a.note(ctx, m, -1, directory.Stopped+explain(err))
 		}
 		return true
 	case err != nil, found.Silent:
@@ -281,16 +282,13 @@ func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) b
 	return true
 }
 
-// Stopped begins the event that says why agents change nothing.
-const Stopped = "the agents change nothing: "
-
 // stopped reports whether the log says that agents change nothing.
 func (a *Agent) stopped(ctx context.Context) bool {
 	ctx, cancel := script.Within(ctx, 2*time.Second)
 	defer cancel()
 	events, _ := a.dir.Events(ctx) // without a log there is nothing to correct
 	i := slices.IndexFunc(events, func(e directory.Event) bool { return e.Partition == -1 })
-	return i >= 0 && strings.HasPrefix(events[i].What, Stopped)
+	return i >= 0 && strings.HasPrefix(events[i].What, directory.Stopped)
 }
 
 // explain returns an error with its hint, for the log.

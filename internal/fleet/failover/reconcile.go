@@ -79,7 +79,7 @@ func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p director
 			r.waits = wait{}
 			return
 		case waits:
-			r.noteWait(ctx, m, a.why)
+			r.waits.note(ctx, r.a, m, r.id, TaskWaits, a.why)
 			return
 		case stuck:
 			r.giveUp(ctx, m, a.why)
@@ -390,25 +390,25 @@ func (r *reconciler) shutDown(ctx context.Context, s situation, a shutDown) erro
 		r.refused, err = time.Now(), nil // it may be saving its data
 	default:
 		r.refused = time.Now()
-		r.noteWait(ctx, m, fmt.Sprintf("%s cannot be restarted: %v", a.Addr, err))
+		r.waits.note(ctx, r.a, m, r.id, TaskWaits, fmt.Sprintf("%s cannot be restarted: %v", a.Addr, err))
 	}
 	return err
 }
 
-// wait is what a task waits for.
+// wait is why something waits.
 type wait struct {
 	why   string
 	since time.Time
 	noted bool
 }
 
-// noteWait notes once why a task waits, if that is no passing state.
-func (r *reconciler) noteWait(ctx context.Context, m *directory.Map, why string) {
-	if r.waits.why != why {
-		r.waits = wait{why: why, since: time.Now()}
+// note notes once why something waits, if that is no passing state.
+func (w *wait) note(ctx context.Context, a *Agent, m *directory.Map, partition int, what, why string) {
+	if w.why != why {
+		*w = wait{why: why, since: time.Now()}
 	}
-	if !r.waits.noted && time.Since(r.waits.since) > pauseIntervals*r.a.cfg.Interval {
-		r.waits.noted = true
-		r.a.note(ctx, m, r.id, TaskWaits+why)
+	if !w.noted && time.Since(w.since) > pauseIntervals*a.cfg.Interval {
+		w.noted = true
+		a.note(ctx, m, partition, what+why)
 	}
 }

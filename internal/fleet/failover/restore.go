@@ -35,7 +35,7 @@ func Restore(ctx context.Context, dir *directory.Directory, servers Servers, par
 		return err
 	}
 	a.note(ctx, m, partition, "a person has chosen the data of "+addr)
-	defer a.helped(ctx)()
+	defer a.Help(ctx)()
 	got, err := a.settled(ctx, partition)
 	if err == nil && got != addr {
 		err = ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)

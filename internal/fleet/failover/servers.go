@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/recovery"
+	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -60,6 +61,14 @@ type Servers interface {
 
 	// Need sets how many replicas must be in step for a master to take writes.
 	Need(ctx context.Context, addr string, replicas int) error
+
+	// Keep stores a copy of the map on the master of a partition, unless that has one as new.
+	Keep(ctx context.Context, addr, fleet string, partition int, held members.Copy) error
+
+	// Raise raises the floor of the master of a partition: by a map of a lower epoch no client
+	// places a tag there any more. It waits a moment for a replica to have the floor, if
+	// there is to be one.
+	Raise(ctx context.Context, addr, fleet string, partition int, floor int64, replica bool) error
 }
 
 //go:embed *.lua
@@ -227,4 +236,33 @@ func (r *Redis) Need(ctx context.Context, addr string, replicas int) error {
 
 func setNeed(b rueidis.Builder, replicas int) rueidis.Completed {
 	return b.ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", strconv.Itoa(replicas)).Build()
+}
+
+// Keep implements Servers.
+func (r *Redis) Keep(ctx context.Context, addr, fleet string, partition int, held members.Copy) error {
+	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
+		_, err := held.Keep(ctx, c, fleet, partition)
+		return err
+	})
+}
+
+// Raise implements Servers. Whoever replaces the master raises the floor, too: a replica that
+// lacks it does no harm.
+func (r *Redis) Raise(ctx context.Context, addr, fleet string, partition int, floor int64, replica bool) error {
+	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
+		raise := c.B().Eval().Script(members.Scripts.Script("raise").Source()).Numkeys(1).Key(members.Base).
+			Arg(fleet, strconv.Itoa(partition), strconv.FormatInt(floor, 10)).Build()
+		var result rueidis.RedisResult
+		if replica {
+			results, _, _ := replicas.Confirm(ctx, c, members.Base, 1, 500*time.Millisecond, raise)
+			result = results[0]
+		} else {
+			result = c.Do(ctx, raise)
+		}
+		parts, err := result.AsStrSlice()
+		if err == nil && (len(parts) != 2 || parts[0] != "floor") {
+			err = members.ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server has the identity %q", partition, addr, parts[1:])
+		}
+		return err
+	})
 }

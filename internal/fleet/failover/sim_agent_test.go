@@ -55,6 +55,7 @@ type sabotage struct {
 	anyRun    bool                               // replicas copy whoever is at their master's address
 	aged      bool                               // agents go on with data of any age
 	forgotten bool                               // elections do not know the member that leaves
+	floorless bool                               // masters do not learn the floor of new partitions
 	local     bool                               // a server of etcd confirms without a majority
 }
 
@@ -69,16 +70,7 @@ func (a *agency) start() {
 	a.now = p
 	w.say("%s is started", p.name)
 	w.working.Go(func() {
-		offered := make(chan *directory.Map, 1)
-		keep := func(m *directory.Map) {
-			select {
-			case <-offered:
-			default:
-			}
-			offered <- m
-		}
-		w.working.Go(func() { p.copies(ctx, offered) })
-		agent := failover.New(directory.New(inDirectory{p}), inMembers{p}, failover.Config{Interval: w.every, Keep: keep, Logger: slog.New(&logbook{p: p})})
+		agent := failover.New(directory.New(inDirectory{p}), inMembers{p}, failover.Config{Interval: w.every, Logger: slog.New(&logbook{p: p})})
 		_ = agent.Run(ctx)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -51,34 +50,21 @@ func (p inMembers) Inspect(ctx context.Context, addr string) (recovery.Inspectio
 	return i, nil
 }
 
-// copies has masters keep copies of the map that an agent offers.
-func (p *process) copies(ctx context.Context, offered <-chan *directory.Map) {
-	kept := map[string]int64{}
-	for {
-		var m *directory.Map
-		select {
-		case m = <-offered:
-		case <-ctx.Done():
-			return
+func (p inMembers) Keep(ctx context.Context, addr, _ string, _ int, held members.Copy) error {
+	s := p.w.server(addr)
+	m := unpack(held.Text)
+	return p.call(ctx, &s.host, func() error { return s.keep(m) })
+}
+
+func (p inMembers) Raise(ctx context.Context, addr, _ string, _ int, floor int64, _ bool) error {
+	s := p.w.server(addr)
+	return p.call(ctx, &s.host, func() error {
+		err := s.refuses()
+		if err == nil && s.floor < floor && !p.w.sabotage.floorless {
+			s.append(entry{size: 60, floor: floor})
 		}
-		var keeping sync.WaitGroup
-		for _, part := range m.Partitions {
-			s := p.w.server(part.Master.Addr)
-			if part.ReadOnly || kept[s.name] >= m.Epoch {
-				continue
-			}
-			keeping.Go(func() {
-				ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errSilent)
-				defer cancel()
-				if p.call(ctx, &s.host, func() error { return s.keep(m) }) == nil {
-					p.w.mu.Lock()
-					defer p.w.mu.Unlock()
-					kept[s.name] = m.Epoch
-				}
-			})
-		}
-		keeping.Wait()
-	}
+		return err
+	})
 }
 
 func (p inMembers) Fence(ctx context.Context, addr string) (members.Report, error) {

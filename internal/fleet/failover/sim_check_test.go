@@ -90,7 +90,8 @@ func (w *world) has(logs ...[]entry) []bool {
 // checkChange is called before the directory stores a map.
 func (w *world) checkChange(by string, old, next *directory.Map) {
 	l := &w.ledger
-	for i, p := range next.Partitions {
+	w.checkGrowth(old, next)
+	for i, p := range next.Partitions[:min(len(next.Partitions), len(old.Partitions))] {
 		was := old.Partitions[i]
 		if p.Epoch < was.Epoch {
 			w.fail("I6: partition %d goes back from epoch %d to %d", i, was.Epoch, p.Epoch)
@@ -200,6 +201,9 @@ func (w *world) checkCopy(s, y *server) {
 // well returns what is not as it should be when there are no faults any more. The
 // members that never come back are marked.
 func (w *world) well() string {
+	if w.dir.m.Adding() {
+		return "a partition is being added"
+	}
 	for _, p := range w.dir.m.Partitions {
 		if p.Task != nil || p.Leaving != nil {
 			return fmt.Sprintf("partition %d has the task %+v, and %v leaves", p.ID, p.Task, p.Leaving)

@@ -39,21 +39,21 @@ func (c *client) run(ctx context.Context) {
 			if !retry.Sleep(ctx, pause) {
 				return
 			}
-			c.write(ctx, n%w.parts)
-			c.read(ctx, n%w.parts)
+			c.write(ctx, n)
+			c.read(ctx, n)
 		}
 	})
 }
 
-// read reads from some member of a partition, by a map of any age.
-func (c *client) read(ctx context.Context, partition int) {
+// read reads from some member of the partition whose turn it is, by a map of any age.
+func (c *client) read(ctx context.Context, turn int) {
 	w := c.w
 	w.mu.Lock()
 	if c.m == nil || w.draw(&c.host, &c.host, 4) > 0 {
 		w.mu.Unlock()
 		return
 	}
-	p := c.m.Partitions[partition]
+	p := c.m.Partitions[turn%len(c.m.Partitions)]
 	members := p.Members()
 	m := members[w.draw(&c.host, &c.host, int64(len(members)))]
 	s := w.server(m.Addr)
@@ -108,16 +108,21 @@ func (c *client) hold() time.Duration {
 	return time.Duration(c.w.draw(&c.host, &c.host, int64(5*time.Second)))
 }
 
-// write writes something that is not written by anybody else.
-func (c *client) write(ctx context.Context, partition int) {
+// write writes something to the partition whose turn it is that is not written by anybody else.
+func (c *client) write(ctx context.Context, turn int) {
 	w := c.w
 	w.mu.Lock()
 	began := time.Now()
-	if c.m == nil || time.Since(c.confirmed) >= w.settings.ViewTTL && !w.sabotage.stale || c.m.Partitions[partition].ReadOnly {
+	if c.m == nil || time.Since(c.confirmed) >= w.settings.ViewTTL && !w.sabotage.stale {
 		w.mu.Unlock()
 		return
 	}
+	partition := turn % len(c.m.Partitions)
 	p := c.m.Partitions[partition]
+	if p.ReadOnly {
+		w.mu.Unlock()
+		return
+	}
 	s := w.server(p.Master.Addr)
 	id := w.ledger.begin(write{partition: partition, client: c.name, server: s, epoch: p.Epoch, sent: time.Since(w.start)})
 	before, after := c.hold(), c.hold()

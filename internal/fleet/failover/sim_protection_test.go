@@ -25,6 +25,25 @@ func TestProtections(t *testing.T) {
 		wants     string // the invariant that must be broken
 	}{
 		{"agents wait a grace", "", 0, splitClient, sabotage{hasty: true}, "I2"},
+		{"clients know new partitions before they are opened", "", 0, func(w *world) {
+			w.with(func() {
+				w.dir.everyKeeper(func(k *host) { w.cut(&w.clients[0].host, k) })
+				growOnce(w)
+			})
+			time.Sleep(10 * time.Second)
+		}, sabotage{hasty: true}, "G"},
+		{"masters have the floor before partitions are opened", "", 0, func(w *world) {
+			w.with(func() { growOnce(w) })
+			time.Sleep(10 * time.Second)
+		}, sabotage{floorless: true}, "G"},
+		{"all copies of the map name partitions before they are opened", "", 0, func(w *world) {
+			w.with(func() {
+				w.servers[0].copyless = true
+				growOnce(w)
+			})
+			time.Sleep(10 * time.Second)
+			w.with(func() { w.servers[0].copyless = false })
+		}, sabotage{look: func(s *server, l *members.Report) { l.Copy = s.w.dir.m.Epoch }}, "G"},
 		{"clients write by fresh maps", "", 0, splitClient, sabotage{stale: true}, "I2"},
 		{"clients take no late reply", "", 0, splitClient, sabotage{late: true}, "I2"},
 		{"a majority confirms", inEtcd, 0, func(w *world) {

@@ -35,6 +35,7 @@ type server struct {
 	lag      time.Duration
 	disk     data // what it would read after a restart from a snapshot
 	gone     bool // it never comes back
+	copyless bool // it takes no copies of the map
 	planned  bool // it was shut down by an agent, and
 	saved    bool // has saved its data
 	died     time.Duration
@@ -123,7 +124,7 @@ func (s *server) write(id int) error {
 
 // keep is an agent's: it takes a copy of the map unless there is one as new.
 func (s *server) keep(m *directory.Map) error {
-	if err := s.refuses(); err != nil {
+	if err := s.refuses(); err != nil || s.copyless {
 		return err
 	}
 	if s.held == nil || s.held.Epoch < m.Epoch {

@@ -30,6 +30,8 @@
 //	    and a person decides about an old one
 //	R   nobody reads what a member had on its   checkRead
 //	    disk before it was examined
+//	G   new partitions are opened when all         checkGrowth, well
+//	    clients and copies of the map know them
 //	T   a member leaves when others have all    checkTask, well
 //	    data; tasks end
 //
@@ -39,7 +41,7 @@
 // sim_world_test.go, time, chance and the network; sim_server_test.go, members;
 // sim_directory_test.go and sim_etcd_test.go, the directory; sim_agent_test.go and
 // sim_call_test.go, processes with agents, and how these reach the others;
-// sim_client_test.go; sim_faults_test.go, sim_power_test.go and sim_task_test.go, faults and tasks;
+// sim_client_test.go; sim_faults_test.go, sim_power_test.go, sim_task_test.go and sim_growth_test.go, faults and commands;
 // sim_check_test.go, the ledger and the invariants. Then come the tests for which a script takes the place of chance:
 // sim_step_test.go, sim_story_test.go, sim_calm_test.go and sim_protection_test.go,
 // where protections are taken out and an invariant must break.
@@ -111,29 +113,9 @@ func newWorld(s schedule) *world {
 	}
 	m := &directory.Map{Version: directory.Version, Fleet: "sim", Epoch: 1, Floor: 1, Settings: s.settings, Points: points.Points()}
 	for i := range s.parts {
-		p := directory.Partition{ID: i, Epoch: 1, Phase: directory.Open}
-		var master *server
-		for j := range s.replicas + 1 {
-			one := &server{host: w.newHost(fmt.Sprintf("%c%d:6379", 'a'+j, i)), w: w, partition: i}
-			one.identity, one.floor = one.belongs(), 1
-			one.lag = w.quickly(one)
-			w.servers = append(w.servers, one)
-			member := directory.Member{Addr: one.name, Node: fmt.Sprintf("node%d", (i+j)%3), Run: one.run()}
-			if j == 0 {
-				master, p.Master = one, member
-				one.master, one.history = true, one.newHistory()
-				if s.seed%3 > 0 {
-					p.History = one.history
-				}
-			} else {
-				one.target, one.link, one.history = master, linked, master.history
-				one.pass, one.serves = master.run(), true
-				p.Replicas = append(p.Replicas, member)
-			}
-			one.disk = one.data
-		}
+		p := w.newPartition(i, 1)
 		m.Partitions = append(m.Partitions, p)
-		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, master})
+		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, w.server(p.Master.Addr)})
 	}
 	for i := range s.spares * s.parts {
 		w.servers = append(w.servers, w.spare(i%s.parts, i/s.parts))

@@ -53,7 +53,7 @@ func Switch(ctx context.Context, dir *directory.Directory, servers Servers, part
 			return err
 		}
 		if try == 1 {
-			defer a.helped(ctx)()
+			defer a.Help(ctx)()
 		}
 		// A late write may have put the old master ahead: then it stays the master.
 		got, err := a.settled(ctx, partition)
@@ -80,9 +80,9 @@ func (a *Agent) joined(ctx context.Context, former, master string) {
 	})
 }
 
-// helped runs another agent like this one until end is called: it does what this process stores in the map, unless another one
-// leads.
-func (a *Agent) helped(ctx context.Context) (end func()) {
+// Help runs an agent until end is called: it does what this process stores in the map, unless another one leads. So a command
+// needs no other agent.
+func (a *Agent) Help(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { _ = New(a.dir, a.servers, a.cfg).Run(ctx) })

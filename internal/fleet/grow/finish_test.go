@@ -2,12 +2,12 @@ package grow
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -25,13 +25,11 @@ func TestAnAddThatWasCutOffIsFinished(t *testing.T) {
 			tf.change(func(m *directory.Map) { m.Floor = m.Epoch + 1 })
 		}, false},
 		{"before they are opened", func(tf *testFleet, m *directory.Map) {
-			cfg := onTrust
-			masters, err := cfg.masters(m)
-			must(tf.t, err)
 			announced := tf.change(func(m *directory.Map) { m.Floor = m.Epoch + 1 })
-			must(tf.t, raise(tf.t.Context(), masters, announced))
-			for _, s := range masters {
-				s.client.Close()
+			servers := failover.NewRedis(slowly)
+			defer servers.Close()
+			for i, p := range m.Partitions {
+				must(tf.t, servers.Raise(tf.t.Context(), p.Master.Addr, m.Fleet, i, announced.Floor, false))
 			}
 		}, true},
 	} {
@@ -52,21 +50,13 @@ func TestAnAddThatWasCutOffIsFinished(t *testing.T) {
 				}
 				cancel()
 			}
-			working, stop := context.WithCancel(ctx)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				finisher := cfg.finisher(tf.dir, slog.New(slog.DiscardHandler))
-				finisher.After = 50 * time.Millisecond
-				_ = finisher.Run(working, tf.dir)
-			}()
+			end := tf.growing(tf.dir).Agent(ctx)
 			redistest.Eventually(t, "the partition is open", func() bool {
 				m, err := tf.dir.Confirm(ctx, 0)
 				return err == nil && !m.Adding() && m.Partitions[1].Phase == directory.Open
 			})
 			must(t, put(ctx, f.Client(), "{other}", "x"))
-			stop()
-			<-done
+			end()
 		})
 	}
 }

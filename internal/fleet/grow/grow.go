@@ -1,7 +1,6 @@
 package grow
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -11,14 +10,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/ring"
 )
@@ -59,6 +56,10 @@ type Config struct {
 	// that comes back without is ErrUnfit. Defaults to 30 seconds. Below 0 no server is
 	// restarted, and boot fences are not checked.
 	RestartTimeout time.Duration
+
+	// Agent runs an agent until end is called, as failover.Agent.Help does: Add announces
+	// partitions, and agents open them. Defaults to none: then one must run elsewhere.
+	Agent func(ctx context.Context) (end func())
 
 	// Progress receives each step, in a few words, from one goroutine. Defaults to none.
 	Progress func(step string)
@@ -136,7 +137,7 @@ func nameOf(partitions []Partition) string {
 
 // Add adds partitions to a fleet that is in use, and returns its new map. No data moves. It
 // takes a few seconds: new tags are placed on the new partitions when all clients look for
-// tags there. The same call again completes one that was cut off.
+// tags there. If it is cut off when it has announced them, agents go on.
 func Add(ctx context.Context, dir *directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
 	m, err := dir.Confirm(ctx, 0)
 	if err != nil {
@@ -151,12 +152,8 @@ func Add(ctx context.Context, dir *directory.Directory, partitions []Partition, 
 			return nil, err
 		}
 	}
-	grace := m.Grace()
-	cfg.report("waiting %v until all clients look for tags on the new partitions", grace)
-	if !retry.Sleep(ctx, grace) {
-		return nil, context.Cause(ctx)
-	}
-	return cfg.Open(ctx, dir)
+	cfg.report("waiting %v until all clients look for tags on the new partitions", m.Grace())
+	return cfg.wait(ctx, dir, partitions)
 }
 
 // begun reports whether these partitions are being added already. Other unfinished
@@ -193,131 +190,77 @@ func (c *Config) Announce(ctx context.Context, dir *directory.Directory, m *dire
 	if err != nil {
 		return nil, millrace.ErrBadArgument.Wrap(err)
 	}
-	next := m.Next()
-	next.Points = grown.Points()
-	next.Partitions = append(next.Partitions, describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)...)
-	for i := range partitions {
-		next.Partitions[len(m.Partitions)+i].Epoch = next.Epoch // of the map that names its master
-	}
-	if err := c.prepare(ctx, next, len(m.Partitions)); err != nil {
+	first := len(m.Partitions)
+	with := m.Clone()
+	with.Partitions = append(with.Partitions, describe(partitions, first, grown.Generations()-1, directory.LookUp)...)
+	if err := c.prepare(ctx, with, first); err != nil {
 		return nil, err
 	}
-	return next, dir.Change(ctx, m.Epoch, next)
+	added := with.Partitions[first:]
+	return directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
+		if len(next.Partitions) != first || next.Fleet != m.Fleet {
+			return false, directory.ErrConflict.Errorf("partitions were added meanwhile")
+		}
+		next.Points, next.Partitions = grown.Points(), append(next.Partitions, added...)
+		for i := range added {
+			next.Partitions[first+i].Epoch = next.Epoch // of the map that names its master
+		}
+		return true, nil
+	})
 }
 
-// Open lets the partitions that were added take new tags.
-//
-// Between two maps a tag has two owners, and must not be placed on both. So the floor is
-// first raised on all masters to the epoch of the next map: from then on no client places a
-// tag by the present one. The directory has the floor before the masters do, for agents that
-// replace a master.
-//
-// Before that all masters have a copy of the map that names the new partitions: should the
-// directory be lost, each copy names all partitions that have tags.
-func (c *Config) Open(ctx context.Context, dir *directory.Directory) (*directory.Map, error) {
+// askEvery is how often Add looks for what agents say.
+const askEvery = time.Second
+
+// wait returns the map when partitions that were announced take tags.
+func (c *Config) wait(ctx context.Context, dir *directory.Directory, partitions []Partition) (*directory.Map, error) {
+	if c.Agent != nil {
+		defer c.Agent(ctx)()
+	}
+	asked, told := time.Now(), ""
 	for {
 		m, err := dir.Confirm(ctx, 0)
-		if err != nil {
-			return nil, err
-		}
-		// While the floor is raised no tag can be placed, so the connections are opened before.
-		masters, err := c.masters(m)
-		if err != nil {
-			return nil, err
-		}
-		announced := m.Next()
-		announced.Floor = announced.Epoch + 1
-		opened := announced.Next()
-		for i := range opened.Partitions {
-			if p := &opened.Partitions[i]; p.Phase == directory.LookUp {
-				p.Phase = directory.Open
-			}
-		}
-		c.report("stopping the placing of tags by the old map")
-		if err = c.keep(ctx, dir, masters, m); err == nil {
-			err = dir.Change(ctx, m.Epoch, announced)
-		}
-		if err == nil {
-			if err = raise(ctx, masters, announced); err == nil {
-				err = dir.Change(ctx, announced.Epoch, opened)
-			}
-		}
-		for _, s := range masters {
-			s.client.Close()
-		}
-		if err == nil {
+		switch {
+		case err != nil: // the agent's log says so, and it may answer again
+		case !named(m, partitions):
+			return nil, ErrBehind.Errorf("the directory had lost its newest maps, and the partitions are not in the map any more").
+				WithHint("Look at millrace fleet show, and repeat the command.")
+		case !m.Adding():
 			c.report("the new partitions take tags")
-			return opened, nil
-		}
-		if !errors.Is(err, directory.ErrConflict) {
-			return nil, err
-		}
-		// Another change of the map took the epoch of the floor: once more, above it.
-	}
-}
-
-// masters returns the masters of all partitions, the new ones included.
-func (c *Config) masters(m *directory.Map) ([]*server, error) {
-	masters := make([]*server, len(m.Partitions))
-	for i, p := range m.Partitions {
-		s, err := c.connect(p.Master)
-		if err != nil {
-			for _, s := range masters[:i] {
-				s.client.Close()
+			return m, nil
+		case time.Since(asked) > askEvery:
+			asked = time.Now()
+			events, _ := dir.Events(ctx)
+			i := slices.IndexFunc(events, func(e directory.Event) bool { return e.Partition == -1 && e.Epoch >= m.Epoch })
+			if i < 0 || events[i].What == told {
+				break
 			}
-			return nil, err
+			if told = events[i].What; strings.HasPrefix(told, directory.Stopped) {
+				return nil, ErrBehind.Errorf("%s", told).WithHint("The partitions are in the map. Agents let them take tags when they go on.")
+			}
+			c.report("%s", told)
 		}
-		masters[i] = s
+		if !retry.Sleep(ctx, 50*time.Millisecond) {
+			return nil, context.Cause(ctx)
+		}
 	}
-	return masters, nil
 }
 
-// ErrBehind means that members have a newer map than the directory, which has lost maps. By an
-// old map a partition would be added in the place of another one.
-var ErrBehind = &millrace.Error{
-	Code: "behind",
-	Hint: "Run an agent: millrace fleet agent. It puts the newest map into the directory; look at millrace fleet show then, and repeat the command.",
+// named reports whether a map has all partitions that were announced.
+func named(m *directory.Map, partitions []Partition) bool {
+	for _, n := range partitions {
+		if !slices.ContainsFunc(m.Partitions, func(p directory.Partition) bool {
+			return slices.ContainsFunc(p.Members(), func(member directory.Member) bool { return member.Addr == n.Master.Addr })
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
-// keep stores a copy of the map on all of them.
-func (c *Config) keep(ctx context.Context, dir *directory.Directory, masters []*server, m *directory.Map) error {
-	text, err := m.Pack()
-	if err != nil {
-		return err
-	}
-	kept := make([]int64, len(masters)) // the epochs of the copies that are there
-	err = all(masters, func(i int, s *server) error {
-		return retry.Policy{}.Do(ctx, func(int) (err error) {
-			kept[i], err = members.Copy{Epoch: m.Epoch, Text: text}.Keep(ctx, s.client, m.Fleet, i)
-			return err
-		})
-	})
-	newest := slices.Max(kept)
-	if err != nil || newest <= m.Epoch {
-		return err
-	}
-	now, err := dir.Confirm(ctx, 0)
-	if err == nil && now.Epoch < newest {
-		err = ErrBehind.Errorf("the directory has the map of epoch %d, and a member that of epoch %d", now.Epoch, newest)
-	}
-	return cmp.Or(err, error(directory.ErrConflict)) // the map was changed meanwhile
-}
-
-// raise raises the floor on all of them, at the same time.
-func raise(ctx context.Context, masters []*server, m *directory.Map) error {
-	return all(masters, func(i int, s *server) error { return s.raise(ctx, m, m.Partitions[i]) })
-}
-
-// all calls a function for all servers at the same time.
-func all(servers []*server, call func(i int, s *server) error) error {
-	errs := make([]error, len(servers))
-	var calls sync.WaitGroup
-	for i, s := range servers {
-		calls.Go(func() { errs[i] = call(i, s) })
-	}
-	calls.Wait()
-	return errors.Join(errs...)
-}
+// ErrBehind means that members have a newer map than the directory, which has lost maps. Its
+// message says whether agents have put the newest one in place, or wait for a person.
+var ErrBehind = &millrace.Error{Code: "behind"}
 
 // describe returns the partitions as a map has them.
 func describe(partitions []Partition, first, generation int, phase directory.Phase) []directory.Partition {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -67,6 +68,16 @@ func (tf *testFleet) servers(partitions, replicas int) []Partition {
 		tf.copies = append(tf.copies, copies)
 	}
 	return made
+}
+
+// growing adds partitions on trust, and runs an agent that opens them.
+func (tf *testFleet) growing(dir *directory.Directory) Config {
+	tf.t.Helper()
+	servers := failover.NewRedis(slowly)
+	tf.t.Cleanup(servers.Close)
+	cfg := onTrust
+	cfg.Agent = failover.New(dir, servers, failover.Config{Interval: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Help
+	return cfg
 }
 
 func (tf *testFleet) dial(addr string) *directory.Directory {

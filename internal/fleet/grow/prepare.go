@@ -167,28 +167,3 @@ func (s *server) counts(ctx context.Context, copies []*server, report func(strin
 	}
 	return nil
 }
-
-// raise raises the floor of the partition's master to that of the map, and waits a moment
-// for a replica to have it.
-func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partition) error {
-	return retry.Policy{}.Do(ctx, func(int) error {
-		c := s.client
-		raise := c.B().Eval().Script(members.Scripts.Script("raise").Source()).Numkeys(1).Key(members.Base).
-			Arg(m.Fleet, strconv.Itoa(p.ID), strconv.FormatInt(m.Floor, 10)).Build()
-		var result rueidis.RedisResult
-		if len(p.Replicas) > 0 {
-			results, _, _ := replicas.Confirm(ctx, c, members.Base, 1, 500*time.Millisecond, raise)
-			result = results[0]
-		} else {
-			result = c.Do(ctx, raise)
-		}
-		parts, err := result.AsStrSlice()
-		switch {
-		case err != nil:
-			return err
-		case len(parts) != 2 || parts[0] != "floor":
-			return members.ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server has the identity %q", p.ID, p.Master.Addr, parts[1:])
-		}
-		return nil
-	})
-}

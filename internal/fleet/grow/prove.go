@@ -2,7 +2,9 @@ package grow
 
 import (
 	"context"
+	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -30,7 +32,13 @@ func (c *Config) prove(ctx context.Context, servers []*server) error {
 		timeout = DefaultRestartTimeout
 	}
 	c.report("restarting each server once: it must come back with its boot fence within %v", timeout)
-	return all(servers, func(_ int, s *server) error { return s.prove(ctx, timeout) })
+	errs := make([]error, len(servers))
+	var proving sync.WaitGroup
+	for i, s := range servers {
+		proving.Go(func() { errs[i] = s.prove(ctx, timeout) })
+	}
+	proving.Wait()
+	return errors.Join(errs...)
 }
 
 // prove makes the server a master, lets it write that into its file if it has one, as an

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -42,11 +41,7 @@ func (c *Config) CarryOut(ctx context.Context, dir *directory.Directory, m *dire
 func (c *Config) Wait(ctx context.Context, dir *directory.Directory, plan string) (*directory.Map, error) {
 	servers := failover.NewRedis(c.Option)
 	defer servers.Close()
-	working, stop := context.WithCancel(ctx)
-	var agent sync.WaitGroup
-	defer agent.Wait()
-	defer stop()
-	agent.Go(func() { _ = failover.New(dir, servers, c.Agent).Run(working) })
+	defer failover.New(dir, servers, c.Agent).Help(ctx)()
 	return c.follow(ctx, dir, plan)
 }
 

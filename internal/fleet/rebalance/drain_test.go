@@ -2,11 +2,14 @@ package rebalance
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
@@ -79,7 +82,10 @@ func TestDrainToOwners(t *testing.T) {
 	}
 	server := redistest.Start(t, redistest.Options{TCP: true})
 	tf.masters, tf.direct = append(tf.masters, server), append(tf.direct, server.Client(t))
-	_, err := grow.Add(ctx, tf.dir, []grow.Partition{{Master: directory.Member{Addr: server.Addr()}}}, grow.Config{Option: slowly, RestartTimeout: -1})
+	servers := failover.NewRedis(slowly)
+	defer servers.Close()
+	agent := failover.New(tf.dir, servers, failover.Config{Interval: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	_, err := grow.Add(ctx, tf.dir, []grow.Partition{{Master: directory.Member{Addr: server.Addr()}}}, grow.Config{Option: slowly, RestartTimeout: -1, Agent: agent.Help})
 	must(t, err)
 	_, err = tf.mover(Config{}).Drain(ctx, 0, DrainConfig{Share: 0.9})
 	must(t, err)

@@ -86,13 +86,10 @@ func (w *world) agent(dir *directory.Directory) (stop func()) {
 func (w *world) agentWith(dir *directory.Directory, archive string) (stop func()) {
 	w.t.Helper()
 	servers := failover.NewRedis(rueidis.ClientOption{})
-	copies := recovery.NewCopies(rueidis.ClientOption{}, silent)
-	recovery.SetInterval(copies, 20*time.Millisecond)
-	agent := failover.New(dir, servers, failover.Config{Interval: 100 * time.Millisecond, Keep: copies.Offer, Archive: archive, Logger: silent})
+	agent := failover.New(dir, servers, failover.Config{Interval: 100 * time.Millisecond, Archive: archive, Logger: silent})
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
-	work.Go(func() { _ = copies.Run(ctx) })
 	stop = sync.OnceFunc(func() {
 		cancel()
 		work.Wait()

@@ -183,6 +183,11 @@ func TestTheMasterChangedAfterTheCopy(t *testing.T) {
 	servers := failover.NewRedis(w.option())
 	t.Cleanup(servers.Close)
 	must(t, failover.Switch(t.Context(), w.dir, servers, 0, "", silent))
+	text, err := m.Pack()
+	must(t, err)
+	for _, c := range f.Partitions() { // their copies of later maps are lost
+		must(t, c.Do(t.Context(), c.B().Set().Key(members.MapKey).Value(members.Copy{Epoch: m.Epoch, Text: text}.String()).Build()).Error())
+	}
 	l := w.load(f, "a", "b", "c", "d")
 	l.goesOn()
 	w.lose()

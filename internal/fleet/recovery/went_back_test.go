@@ -17,7 +17,6 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/redistest"
@@ -235,7 +234,7 @@ func TestTwoMapsOfOneEpoch(t *testing.T) {
 			w.agent(w.dir)
 			redistest.Eventually(t, "the agent says that it changes nothing", func() bool {
 				events, err := w.dir.Events(t.Context())
-				return err == nil && says(texts(events), failover.Stopped, fmt.Sprint(newest), "--from")
+				return err == nil && says(texts(events), directory.Stopped, fmt.Sprint(newest), "--from")
 			})
 			if m := mapOf(t, w.dir); m.ID() != forked.ID() {
 				t.Errorf("the agent has changed the map to %+v, want %+v", m, forked)

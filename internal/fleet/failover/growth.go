@@ -1,0 +1,167 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/recovery"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// growth is what the leading agent remembers of an addition of partitions. Another leader begins with none.
+type growth struct {
+	announced int64     // the epoch of the newest partition that clients only look up
+	since     time.Time // when this agent saw that first
+	raised    int64     // the epoch of the map whose floor all masters have
+}
+
+// Actions for all partitions together.
+type (
+	// changeMap changes the map if that still has the same epoch.
+	changeMap struct {
+		edit func(next *directory.Map)
+		say  string // in the log of the directory, when it is done; empty for nothing
+	}
+
+	raise struct{} // the floor of all masters to that of the map
+)
+
+func (changeMap) isAction() {}
+func (raise) isAction()     {}
+
+// announced returns the epoch of the newest partition that clients only look up, 0 for none.
+func announced(m *directory.Map) (epoch int64) {
+	for _, p := range m.Partitions {
+		if p.Phase == directory.LookUp {
+			epoch = max(epoch, p.Epoch)
+		}
+	}
+	return epoch
+}
+
+// grow returns the next step of an addition of partitions, as step does for one partition:
+//
+//	LookUp   clients look for tags in the new partitions, and place none there
+//	  │      wait until no client uses an older map, and all masters have a copy of a map that
+//	  │      names the new partitions: should the directory be lost, each copy names all
+//	  │      partitions that have tags
+//	  │      the map has a floor, the next epoch; then all masters have it
+//	Open     new tags may go to the new partitions
+//
+// Between the maps of the last two lines a tag has two owners, and must not be placed on both:
+// by the floor, no client places a tag by the older one. The directory has the floor before the
+// masters do, for agents that replace a master. If the map changes in between, the floor is
+// raised once more, above that.
+func grow(m *directory.Map, seen func(addr string) health, g growth, now time.Time) action {
+	if !m.Adding() {
+		return nil
+	}
+	if rest := m.Grace() - now.Sub(g.since); rest > 0 {
+		return look{rest}
+	}
+	for _, p := range m.Partitions {
+		switch h := seen(p.Master.Addr); {
+		case p.ReadOnly:
+			return waitsFor("partition %d has no master", p.ID)
+		case !h.seen || !h.report.Master || h.report.Run != p.Master.Run || h.report.Identity != members.Identity(m.Fleet, p.ID):
+			return waitsFor("%s, the master of partition %d, does not answer", p.Master.Addr, p.ID)
+		case h.report.Copy < g.announced:
+			return waitsFor("%s, the master of partition %d, has no copy of the map", p.Master.Addr, p.ID)
+		}
+	}
+	switch {
+	case m.Floor != m.Epoch+1:
+		return changeMap{edit: func(next *directory.Map) { next.Floor = next.Epoch + 1 }}
+	case g.raised != m.Epoch:
+		return raise{}
+	}
+	return changeMap{say: "the new partitions take tags", edit: func(next *directory.Map) {
+		for i := range next.Partitions {
+			if p := &next.Partitions[i]; p.Phase == directory.LookUp {
+				p.Phase = directory.Open
+			}
+		}
+	}}
+}
+
+// grower does what grow says.
+type grower struct {
+	busy sync.Mutex // held while it works
+
+	growth
+	waits wait
+}
+
+// run does all that can be done now.
+func (g *grower) run(ctx context.Context, a *Agent, m *directory.Map) {
+	for ctx.Err() == nil {
+		if now := announced(m); now != g.announced {
+			g.growth = growth{announced: now, since: time.Now()}
+		}
+		var err error
+		switch do := grow(m, a.watch.of, g.growth, time.Now()).(type) {
+		case nil:
+			g.waits = wait{}
+			return
+		case waits:
+			g.waits.note(ctx, a, m, -1, "the new partitions wait: ", do.why)
+			return
+		case look:
+			if !retry.Sleep(ctx, do.after) {
+				return
+			}
+			m, err = a.confirm(ctx)
+		case changeMap:
+			m, err = g.change(ctx, a, m, do)
+		case raise:
+			if err = g.raise(ctx, a, m); err == nil {
+				g.raised = m.Epoch
+			}
+		}
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, directory.ErrConflict) && !errors.Is(err, errBehind) {
+				a.cfg.Logger.WarnContext(ctx, "new partitions cannot be opened yet, and that is tried again", "error", err)
+			}
+			return // the next round has the map as it is then
+		}
+	}
+}
+
+// change changes the map, by exactly one epoch: that is what the floor is for.
+func (g *grower) change(ctx context.Context, a *Agent, m *directory.Map, c changeMap) (*directory.Map, error) {
+	if behind(m, a.newest.Load()) || a.watch.highest(m, recovery.Ahead) > m.Epoch {
+		return nil, errBehind
+	}
+	next := m.Next()
+	c.edit(next)
+	if err := a.dir.Change(ctx, m.Epoch, next); err != nil {
+		return nil, err
+	}
+	a.learn(next)
+	if c.say != "" {
+		a.note(ctx, next, -1, c.say)
+	}
+	return next, nil
+}
+
+// raise raises the floor on all masters at the same time. Meanwhile no tag is placed.
+func (g *grower) raise(ctx context.Context, a *Agent, m *directory.Map) error {
+	ctx, cancel := context.WithTimeout(ctx, max(time.Second, a.cfg.Interval))
+	defer cancel()
+	errs := make([]error, len(m.Partitions))
+	var raising sync.WaitGroup
+	for i, p := range m.Partitions {
+		raising.Go(func() {
+			if err := a.servers.Raise(ctx, p.Master.Addr, m.Fleet, i, m.Floor, len(p.Replicas) > 0); err != nil {
+				errs[i] = fmt.Errorf("the floor of partition %d cannot be raised: %w", i, err)
+			}
+		})
+	}
+	raising.Wait()
+	return errors.Join(errs...)
+}
