@@ -95,6 +95,10 @@
 // copy after that; without them it comes back empty, and copies. It is done when the map has
 // its new run. Last, the member that Task.Master names becomes the master.
 //
+// Partitions that were added are not used until agents have opened them: by then all clients look
+// for tags there, all masters have a copy of a map that names them, and no client can place a
+// tag by an older one. See growth.go.
+//
 // The log of the directory has each step, and after a while what a task waits for. A task
 // can be taken out of the map at any time; a member that is leaving then still leaves.
 //

@@ -9,14 +9,16 @@
 // # The mechanism
 //
 // [Init] and [Add] examine the servers, prove the boot fence of each by one restart, and set them
-// up as masters and replicas. Then Add publishes two maps:
+// up as masters and replicas. Then Add announces the partitions in the map. From there on agents
+// (package failover) do the rest, and Add only watches:
 //
-//	announce   clients look for tags in the new partitions, and place none there
-//	   │       wait until no client uses an older map
-//	open       the old masters refuse to place tags for older maps; new tags may go to the
-//	           new partitions
+//	look-up   clients look for tags in the new partitions, and place none there
+//	   │      until no client uses an older map, and all masters have a copy of a map that
+//	   │      names the new partitions
+//	open      the old masters refuse to place tags for older maps; new tags may go to the
+//	          new partitions
 //
-// Each step can be repeated. [Finish], which agents call, completes an addition that was cut off.
+// A call that was cut off before has changed nothing that the same call does not find again.
 //
 // # Guarantees
 //

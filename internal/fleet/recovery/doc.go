@@ -12,7 +12,7 @@
 // # The mechanism
 //
 // While the directory works, the leading agent keeps a copy of the present map on all
-// members ([Copies]), and keepers of snapshots keep one in the archive. When maps are lost,
+// members (package failover), and keepers of snapshots keep one in the archive. When maps are lost,
 // [Find] collects what is left, [Found.Store] stores a new map, and agents do the rest:
 //
 //	addresses, archive ─▶ ask for copies ─▶ ask the members that they name ─┐
