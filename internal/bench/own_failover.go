@@ -12,9 +12,11 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/membership"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
@@ -28,6 +30,10 @@ func failoverFigures() []Figure {
 				return float64(new(directory.Map).Grace().Milliseconds())
 			}},
 		}},
+		{What: "longest time without an accepted write, members switched on purpose", Unit: "ms", Sides: []Side{
+			{Name: "fleet failover", Goal: ValueAtMost(1000), Measure: plannedPause(switchMaster)},
+			{Name: "fleet restart, all members", Goal: ValueAtMost(1000), Measure: plannedPause(restartAll)},
+		}},
 		{What: "p99 of writes while snapshots are taken", Unit: "ms", Sides: []Side{
 			{Name: "one at a time", Measure: percentileOf(99, time.Millisecond, whileSaving(oneAtATime))},
 			{Name: "all at once", Goal: AtMost(1), Measure: percentileOf(99, time.Millisecond, whileSaving(allAtOnce))},
@@ -40,22 +46,9 @@ func failoverFigures() []Figure {
 // confirmed by a replica, and returns for how long none was accepted. It is an
 // error if one that was is lost.
 func failoverPause(ctx context.Context, b *B) float64 {
-	servers := b.startFleet(ctx, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2})
-	f, dir, members := b.dialFleet(ctx, servers, 1), b.dialDirectory(servers), failover.NewRedis(rueidis.ClientOption{})
-	b.closeAfter(members)
-	running, stop := context.WithCancel(ctx)
-	var agent sync.WaitGroup
-	defer agent.Wait()
-	defer stop()
-	agent.Go(func() {
-		_ = failover.New(dir, members, failover.Config{Interval: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(running)
-	})
+	servers, f, add, end := b.watchedFleet(ctx, 250*time.Millisecond)
+	defer end()
 	c := f.Client()
-	add := func(i int) error {
-		return c.Do(ctx, c.B().Sadd().Key("{tag}").Member(fmt.Sprint(i)).Build()).Error()
-	}
-	must.Do(retry.Policy{}.Do(ctx, func(int) error { return add(0) }))
-	retry.Sleep(ctx, time.Second) // until the agent leads and has examined the members
 	master := directory.MapOf(f.Client()).Partitions[must.Get(f.Locate(ctx, "tag")).Partition].Master.Addr
 	for _, s := range servers.Servers() {
 		if s.Addr == master {
@@ -79,6 +72,97 @@ func failoverPause(ctx context.Context, b *B) float64 {
 		must.Do(errors.New("a write that a replica confirmed is lost"))
 	}
 	return float64(pause.Milliseconds())
+}
+
+// watchedFleet starts a fleet with an agent, until end is called. Its client waits for a replica of each write; add
+// writes to one tag, whose first write is done.
+func (b *B) watchedFleet(ctx context.Context, interval time.Duration) (servers *devfleet.Fleet, f *fleet.Fleet, add func(i int) error, end func()) {
+	servers = b.startFleet(ctx, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2})
+	f = b.dialFleet(ctx, servers, 1)
+	members := failover.NewRedis(rueidis.ClientOption{})
+	b.closeAfter(members)
+	end = failover.New(b.dialDirectory(servers), members, failover.Config{Interval: interval, Logger: slog.New(slog.DiscardHandler)}).Help(ctx)
+	c := f.Client()
+	add = func(i int) error {
+		return c.Do(ctx, c.B().Sadd().Key("{tag}").Member(fmt.Sprint(i)).Build()).Error()
+	}
+	must.Do(retry.Policy{}.Do(ctx, func(int) error { return add(0) }))
+	retry.Sleep(ctx, time.Second) // until the agent leads and has examined the members
+	return servers, f, add, end
+}
+
+// plannedPause writes all the time while masters are replaced on purpose, and returns the longest time without an
+// accepted write. It is an error if one that was accepted is lost.
+func plannedPause(replace func(ctx context.Context, servers *devfleet.Fleet, dir *directory.Directory) error) Measure {
+	return func(ctx context.Context, b *B) float64 {
+		servers, f, add, end := b.watchedFleet(ctx, 500*time.Millisecond)
+		defer end()
+		dir := b.dialDirectory(servers)
+		replaced := make(chan error, 1)
+		go func() { replaced <- replace(ctx, servers, dir) }()
+		var longest time.Duration
+		var accepted []string
+		last := time.Now()
+		for i := 1; ; i++ {
+			if err := add(i); err == nil {
+				longest, last = max(longest, time.Since(last)), time.Now()
+				accepted = append(accepted, fmt.Sprint(i))
+			}
+			must.Do(context.Cause(ctx))
+			retry.Sleep(ctx, time.Millisecond)
+			select {
+			case err := <-replaced:
+				must.Do(err)
+			default:
+				continue
+			}
+			break
+		}
+		c := f.Client()
+		for _, is := range must.Get(c.Do(ctx, c.B().Smismember().Key("{tag}").Member(accepted...).Build()).AsIntSlice()) {
+			if is == 0 {
+				must.Do(errors.New("a write that a replica confirmed is lost"))
+			}
+		}
+		return float64(longest.Milliseconds())
+	}
+}
+
+// switchMaster makes a replica the master of each partition.
+func switchMaster(ctx context.Context, _ *devfleet.Fleet, dir *directory.Directory) (err error) {
+	defer must.Recover(&err)
+	members := failover.NewRedis(rueidis.ClientOption{})
+	defer members.Close()
+	for i := range must.Get(dir.Confirm(ctx, 0)).Partitions {
+		must.Do(failover.Switch(ctx, dir, members, i, "", slog.New(slog.DiscardHandler)))
+	}
+	return nil
+}
+
+// restartAll restarts all members, which a supervisor starts again.
+func restartAll(ctx context.Context, servers *devfleet.Fleet, dir *directory.Directory) (err error) {
+	defer must.Recover(&err)
+	supervising, stop := context.WithCancel(ctx)
+	var supervisors sync.WaitGroup
+	defer supervisors.Wait()
+	defer stop()
+	for _, s := range servers.Servers() {
+		supervisors.Go(func() {
+			for {
+				select {
+				case <-s.Proc.Done():
+					_ = s.Proc.Restart(supervising) // the plan waits for it
+				case <-supervising.Done():
+					return
+				}
+			}
+		})
+	}
+	m := must.Get(dir.Confirm(ctx, 0))
+	plan := must.Get(membership.Make(m, membership.Restart{}))
+	cfg := membership.Config{Agent: failover.Config{Logger: slog.New(slog.DiscardHandler)}}
+	_, err = cfg.CarryOut(ctx, dir, m, membership.Restart{}, plan)
+	return err
 }
 
 const (
