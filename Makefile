@@ -77,6 +77,7 @@ soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestSilentNode|TestResharding' ./conformance
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Faults|Schedules|Everybody|Restored|EveryStep' ./internal/fleet/failover
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|TwoAt' ./internal/fleet/rebalance
+	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run TestPowerStorm ./internal/fleet/restored
 	MILLRACE_SOAK=1 go test -count=1 -timeout=10m -v -run TestThousandProcesses ./internal/bench
 	MILLRACE_SOAK=1 go test -count=1 -timeout=10m -v -run TestThousandClients ./fleet/etcd
 
