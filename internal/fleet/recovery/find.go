@@ -72,17 +72,23 @@ type Config struct {
 // TheDirectory is where the directory's own map comes from.
 const TheDirectory = "directory"
 
-// memory is where the maps come from that the caller knows.
-const memory = "the memory of an agent"
-
 // answer is what one server said.
 type answer struct {
 	Inspection
 
-	addr   string
-	copied *directory.Map // Held, nil if there is none or it cannot be used
-	ahead  time.Duration  // by how much its clock is ahead of this process's
-	err    error
+	addr  string
+	ahead time.Duration // by how much its clock is ahead of this process's
+	err   error
+}
+
+// partition returns the partition of a fleet that a server belongs to by its own word, -1 for
+// none.
+func (a answer) partition(fleet string) int {
+	number, ours := strings.CutPrefix(a.Identity, fleet+"/")
+	if id, err := strconv.Atoi(number); ours && err == nil && id >= 0 {
+		return id
+	}
+	return -1
 }
 
 // Copy is a map that was found.
@@ -90,8 +96,19 @@ type Copy struct {
 	From  string // the address of a member, the name of a file in the archive, or TheDirectory
 	Epoch int64
 
-	m *directory.Map
+	m      *directory.Map
+	origin origin
 }
+
+// origin is where a map comes from. Of several copies of one map the first kind is named.
+type origin int
+
+const (
+	ofMember origin = iota
+	ofDirectory
+	ofArchive
+	ofCaller
+)
 
 // search is one call of Find.
 type search struct {
@@ -101,7 +118,11 @@ type search struct {
 	present *directory.Map    // of the directory, nil if it has none
 	copies  []Copy            // of the fleet, the newest first
 	from    Copy              // the chosen one
-	chosen  *directory.Map
+}
+
+// inOrder returns the answers, sorted by address.
+func (s *search) inOrder() []answer {
+	return slices.SortedFunc(maps.Values(s.answers), func(a, b answer) int { return strings.Compare(a.addr, b.addr) })
 }
 
 // Find collects the maps that there are, examines the members that they name, and returns
@@ -110,7 +131,7 @@ func Find(ctx context.Context, cfg Config) (*Found, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
 	s := &search{cfg: cfg, answers: map[string]answer{}}
 	for _, m := range cfg.Maps {
-		s.copies = append(s.copies, Copy{memory, m.Epoch, m})
+		s.add("the memory of an agent", ofCaller, m)
 	}
 	unreadable := s.readArchive(ctx)
 	if unreadable != nil && len(s.copies) == 0 && len(cfg.Members) == 0 {
@@ -120,7 +141,6 @@ func Find(ctx context.Context, cfg Config) (*Found, error) {
 	if err := s.chooseFleet(); err != nil {
 		return nil, err
 	}
-	s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
 	s.askNamed(ctx)
 	if err := s.askDirectory(ctx); err != nil {
 		return nil, err
@@ -134,9 +154,16 @@ func Find(ctx context.Context, cfg Config) (*Found, error) {
 	}
 	f, err := s.judge()
 	if err == nil && unreadable != nil {
-		f.Unknown = append(f.Unknown, "What "+oneLine(unreadable)+".")
+		f.doubt("What %s.", oneLine(unreadable))
 	}
 	return f, err
+}
+
+// add adds a map, unless it is one of another fleet.
+func (s *search) add(from string, origin origin, m *directory.Map) {
+	if s.fleet == "" || m.Fleet == s.fleet {
+		s.copies = append(s.copies, Copy{from, m.Epoch, m, origin})
+	}
 }
 
 // readArchive adds the maps in the archive, and returns why some cannot be read. A folder on
@@ -147,18 +174,11 @@ func (s *search) readArchive(ctx context.Context) error {
 	}
 	ctx, cancel := script.Within(ctx, s.cfg.Timeout)
 	defer cancel()
-	type archived struct {
-		maps       map[string]*directory.Map
-		unreadable error
+	found, err := script.Prompt(ctx, func(context.Context) (map[string]*directory.Map, error) { return snapshot.Maps(s.cfg.Archive) })
+	for name, m := range found {
+		s.add(name, ofArchive, m)
 	}
-	read, err := script.Prompt(ctx, func(context.Context) (a archived, _ error) {
-		a.maps, a.unreadable = snapshot.Maps(s.cfg.Archive)
-		return a, nil
-	})
-	for name, m := range read.maps {
-		s.copies = append(s.copies, Copy{name, m.Epoch, m})
-	}
-	return cmp.Or(err, read.unreadable)
+	return err
 }
 
 // askDirectory adds the map of the directory, if it has one. It is asked after the members:
@@ -176,7 +196,7 @@ func (s *search) askDirectory(ctx context.Context) (err error) {
 	case s.present.Fleet != s.fleet:
 		return ErrExists.Errorf("the directory has another fleet, %s", s.present.Fleet)
 	}
-	s.copies = append(s.copies, Copy{TheDirectory, s.present.Epoch, s.present})
+	s.add(TheDirectory, ofDirectory, s.present)
 	return nil
 }
 
@@ -187,7 +207,7 @@ func (s *search) askNamed(ctx context.Context) {
 		var addrs []string
 		for _, c := range s.copies {
 			for _, p := range c.m.Partitions {
-				for _, member := range everyone(p) {
+				for _, member := range p.Everyone() {
 					addrs = append(addrs, member.Addr)
 				}
 			}
@@ -203,32 +223,35 @@ func (s *search) ask(ctx context.Context, addrs []string) {
 		return asked
 	})
 	answers := make([]answer, len(addrs))
+	copies := make([]*directory.Map, len(addrs))
 	var asking sync.WaitGroup
 	for i, addr := range addrs {
-		asking.Go(func() { answers[i] = s.askOne(ctx, addr) })
+		asking.Go(func() { answers[i], copies[i] = s.askOne(ctx, addr) })
 	}
 	asking.Wait()
-	for _, a := range answers {
+	for i, a := range answers {
 		s.answers[a.addr] = a
-		if a.copied != nil {
-			s.copies = append(s.copies, Copy{a.addr, a.copied.Epoch, a.copied})
+		if copies[i] != nil {
+			s.add(a.addr, ofMember, copies[i])
 		}
 	}
 }
 
-func (s *search) askOne(ctx context.Context, addr string) answer {
+// askOne asks a server, and returns its copy of the map as well, nil if there is none or it
+// cannot be used.
+func (s *search) askOne(ctx context.Context, addr string) (a answer, m *directory.Map) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errors.New("it does not answer"))
 	defer cancel()
-	a := answer{addr: addr}
+	a.addr = addr
 	a.Inspection, a.err = s.cfg.Servers.Inspect(ctx, addr)
 	a.ahead = time.Until(a.Clock)
 	if a.Held.Epoch != 0 {
 		var err error
-		if a.copied, err = directory.Unpack(a.Held.Text); err != nil && a.err == nil {
-			a.err = fmt.Errorf("its copy of the map: %w", err)
+		if m, err = directory.Unpack(a.Held.Text); err != nil {
+			a.err = cmp.Or(a.err, fmt.Errorf("its copy of the map: %w", err))
 		}
 	}
-	return a
+	return a, m
 }
 
 // samplePages limits how many records of tags are read on a server.
@@ -261,20 +284,8 @@ func sample(ctx context.Context, c rueidis.Client) (homes []int, err error) {
 	return homes, err
 }
 
-// everyone returns the members of a partition, with those that join and leave it.
-func everyone(p directory.Partition) []directory.Member {
-	all := p.Members()
-	if p.Task != nil && p.Task.Add != nil {
-		all = append(all, *p.Task.Add)
-	}
-	if p.Leaving != nil {
-		all = append(all, *p.Leaving)
-	}
-	return all
-}
-
-// chooseFleet finds out which fleet it is about: that of the maps or members given, or else
-// the only one in the archive.
+// chooseFleet finds out which fleet it is about, and forgets the maps of others: that of the maps
+// or members given, or else the only one in the archive.
 func (s *search) chooseFleet() error {
 	fleets := map[string]bool{}
 	for _, m := range s.cfg.Maps {
@@ -282,8 +293,8 @@ func (s *search) chooseFleet() error {
 	}
 	if len(fleets) == 0 {
 		for _, a := range s.answers {
-			if fleet, _, ok := identity(a.Report); ok {
-				fleets[fleet] = true
+			if at := strings.LastIndexByte(a.Identity, '/'); at > 0 {
+				fleets[a.Identity[:at]] = true
 			}
 		}
 	}
@@ -295,13 +306,13 @@ func (s *search) chooseFleet() error {
 	switch names := slices.Sorted(maps.Keys(fleets)); len(names) {
 	case 0:
 		var why []error
-		for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
-			a := s.answers[addr]
-			why = append(why, fmt.Errorf("%s: %w", addr, cmp.Or(a.err, errors.New("it is no member of a fleet"))))
+		for _, a := range s.inOrder() {
+			why = append(why, fmt.Errorf("%s: %w", a.addr, cmp.Or(a.err, errors.New("it is no member of a fleet"))))
 		}
 		return ErrNoCopy.Wrap(errors.Join(why...))
 	case 1:
 		s.fleet = names[0]
+		s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
 		return nil
 	default:
 		return ErrSeveralFleets.Errorf("copies of several fleets were found: %s", strings.Join(names, ", "))
@@ -311,31 +322,31 @@ func (s *search) chooseFleet() error {
 // choose sorts the maps, the newest first, and chooses that, or the one that Config.From
 // names. It refuses if this build cannot read a newer one.
 func (s *search) choose() error {
-	s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
-	slices.SortStableFunc(s.copies, func(a, b Copy) int {
-		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), strings.Compare(strings.Replace(a.From, memory, "~", 1), strings.Replace(b.From, memory, "~", 1)))
+	slices.SortFunc(s.copies, func(a, b Copy) int {
+		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.origin, b.origin), strings.Compare(a.From, b.From))
 	})
-	for _, c := range s.copies {
-		if s.chosen == nil && (s.cfg.From == "" || s.cfg.From == c.From) {
-			s.from, s.chosen = c, c.m
+	if s.cfg.From != "" {
+		at := slices.IndexFunc(s.copies, func(c Copy) bool { return c.From == s.cfg.From })
+		if at < 0 {
+			return ErrNoCopy.Errorf("%s has no copy of the map of fleet %s", s.cfg.From, s.fleet)
 		}
+		s.from = s.copies[at]
+		return nil
 	}
-	var newer error
-	for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
-		a := s.answers[addr]
-		if fleet, _, _ := identity(a.Report); fleet == s.fleet && a.copied == nil && (s.chosen == nil || a.Held.Epoch > s.chosen.Epoch) {
-			newer = cmp.Or(newer, a.err)
+	if len(s.copies) > 0 {
+		s.from = s.copies[0]
+	}
+	var unreadable error // why the first copy cannot be read that is newer than all others
+	for _, a := range s.inOrder() {
+		if a.partition(s.fleet) >= 0 && (len(s.copies) == 0 || a.Held.Epoch > s.from.Epoch) {
+			unreadable = cmp.Or(unreadable, a.err)
 		}
 	}
 	switch {
-	case s.chosen == nil && s.cfg.From != "":
-		return ErrNoCopy.Errorf("%s has no copy of the map of fleet %s", s.cfg.From, s.fleet)
-	case s.cfg.From != "":
-		return nil
-	case errors.Is(newer, directory.ErrVersion):
-		return newer
-	case s.chosen == nil:
-		return ErrNoCopy.Errorf("no copy of the map of fleet %s was found", s.fleet).Wrap(newer)
+	case errors.Is(unreadable, directory.ErrVersion):
+		return unreadable
+	case len(s.copies) == 0:
+		return ErrNoCopy.Errorf("no copy of the map of fleet %s was found", s.fleet).Wrap(unreadable)
 	}
 	return s.forked()
 }
@@ -344,7 +355,7 @@ func (s *search) choose() error {
 // that from which it was made. Then the directory was changed after it had lost maps, and
 // either may have what the other one lacks.
 func (s *search) forked() error {
-	id, parent := s.chosen.ID(), s.chosen.Parent
+	id, parent := s.from.m.ID(), s.from.m.Parent
 	for _, c := range s.copies {
 		if c.Epoch != id.Epoch && c.Epoch != parent.Epoch {
 			continue
@@ -354,16 +365,6 @@ func (s *search) forked() error {
 		}
 	}
 	return nil
-}
-
-// identity reads what a server says it belongs to.
-func identity(r members.Report) (fleet string, partition int, ok bool) {
-	at := strings.LastIndex(r.Identity, "/")
-	if at < 0 {
-		return "", 0, false
-	}
-	partition, err := strconv.Atoi(r.Identity[at+1:])
-	return r.Identity[:at], partition, err == nil
 }
 
 // oneLine returns the messages of an error on one line.
