@@ -93,8 +93,8 @@ func (a answer) partition(fleet string) int {
 
 // Copy is a map that was found.
 type Copy struct {
-	From  string // the address of a member, the name of a file in the archive, or TheDirectory
-	Epoch int64
+	From  string `json:"from"` // the address of a member, the name of a file in the archive, or TheDirectory
+	Epoch int64  `json:"epoch"`
 
 	m      *directory.Map
 	origin origin

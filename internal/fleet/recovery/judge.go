@@ -50,14 +50,14 @@ const (
 
 // Member is what was found at an address.
 type Member struct {
-	Partition int // -1 for a server that belongs to none
-	Addr      string
-	Node      string // empty if it is not known
-	Named     bool   // whether the newest copy names it
-	State     State
-	Copy      int64 // the epoch of its copy of the map: it has data as of then at least; 0 for none
-	Floor     int64 // the epoch from which on it takes tags
-	Error     string
+	Partition int    `json:"partition"` // -1 for a server that belongs to none
+	Addr      string `json:"addr"`
+	Node      string `json:"node"`  // empty if it is not known
+	Named     bool   `json:"named"` // whether the chosen map names it
+	State     State  `json:"state"`
+	Copy      int64  `json:"copy_epoch"` // of its copy of the map: it has data as of then at least; 0 for none
+	Floor     int64  `json:"floor"`      // the epoch from which on it takes tags
+	Error     string `json:"error,omitempty"`
 }
 
 // Ahead is how far members are ahead of the map if nothing is wrong: between a promotion and
