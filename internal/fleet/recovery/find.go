@@ -76,9 +76,10 @@ const TheDirectory = "directory"
 type answer struct {
 	Inspection
 
-	addr  string
-	ahead time.Duration // by how much its clock is ahead of this process's
-	err   error
+	addr   string
+	copied *directory.Map // Held, nil if there is none or it cannot be used
+	ahead  time.Duration  // by how much its clock is ahead of this process's
+	err    error
 }
 
 // partition returns the partition of a fleet that a server belongs to by its own word, -1 for
@@ -223,35 +224,32 @@ func (s *search) ask(ctx context.Context, addrs []string) {
 		return asked
 	})
 	answers := make([]answer, len(addrs))
-	copies := make([]*directory.Map, len(addrs))
 	var asking sync.WaitGroup
 	for i, addr := range addrs {
-		asking.Go(func() { answers[i], copies[i] = s.askOne(ctx, addr) })
+		asking.Go(func() { answers[i] = s.askOne(ctx, addr) })
 	}
 	asking.Wait()
-	for i, a := range answers {
+	for _, a := range answers {
 		s.answers[a.addr] = a
-		if copies[i] != nil {
-			s.add(a.addr, ofMember, copies[i])
+		if a.copied != nil {
+			s.add(a.addr, ofMember, a.copied)
 		}
 	}
 }
 
-// askOne asks a server, and returns its copy of the map as well, nil if there is none or it
-// cannot be used.
-func (s *search) askOne(ctx context.Context, addr string) (a answer, m *directory.Map) {
+func (s *search) askOne(ctx context.Context, addr string) answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errors.New("it does not answer"))
 	defer cancel()
-	a.addr = addr
+	a := answer{addr: addr}
 	a.Inspection, a.err = s.cfg.Servers.Inspect(ctx, addr)
 	a.ahead = time.Until(a.Clock)
 	if a.Held.Epoch != 0 {
 		var err error
-		if m, err = directory.Unpack(a.Held.Text); err != nil {
+		if a.copied, err = directory.Unpack(a.Held.Text); err != nil {
 			a.err = cmp.Or(a.err, fmt.Errorf("its copy of the map: %w", err))
 		}
 	}
-	return a, m
+	return a
 }
 
 // samplePages limits how many records of tags are read on a server.
@@ -282,89 +280,6 @@ func sample(ctx context.Context, c rueidis.Client) (homes []int, err error) {
 		}
 	}
 	return homes, err
-}
-
-// chooseFleet finds out which fleet it is about, and forgets the maps of others: that of the maps
-// or members given, or else the only one in the archive.
-func (s *search) chooseFleet() error {
-	fleets := map[string]bool{}
-	for _, m := range s.cfg.Maps {
-		fleets[m.Fleet] = true
-	}
-	if len(fleets) == 0 {
-		for _, a := range s.answers {
-			if at := strings.LastIndexByte(a.Identity, '/'); at > 0 {
-				fleets[a.Identity[:at]] = true
-			}
-		}
-	}
-	if len(fleets) == 0 {
-		for _, c := range s.copies {
-			fleets[c.m.Fleet] = true
-		}
-	}
-	switch names := slices.Sorted(maps.Keys(fleets)); len(names) {
-	case 0:
-		var why []error
-		for _, a := range s.inOrder() {
-			why = append(why, fmt.Errorf("%s: %w", a.addr, cmp.Or(a.err, errors.New("it is no member of a fleet"))))
-		}
-		return ErrNoCopy.Wrap(errors.Join(why...))
-	case 1:
-		s.fleet = names[0]
-		s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
-		return nil
-	default:
-		return ErrSeveralFleets.Errorf("copies of several fleets were found: %s", strings.Join(names, ", "))
-	}
-}
-
-// choose sorts the maps, the newest first, and chooses that, or the one that Config.From
-// names. It refuses if this build cannot read a newer one.
-func (s *search) choose() error {
-	slices.SortFunc(s.copies, func(a, b Copy) int {
-		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.origin, b.origin), strings.Compare(a.From, b.From))
-	})
-	if s.cfg.From != "" {
-		at := slices.IndexFunc(s.copies, func(c Copy) bool { return c.From == s.cfg.From })
-		if at < 0 {
-			return ErrNoCopy.Errorf("%s has no copy of the map of fleet %s", s.cfg.From, s.fleet)
-		}
-		s.from = s.copies[at]
-		return nil
-	}
-	if len(s.copies) > 0 {
-		s.from = s.copies[0]
-	}
-	var unreadable error // why the first copy cannot be read that is newer than all others
-	for _, a := range s.inOrder() {
-		if a.partition(s.fleet) >= 0 && (len(s.copies) == 0 || a.Held.Epoch > s.from.Epoch) {
-			unreadable = cmp.Or(unreadable, a.err)
-		}
-	}
-	switch {
-	case errors.Is(unreadable, directory.ErrVersion):
-		return unreadable
-	case len(s.copies) == 0:
-		return ErrNoCopy.Errorf("no copy of the map of fleet %s was found", s.fleet).Wrap(unreadable)
-	}
-	return s.forked()
-}
-
-// forked returns ErrForked if there is another map with the epoch of the newest one, or of
-// that from which it was made. Then the directory was changed after it had lost maps, and
-// either may have what the other one lacks.
-func (s *search) forked() error {
-	id, parent := s.from.m.ID(), s.from.m.Parent
-	for _, c := range s.copies {
-		if c.Epoch != id.Epoch && c.Epoch != parent.Epoch {
-			continue
-		}
-		if other := c.m.ID(); other != id && other != parent {
-			return ErrForked.Errorf("the map of epoch %d of %s and that of epoch %d of %s have different histories", id.Epoch, s.from.From, c.Epoch, c.From)
-		}
-	}
-	return nil
 }
 
 // oneLine returns the messages of an error on one line.
