@@ -102,11 +102,14 @@ func (a *address) query(values url.Values, secure bool) error {
 	if secure {
 		a.tls = config
 		if cert != "" || key != "" {
-			mine, err := tls.LoadX509KeyPair(cert, key)
-			if err != nil {
+			load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				mine, err := tls.LoadX509KeyPair(cert, key)
+				return &mine, err
+			}
+			if _, err := load(nil); err != nil {
 				return refuse("the certificate cannot be used").Wrap(err)
 			}
-			a.tls.Certificates = []tls.Certificate{mine}
+			a.tls.GetClientCertificate = load // for each connection, since it may have been renewed
 		}
 	} else if cert != "" || key != "" || !encrypt && (roots != nil || skip) {
 		return refuse("the URL has parameters for TLS, and does not use it").WithHint("Write etcds:// for TLS.")
