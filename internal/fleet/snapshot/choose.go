@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -22,13 +21,7 @@ func (w *work) choose(ctx context.Context, s view, p directory.Partition) (direc
 		all = slices.Concat(all[at+1:], all[:at+1])
 	}
 	all = slices.DeleteFunc(all, func(m directory.Member) bool { return m.Down && m.Addr != p.Master.Addr })
-	reports := make([]members.Report, len(all))
-	errs := make([]error, len(all))
-	var probing sync.WaitGroup
-	for i, member := range all {
-		probing.Go(func() { reports[i], errs[i] = w.pool.probe(ctx, member.Addr) })
-	}
-	probing.Wait()
+	reports, errs := w.pool.probeAll(ctx, all)
 	at := slices.IndexFunc(all, func(m directory.Member) bool { return m.Addr == p.Master.Addr })
 	if err := leads(reports[at], errs[at], s.m.Fleet, p); err != nil {
 		return directory.Member{}, err

@@ -3,8 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -25,16 +24,21 @@ func (w *work) attempt(ctx context.Context, s view, p directory.Partition, membe
 		now.Partitions[p.ID] != s.Partitions[p.ID] || w.forking(ctx, now.m, member.Machine()) {
 		return errBusy
 	}
-	began := time.Now()
-	result.Failed = directory.Failed{At: began, Addr: member.Addr}
-	before, err := w.inStep(ctx, now.m, p, member)
+	result.Failed = directory.Failed{At: time.Now(), Addr: member.Addr}
+	return w.save(ctx, now.m, p, member, result)
+}
+
+// save saves a member and archives the snapshot.
+func (w *work) save(ctx context.Context, m *directory.Map, p directory.Partition, member directory.Member, result *directory.Snapshot) error {
+	began := result.Failed.At
+	before, err := w.inStep(ctx, m, p, member)
 	if err != nil {
 		return err
 	}
 	var fetched *fetch
 	var why error // nothing is fetched in spite of an archive: the snapshot stays on the member's disk
 	if w.k.cfg.Archive != "" {
-		name := archiveName{now.m.Fleet, p.ID, began.UTC()}
+		name := archiveName{m.Fleet, p.ID, began.UTC()}
 		if fetched, why = w.fetch(ctx, name, member.Addr, before); why == nil {
 			defer fetched.close()
 		} else if ctx.Err() != nil || errors.Is(why, errBusy) {
@@ -65,23 +69,16 @@ func (w *work) attempt(ctx context.Context, s view, p directory.Partition, membe
 // forking reports whether a server of a node forks by itself, or copies all of its master's
 // data, without a turn.
 func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool {
-	var found atomic.Bool
-	var probing sync.WaitGroup
+	var there []directory.Member
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
-			if member.Machine() != node || member.Down {
-				continue
+			if member.Machine() == node && !member.Down {
+				there = append(there, member)
 			}
-			probing.Go(func() {
-				l, err := w.pool.probe(ctx, member.Addr)
-				if err == nil && (l.Saving || l.Forked || l.Copying) {
-					found.Store(true)
-				}
-			})
 		}
 	}
-	probing.Wait()
-	return found.Load()
+	reports, _ := w.pool.probeAll(ctx, there)
+	return slices.ContainsFunc(reports, func(l members.Report) bool { return l.Saving || l.Forked || l.Copying })
 }
 
 // await waits until a member has completed a snapshot that began after the report before.
