@@ -121,10 +121,10 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Directory, option
 	}
 	servers := failover.NewRedis(option)
 	defer servers.Close()
-	copies := recovery.NewCopies(option, log)
-	defer copies.Close()
+	keep, stop := keepCopies(ctx, option, log)
+	defer stop()
 	losses := restored.New(f, mover, restored.Config{Mark: marker(f, log), Logger: log})
-	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: copies.Offer, Archive: c.Archive, Restored: restored.BeforeUse(option, dir, log)})
+	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: keep, Archive: c.Archive, Restored: restored.BeforeUse(option, dir, log)})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = mover.Maintain(ctx) })
@@ -138,6 +138,19 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Directory, option
 	}
 	work.Wait()
 	return nil
+}
+
+// keepCopies has members keep copies of the maps that an agent offers, until stop is called
+// or ctx ends.
+func keepCopies(ctx context.Context, option rueidis.ClientOption, log *slog.Logger) (offer func(m *directory.Map), stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	copies := recovery.NewCopies(option, log)
+	var work sync.WaitGroup
+	work.Go(func() { _ = copies.Run(ctx) })
+	return copies.Offer, func() {
+		cancel()
+		work.Wait()
+	}
 }
 
 type fleetFailover struct {

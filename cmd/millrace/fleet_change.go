@@ -15,7 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/membership"
-	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -83,11 +82,11 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		if cancel, ok := r.(membership.Cancel); ok {
 			doc.Drops = slices.DeleteFunc(tasksOf(m), func(t taskDoc) bool { return t.Plan != cancel.Plan })
 		}
-		copies := recovery.NewCopies(option, log)
-		defer copies.Close()
+		keep, stop := keepCopies(ctx, option, log)
+		defer stop()
 		cfg := membership.Config{
 			Option: option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, dir, log), Keep: copies.Offer},
+			Agent: failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, dir, log), Keep: keep},
 		}
 		if !plan.Begun {
 			if doc.Warnings, err = cfg.Examine(ctx, m, plan); err != nil {

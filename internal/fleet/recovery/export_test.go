@@ -1,0 +1,6 @@
+package recovery
+
+import "time"
+
+// SetInterval sets how often copies are made at most.
+func SetInterval(c *Copies, interval time.Duration) { c.interval = interval }
