@@ -40,8 +40,13 @@ func (f archiveFlags) check() error {
 	if f.Keep < 0 || f.Keep > 0 && f.Archive == "" {
 		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
 	}
-	if info, err := os.Stat(f.Archive); f.Archive != "" && (err != nil || !info.IsDir()) {
-		return errUsage.Errorf("--archive %s: there is no such folder", f.Archive)
+	return checkArchive(f.Archive)
+}
+
+// checkArchive refuses a folder that does not exist.
+func checkArchive(dir string) error {
+	if info, err := os.Stat(dir); dir != "" && (err != nil || !info.IsDir()) {
+		return errUsage.Errorf("--archive %s: there is no such folder", dir)
 	}
 	return nil
 }

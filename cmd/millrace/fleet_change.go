@@ -118,14 +118,20 @@ func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
+// preview shows a person on standard error what a command is about to do.
+func (a *app) preview(doc any, t table) error {
+	if a.json {
+		return nil
+	}
+	to := *a
+	to.stdout = a.stderr
+	return to.print(doc, t)
+}
+
 // agree shows a plan, and asks whether to begin it. One that has begun needs no answer.
 func (a *app) agree(ctx context.Context, consent consent, doc planDoc) error {
-	if !a.json {
-		to := *a
-		to.stdout = a.stderr
-		if err := to.print(doc, doc.table); err != nil {
-			return err
-		}
+	if err := a.preview(doc, doc.table); err != nil {
+		return err
 	}
 	if doc.Begun {
 		a.logger().InfoContext(ctx, "an earlier command has begun this: waiting until it is done")

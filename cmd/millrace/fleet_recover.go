@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,44 +52,21 @@ type recoveredDoc struct {
 }
 
 type foundDoc struct {
-	Fleet    string           `json:"fleet"`
-	From     string           `json:"from"`        // the copy that is taken, the newest without --from
-	Epoch    int64            `json:"epoch"`       // of that copy
-	Known    int64            `json:"known_epoch"` // the highest one that a member knows
-	Copies   []copyDoc        `json:"copies"`      // the newest first
-	Members  []foundMemberDoc `json:"members"`
-	Findings []string         `json:"findings"`
-	Unknown  []string         `json:"unknown"`
-}
-
-type copyDoc struct {
-	From  string `json:"from"` // the address of a member, a file of the archive, or "directory"
-	Epoch int64  `json:"epoch"`
-}
-
-type foundMemberDoc struct {
-	Partition int            `json:"partition"` // -1 for none
-	Addr      string         `json:"addr"`
-	Node      string         `json:"node"`
-	Named     bool           `json:"named"` // by the map that is taken
-	State     recovery.State `json:"state"`
-	Copy      int64          `json:"copy_epoch"` // it has data as of then at least; 0 for no copy
-	Floor     int64          `json:"floor"`
-	Error     string         `json:"error,omitempty"`
+	Fleet    string            `json:"fleet"`
+	From     string            `json:"from"`        // the copy that is taken, the newest without --from
+	Epoch    int64             `json:"epoch"`       // of that copy
+	Known    int64             `json:"known_epoch"` // the highest one that a member knows
+	Copies   []recovery.Copy   `json:"copies"`      // the newest first
+	Members  []recovery.Member `json:"members"`
+	Findings []string          `json:"findings"`
+	Unknown  []string          `json:"unknown"`
 }
 
 func newFoundDoc(f *recovery.Found) foundDoc {
-	doc := foundDoc{
-		Fleet: f.Fleet, From: f.From.From, Epoch: f.From.Epoch, Known: f.Known, Copies: []copyDoc{}, Members: []foundMemberDoc{},
+	return foundDoc{
+		Fleet: f.Fleet, From: f.From.From, Epoch: f.From.Epoch, Known: f.Known, Copies: f.Copies, Members: f.Members,
 		Findings: append([]string{}, f.Findings...), Unknown: append([]string{}, f.Unknown...),
 	}
-	for _, c := range f.Copies {
-		doc.Copies = append(doc.Copies, copyDoc{c.From, c.Epoch})
-	}
-	for _, m := range f.Members {
-		doc.Members = append(doc.Members, foundMemberDoc(m))
-	}
-	return doc
 }
 
 func (doc foundDoc) table(w io.Writer) {
@@ -137,12 +113,8 @@ func (c *fleetRecover) Run(ctx context.Context, a *app) error {
 		if c.DryRun {
 			return a.print(doc, doc.Found.table)
 		}
-		if !a.json {
-			to := *a
-			to.stdout = a.stderr
-			if err := to.print(doc, doc.Found.table); err != nil {
-				return err
-			}
+		if err := a.preview(doc, doc.Found.table); err != nil {
+			return err
 		}
 		if found.Behind {
 			question := "The old directory must be gone for good: clients and agents that reach it would go on by the old map. Store the new map?"
@@ -170,10 +142,7 @@ func (c *fleetRecover) check() error {
 			return errUsage.Errorf("--member %s: a member is named by its HOST:PORT", addr)
 		}
 	}
-	if info, err := os.Stat(c.Archive); c.Archive != "" && (err != nil || !info.IsDir()) {
-		return errUsage.Errorf("--archive %s: there is no such folder", c.Archive)
-	}
-	return nil
+	return checkArchive(c.Archive)
 }
 
 // serve runs an agent until all partitions are healthy, or no more of them becomes it, and

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -16,57 +17,48 @@ import (
 // fleetSetting is a setting by its name on the command line.
 type fleetSetting struct {
 	name  string
-	text  func(s directory.Settings) string
-	parse func(s *directory.Settings, text string) error // nil if it does not change after fleet init
+	fixed bool                                      // whether it does not change after fleet init
+	field func(s *directory.Settings) (pointer any) // to a duration, a number or a name
 }
 
 var fleetSettings = []fleetSetting{
-	{name: "view-life", text: func(s directory.Settings) string { return s.ViewTTL.String() }},
-	{name: "reply-limit", text: func(s directory.Settings) string { return s.ReplyTimeout.String() }},
-	{name: "placement-life", text: func(s directory.Settings) string { return s.PlacementTTL.String() }},
-	numberSetting("max-tags", func(s *directory.Settings) *int64 { return &s.MaxTags }),
-	numberSetting("max-fill", func(s *directory.Settings) *int { return &s.MaxFill }),
-	{name: "confirmed", text: func(s directory.Settings) string { return strconv.Itoa(s.Confirmed) }},
-	{name: "max-age", text: func(s directory.Settings) string { return s.MaxAge.String() }},
-	nameSetting("restored-ick", func(s *directory.Settings) *string { return &s.RestoredIck }),
+	{"view-life", true, func(s *directory.Settings) any { return &s.ViewTTL }},
+	{"reply-limit", true, func(s *directory.Settings) any { return &s.ReplyTimeout }},
+	{"placement-life", true, func(s *directory.Settings) any { return &s.PlacementTTL }},
+	{"max-tags", false, func(s *directory.Settings) any { return &s.MaxTags }},
+	{"max-fill", false, func(s *directory.Settings) any { return &s.MaxFill }},
+	{"confirmed", true, func(s *directory.Settings) any { return &s.Confirmed }},
+	{"max-age", true, func(s *directory.Settings) any { return &s.MaxAge }},
+	{"restored-ick", false, func(s *directory.Settings) any { return &s.RestoredIck }},
 }
 
-func numberSetting[N int | int64](name string, field func(s *directory.Settings) *N) fleetSetting {
-	return fleetSetting{
-		name: name,
-		text: func(s directory.Settings) string { return strconv.FormatInt(int64(*field(&s)), 10) },
-		parse: func(s *directory.Settings, text string) error {
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return errUsage.Errorf("%s cannot be %q", name, text).WithHint("Write a whole number.")
-			}
-			*field(s) = N(n)
-			return nil
-		},
-	}
+// noName stands for a name that is not set.
+const noName = "none"
+
+// text returns the value as it is written on the command line.
+func (f fleetSetting) text(s directory.Settings) string {
+	return cmp.Or(fmt.Sprint(reflect.ValueOf(f.field(&s)).Elem().Interface()), noName)
 }
 
-// nameSetting is a name, or none.
-func nameSetting(name string, field func(s *directory.Settings) *string) fleetSetting {
-	const none = "none"
-	return fleetSetting{
-		name: name,
-		text: func(s directory.Settings) string { return cmp.Or(*field(&s), none) },
-		parse: func(s *directory.Settings, text string) error {
-			if *field(s) = text; text == none {
-				*field(s) = ""
-			}
-			return nil
-		},
-	}
-}
-
-// edit sets the setting to a value on the command line.
+// edit sets the setting, which is not fixed, to a value on the command line.
 func (f fleetSetting) edit(s *directory.Settings, value string) error {
 	if value == "default" {
 		value = f.text(directory.Settings{})
 	}
-	return cmp.Or(f.parse(s, value), s.Check())
+	field := reflect.ValueOf(f.field(s)).Elem()
+	switch {
+	case field.Kind() != reflect.String:
+		n, err := strconv.ParseInt(value, 10, field.Type().Bits())
+		if err != nil {
+			return errUsage.Errorf("%s cannot be %q", f.name, value).WithHint("Write a whole number.")
+		}
+		field.SetInt(n)
+	case value == noName:
+		field.SetString("")
+	default:
+		field.SetString(value)
+	}
+	return s.Check()
 }
 
 type fleetSet struct {
@@ -129,7 +121,7 @@ func (c *fleetSet) Run(ctx context.Context, a *app) error {
 	switch {
 	case at < 0:
 		return errUsage.Errorf("there is no setting %q", c.Setting).WithHint("Look at millrace fleet set for those that there are.")
-	case fleetSettings[at].parse == nil:
+	case fleetSettings[at].fixed:
 		return errUsage.Errorf("%s is set by fleet init and does not change", c.Setting).WithHint("max-tags, max-fill and restored-ick change.")
 	case c.Value == "":
 		return errUsage.Errorf("%s needs a value", c.Setting)

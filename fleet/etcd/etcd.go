@@ -24,7 +24,7 @@ import (
 // The port defaults to 2379, the fleet's name to "default". Parameters:
 //
 //	ca=FILE                  the authority that signed the certificate of etcd, instead of the system's
-//	cert=FILE&key=FILE       the certificate of this client
+//	cert=FILE&key=FILE       the certificate of this client, read again for each connection
 //	skip_verify              accept any certificate
 //	member_user=USER         the user of the fleet's members, which are Redis servers
 //	member_password=PASSWORD their password

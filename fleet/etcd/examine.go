@@ -24,9 +24,15 @@ type report struct {
 	err    error
 }
 
-// Examine implements directory.Store.
+// Examine implements directory.Store. It asks all members at the same time.
 func (s *store) Examine(ctx context.Context, viewTTL time.Duration) []directory.Remark {
-	found := remarks(s.reports(ctx))
+	reports := make([]report, len(s.members))
+	var asking sync.WaitGroup
+	for i, m := range s.members {
+		asking.Go(func() { reports[i] = m.report(ctx) })
+	}
+	asking.Wait()
+	found := remarks(reports)
 	if viewTTL > 0 && viewTTL < longElection {
 		found = append(found, directory.Remark{
 			Level: directory.Warn, Code: "short_view", What: fmt.Sprintf("etcd confirms nothing while it elects a leader, so the fleet is read-only then: its view-life is below %v, three election timeouts by etcd's default", longElection),
@@ -34,17 +40,6 @@ func (s *store) Examine(ctx context.Context, viewTTL time.Duration) []directory.
 		})
 	}
 	return found
-}
-
-// reports asks all members at the same time.
-func (s *store) reports(ctx context.Context) []report {
-	reports := make([]report, len(s.members))
-	var asking sync.WaitGroup
-	for i, m := range s.members {
-		asking.Go(func() { reports[i] = m.report(ctx) })
-	}
-	asking.Wait()
-	return reports
 }
 
 // report asks one member.
@@ -75,24 +70,25 @@ func (m *member) report(ctx context.Context) report {
 
 // remarks judges the members.
 func remarks(reports []report) (found []directory.Remark) {
-	answered, voters, led, leader := 0, 0, false, report{}
+	add := func(level directory.Level, code, server, what, hint string) {
+		found = append(found, directory.Remark{Level: level, Code: code, Server: server, What: what, Hint: hint})
+	}
+	answered := map[uint64]bool{} // by the ids of members: a URL can name one twice
+	voters, silent, led := 0, 0, false
+	var leader report
 	var alone []string // those that know no leader
 	for _, r := range reports {
 		if r.err != nil {
-			found = append(found, directory.Remark{
-				Level: directory.Warn, Code: "silent", Server: r.addr, What: "does not answer: " + r.err.Error(),
-				Hint: "Start it again, or take it out of the URL.",
-			})
+			silent++
+			add(directory.Warn, "silent", r.addr, "does not answer: "+r.err.Error(), "Start it again, or take it out of the URL.")
 			continue
 		}
-		answered++
+		answered[r.status.Header.MemberId] = true
 		voters = max(voters, r.voters)
 		if isOld(r.status.Version) {
-			found = append(found, directory.Remark{
-				Level: directory.Fail, Code: "stale_reads", Server: r.addr,
-				What: "has version " + r.status.Version + ", and a fleet needs at least " + fixedVersions + ": older ones may confirm a map that was replaced",
-				Hint: "Upgrade etcd, one member after the other. Debian's packages up to 13 are older.",
-			})
+			add(directory.Fail, "stale_reads", r.addr,
+				"has version "+r.status.Version+", and a fleet needs at least "+fixedVersions+": older ones may confirm a map that was replaced",
+				"Upgrade etcd, one member after the other. Debian's packages up to 13 are older.")
 		}
 		if r.status.Leader == 0 { // which is in its Errors, too
 			alone = append(alone, r.addr)
@@ -103,39 +99,32 @@ func remarks(reports []report) (found []directory.Remark) {
 			leader = r
 		}
 		for _, alarm := range r.status.Errors {
-			found = append(found, directory.Remark{
-				Level: directory.Fail, Code: "alarm", Server: r.addr, What: "is in trouble: " + alarm,
-				Hint: "Look at etcdctl alarm list, and at its log. If it is full: compact and defragment it, then etcdctl alarm disarm.",
-			})
+			add(directory.Fail, "alarm", r.addr, "is in trouble: "+alarm,
+				"Look at etcdctl alarm list, and at its log. If it is full: compact and defragment it, then etcdctl alarm disarm.")
 		}
 	}
-	add := func(level directory.Level, code, what, hint string) {
-		found = append(found, directory.Remark{Level: level, Code: code, What: what, Hint: hint})
+	if leader.addr == "" && len(answered) >= voters {
+		led = false // another one was elected while they were asked
 	}
 	switch {
-	case answered == 0:
-		add(directory.Fail, "no_leader", "no member of etcd answers", "Start etcd again.")
+	case len(answered) == 0:
+		add(directory.Fail, "no_leader", "", "no member of etcd answers", "Start etcd again.")
 		return found
 	case !led:
-		add(directory.Fail, "no_leader", "no member of etcd leads: nothing is confirmed or changed", "Start most members of etcd again, and see whether they reach each other.")
-	}
-	for _, addr := range alone {
-		if led {
-			found = append(found, directory.Remark{
-				Level: directory.Warn, Code: "alone", Server: addr, What: "does not reach the leader of etcd", Hint: "Look at the network between the members of etcd.",
-			})
+		add(directory.Fail, "no_leader", "", "no member of etcd leads: nothing is confirmed or changed", "Start most members of etcd again, and see whether they reach each other.")
+	default:
+		for _, addr := range alone {
+			add(directory.Warn, "alone", addr, "does not reach the leader of etcd", "Look at the network between the members of etcd.")
 		}
 	}
 	if voters < 3 {
-		add(directory.Warn, "few_members", fmt.Sprintf("etcd has %d of 3 members: if one is lost the fleet is read-only", voters), "Add members to etcd, on other machines, and to the URL.")
+		add(directory.Warn, "few_members", "", fmt.Sprintf("etcd has %d of 3 members: if one is lost the fleet is read-only", voters), "Add members to etcd, on other machines, and to the URL.")
 	}
-	if voters > len(reports) {
-		add(directory.Warn, "unnamed_members", fmt.Sprintf("the URL names %d of %d members of etcd", len(reports), voters), "Name all, so that any may be lost: etcd://HOST:PORT,HOST2:PORT2/FLEET.")
+	if named := len(answered) + silent; voters > named {
+		add(directory.Warn, "unnamed_members", "", fmt.Sprintf("the URL names %d of %d members of etcd", named, voters), "Name all, so that any may be lost: etcd://HOST:PORT,HOST2:PORT2/FLEET.")
 	}
 	if len(found) == 0 {
-		found = append(found, directory.Remark{
-			Level: directory.OK, Code: "durable", Server: leader.addr, What: fmt.Sprintf("leads %d members of etcd %s", voters, leader.status.Version),
-		})
+		add(directory.OK, "durable", leader.addr, fmt.Sprintf("leads %d members of etcd %s", voters, leader.status.Version), "")
 	}
 	return found
 }

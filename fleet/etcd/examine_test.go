@@ -1,10 +1,14 @@
 package etcd
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -52,6 +56,34 @@ func TestExamine(t *testing.T) {
 	found(all, "warn silent")
 	cluster.Leader().Freeze()
 	found(all, "fail no_leader", "warn silent", "warn silent")
+}
+
+// TestRemarksOfAMoment: members are asked one by one. So the leader can change in between, and a URL
+// can name one of them twice.
+func TestRemarksOfAMoment(t *testing.T) {
+	t.Parallel()
+	says := func(member, leader uint64) report {
+		status := &clientv3.StatusResponse{Header: &pb.ResponseHeader{MemberId: member}, Version: "3.6.9", Leader: leader}
+		return report{addr: fmt.Sprint("etcd", member), status: status, voters: 3}
+	}
+	for name, tc := range map[string]struct {
+		reports []report
+		want    []string
+	}{
+		"a leader":                      {[]report{says(1, 3), says(2, 3), says(3, 3)}, []string{"durable"}},
+		"the leader changes":            {[]report{says(1, 3), says(2, 3), says(3, 1)}, []string{"no_leader"}},
+		"the leader is not named":       {[]report{says(1, 3), says(2, 3)}, []string{"unnamed_members"}},
+		"a follower is named twice":     {[]report{says(1, 3), says(2, 3), says(2, 3)}, []string{"unnamed_members"}},
+		"the leader does not answer us": {[]report{says(1, 3), says(2, 3), {addr: "etcd3", err: errTLS}}, []string{"silent"}},
+	} {
+		var codes []string
+		for _, r := range remarks(tc.reports) {
+			codes = append(codes, r.Code)
+		}
+		if !slices.Equal(codes, tc.want) {
+			t.Errorf("%s: the remarks are %q, want %q", name, codes, tc.want)
+		}
+	}
 }
 
 // TestExamineOneMember has a cluster that is small, and full.

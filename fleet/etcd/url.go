@@ -67,7 +67,7 @@ func parse(text string) (a address, err error) {
 
 // query reads the parameters.
 func (a *address) query(values url.Values, secure bool) error {
-	var pair struct{ cert, key string }
+	var cert, key string
 	var roots *x509.CertPool
 	skip, encrypt := false, false
 	var err error
@@ -77,9 +77,9 @@ func (a *address) query(values url.Values, secure bool) error {
 		case "ca":
 			roots, err = readRoots(value)
 		case "cert":
-			pair.cert = value
+			cert = value
 		case "key":
-			pair.key = value
+			key = value
 		case "skip_verify":
 			skip, err = flag(value)
 		case "member_user":
@@ -101,14 +101,17 @@ func (a *address) query(values url.Values, secure bool) error {
 	}
 	if secure {
 		a.tls = config
-		if pair.cert != "" || pair.key != "" {
-			mine, err := tls.LoadX509KeyPair(pair.cert, pair.key)
-			if err != nil {
+		if cert != "" || key != "" {
+			load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				mine, err := tls.LoadX509KeyPair(cert, key)
+				return &mine, err
+			}
+			if _, err := load(nil); err != nil {
 				return refuse("the certificate cannot be used").Wrap(err)
 			}
-			a.tls.Certificates = []tls.Certificate{mine}
+			a.tls.GetClientCertificate = load // for each connection, since it may have been renewed
 		}
-	} else if pair.cert != "" || pair.key != "" || !encrypt && (roots != nil || skip) {
+	} else if cert != "" || key != "" || !encrypt && (roots != nil || skip) {
 		return refuse("the URL has parameters for TLS, and does not use it").WithHint("Write etcds:// for TLS.")
 	}
 	return nil

@@ -1,9 +1,11 @@
 package etcd
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -167,6 +169,32 @@ func TestTLS(t *testing.T) {
 	// The server refuses after the client's handshake: its reason may come, or a broken connection.
 	wantTrouble(t, "etcds://"+addr+"?ca="+cert, "unavailable", "")
 	wantTrouble(t, "etcd://"+addr, "unavailable", "")
+}
+
+// TestRenewedCertificate: programs run for longer than a certificate lasts.
+func TestRenewedCertificate(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	a, err := parse("etcds://a?cert=" + cert + "&key=" + key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func() []byte {
+		t.Helper()
+		mine, err := a.tls.GetClientCertificate(new(tls.CertificateRequestInfo))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mine.Certificate[0]
+	}
+	first := shown()
+	newCert, newKey := certificate(t)
+	if err := errors.Join(os.Rename(newCert, cert), os.Rename(newKey, key)); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(shown(), first) {
+		t.Error("a new connection shows the certificate that was replaced")
+	}
 }
 
 // certificate returns the files of a certificate for 127.0.0.1 that signs itself, and of its

@@ -140,6 +140,18 @@ func (m Member) Machine() string {
 // Members returns the master and the replicas.
 func (p *Partition) Members() []Member { return append([]Member{p.Master}, p.Replicas...) }
 
+// Everyone returns the members of the partition, and those that join and leave it.
+func (p *Partition) Everyone() []Member {
+	all := p.Members()
+	if p.Task != nil && p.Task.Add != nil {
+		all = append(all, *p.Task.Add)
+	}
+	if p.Leaving != nil {
+		all = append(all, *p.Leaving)
+	}
+	return all
+}
+
 // ID returns the identity of the map.
 func (m *Map) ID() ID {
 	content := *m
@@ -266,14 +278,7 @@ func (m *Map) check() error {
 		if p.Phase != LookUp && p.Phase != Open && p.Phase != Closed {
 			return invalid("partition %d has the phase %q", i, p.Phase)
 		}
-		members := p.Members()
-		if p.Task != nil && p.Task.Add != nil {
-			members = append(members, *p.Task.Add)
-		}
-		if p.Leaving != nil {
-			members = append(members, *p.Leaving)
-		}
-		for _, member := range members {
+		for _, member := range p.Everyone() {
 			if member.Addr == "" || seen[member.Addr] {
 				return invalid("partition %d has a member at %q, which is empty or a duplicate", i, member.Addr)
 			}

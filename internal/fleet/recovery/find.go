@@ -72,9 +72,6 @@ type Config struct {
 // TheDirectory is where the directory's own map comes from.
 const TheDirectory = "directory"
 
-// memory is where the maps come from that the caller knows.
-const memory = "the memory of an agent"
-
 // answer is what one server said.
 type answer struct {
 	Inspection
@@ -85,13 +82,34 @@ type answer struct {
 	err    error
 }
 
+// partition returns the partition of a fleet that a server belongs to by its own word, -1 for
+// none.
+func (a answer) partition(fleet string) int {
+	number, ours := strings.CutPrefix(a.Identity, fleet+"/")
+	if id, err := strconv.Atoi(number); ours && err == nil && id >= 0 {
+		return id
+	}
+	return -1
+}
+
 // Copy is a map that was found.
 type Copy struct {
-	From  string // the address of a member, the name of a file in the archive, or TheDirectory
-	Epoch int64
+	From  string `json:"from"` // the address of a member, the name of a file in the archive, or TheDirectory
+	Epoch int64  `json:"epoch"`
 
-	m *directory.Map
+	m      *directory.Map
+	origin origin
 }
+
+// origin is where a map comes from. Of several copies of one map the first kind is named.
+type origin int
+
+const (
+	ofMember origin = iota
+	ofDirectory
+	ofArchive
+	ofCaller
+)
 
 // search is one call of Find.
 type search struct {
@@ -101,7 +119,11 @@ type search struct {
 	present *directory.Map    // of the directory, nil if it has none
 	copies  []Copy            // of the fleet, the newest first
 	from    Copy              // the chosen one
-	chosen  *directory.Map
+}
+
+// inOrder returns the answers, sorted by address.
+func (s *search) inOrder() []answer {
+	return slices.SortedFunc(maps.Values(s.answers), func(a, b answer) int { return strings.Compare(a.addr, b.addr) })
 }
 
 // Find collects the maps that there are, examines the members that they name, and returns
@@ -110,7 +132,7 @@ func Find(ctx context.Context, cfg Config) (*Found, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
 	s := &search{cfg: cfg, answers: map[string]answer{}}
 	for _, m := range cfg.Maps {
-		s.copies = append(s.copies, Copy{memory, m.Epoch, m})
+		s.add("the memory of an agent", ofCaller, m)
 	}
 	unreadable := s.readArchive(ctx)
 	if unreadable != nil && len(s.copies) == 0 && len(cfg.Members) == 0 {
@@ -120,7 +142,6 @@ func Find(ctx context.Context, cfg Config) (*Found, error) {
 	if err := s.chooseFleet(); err != nil {
 		return nil, err
 	}
-	s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
 	s.askNamed(ctx)
 	if err := s.askDirectory(ctx); err != nil {
 		return nil, err
@@ -134,9 +155,16 @@ func Find(ctx context.Context, cfg Config) (*Found, error) {
 	}
 	f, err := s.judge()
 	if err == nil && unreadable != nil {
-		f.Unknown = append(f.Unknown, "What "+oneLine(unreadable)+".")
+		f.doubt("What %s.", oneLine(unreadable))
 	}
 	return f, err
+}
+
+// add adds a map, unless it is one of another fleet.
+func (s *search) add(from string, origin origin, m *directory.Map) {
+	if s.fleet == "" || m.Fleet == s.fleet {
+		s.copies = append(s.copies, Copy{from, m.Epoch, m, origin})
+	}
 }
 
 // readArchive adds the maps in the archive, and returns why some cannot be read. A folder on
@@ -147,18 +175,11 @@ func (s *search) readArchive(ctx context.Context) error {
 	}
 	ctx, cancel := script.Within(ctx, s.cfg.Timeout)
 	defer cancel()
-	type archived struct {
-		maps       map[string]*directory.Map
-		unreadable error
+	found, err := script.Prompt(ctx, func(context.Context) (map[string]*directory.Map, error) { return snapshot.Maps(s.cfg.Archive) })
+	for name, m := range found {
+		s.add(name, ofArchive, m)
 	}
-	read, err := script.Prompt(ctx, func(context.Context) (a archived, _ error) {
-		a.maps, a.unreadable = snapshot.Maps(s.cfg.Archive)
-		return a, nil
-	})
-	for name, m := range read.maps {
-		s.copies = append(s.copies, Copy{name, m.Epoch, m})
-	}
-	return cmp.Or(err, read.unreadable)
+	return err
 }
 
 // askDirectory adds the map of the directory, if it has one. It is asked after the members:
@@ -176,7 +197,7 @@ func (s *search) askDirectory(ctx context.Context) (err error) {
 	case s.present.Fleet != s.fleet:
 		return ErrExists.Errorf("the directory has another fleet, %s", s.present.Fleet)
 	}
-	s.copies = append(s.copies, Copy{TheDirectory, s.present.Epoch, s.present})
+	s.add(TheDirectory, ofDirectory, s.present)
 	return nil
 }
 
@@ -187,7 +208,7 @@ func (s *search) askNamed(ctx context.Context) {
 		var addrs []string
 		for _, c := range s.copies {
 			for _, p := range c.m.Partitions {
-				for _, member := range everyone(p) {
+				for _, member := range p.Everyone() {
 					addrs = append(addrs, member.Addr)
 				}
 			}
@@ -211,7 +232,7 @@ func (s *search) ask(ctx context.Context, addrs []string) {
 	for _, a := range answers {
 		s.answers[a.addr] = a
 		if a.copied != nil {
-			s.copies = append(s.copies, Copy{a.addr, a.copied.Epoch, a.copied})
+			s.add(a.addr, ofMember, a.copied)
 		}
 	}
 }
@@ -224,8 +245,8 @@ func (s *search) askOne(ctx context.Context, addr string) answer {
 	a.ahead = time.Until(a.Clock)
 	if a.Held.Epoch != 0 {
 		var err error
-		if a.copied, err = directory.Unpack(a.Held.Text); err != nil && a.err == nil {
-			a.err = fmt.Errorf("its copy of the map: %w", err)
+		if a.copied, err = directory.Unpack(a.Held.Text); err != nil {
+			a.err = cmp.Or(a.err, fmt.Errorf("its copy of the map: %w", err))
 		}
 	}
 	return a
@@ -259,111 +280,6 @@ func sample(ctx context.Context, c rueidis.Client) (homes []int, err error) {
 		}
 	}
 	return homes, err
-}
-
-// everyone returns the members of a partition, with those that join and leave it.
-func everyone(p directory.Partition) []directory.Member {
-	all := p.Members()
-	if p.Task != nil && p.Task.Add != nil {
-		all = append(all, *p.Task.Add)
-	}
-	if p.Leaving != nil {
-		all = append(all, *p.Leaving)
-	}
-	return all
-}
-
-// chooseFleet finds out which fleet it is about: that of the maps or members given, or else
-// the only one in the archive.
-func (s *search) chooseFleet() error {
-	fleets := map[string]bool{}
-	for _, m := range s.cfg.Maps {
-		fleets[m.Fleet] = true
-	}
-	if len(fleets) == 0 {
-		for _, a := range s.answers {
-			if fleet, _, ok := identity(a.Report); ok {
-				fleets[fleet] = true
-			}
-		}
-	}
-	if len(fleets) == 0 {
-		for _, c := range s.copies {
-			fleets[c.m.Fleet] = true
-		}
-	}
-	switch names := slices.Sorted(maps.Keys(fleets)); len(names) {
-	case 0:
-		var why []error
-		for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
-			a := s.answers[addr]
-			why = append(why, fmt.Errorf("%s: %w", addr, cmp.Or(a.err, errors.New("it is no member of a fleet"))))
-		}
-		return ErrNoCopy.Wrap(errors.Join(why...))
-	case 1:
-		s.fleet = names[0]
-		return nil
-	default:
-		return ErrSeveralFleets.Errorf("copies of several fleets were found: %s", strings.Join(names, ", "))
-	}
-}
-
-// choose sorts the maps, the newest first, and chooses that, or the one that Config.From
-// names. It refuses if this build cannot read a newer one.
-func (s *search) choose() error {
-	s.copies = slices.DeleteFunc(s.copies, func(c Copy) bool { return c.m.Fleet != s.fleet })
-	slices.SortStableFunc(s.copies, func(a, b Copy) int {
-		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), strings.Compare(strings.Replace(a.From, memory, "~", 1), strings.Replace(b.From, memory, "~", 1)))
-	})
-	for _, c := range s.copies {
-		if s.chosen == nil && (s.cfg.From == "" || s.cfg.From == c.From) {
-			s.from, s.chosen = c, c.m
-		}
-	}
-	var newer error
-	for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
-		a := s.answers[addr]
-		if fleet, _, _ := identity(a.Report); fleet == s.fleet && a.copied == nil && (s.chosen == nil || a.Held.Epoch > s.chosen.Epoch) {
-			newer = cmp.Or(newer, a.err)
-		}
-	}
-	switch {
-	case s.chosen == nil && s.cfg.From != "":
-		return ErrNoCopy.Errorf("%s has no copy of the map of fleet %s", s.cfg.From, s.fleet)
-	case s.cfg.From != "":
-		return nil
-	case errors.Is(newer, directory.ErrVersion):
-		return newer
-	case s.chosen == nil:
-		return ErrNoCopy.Errorf("no copy of the map of fleet %s was found", s.fleet).Wrap(newer)
-	}
-	return s.forked()
-}
-
-// forked returns ErrForked if there is another map with the epoch of the newest one, or of
-// that from which it was made. Then the directory was changed after it had lost maps, and
-// either may have what the other one lacks.
-func (s *search) forked() error {
-	id, parent := s.chosen.ID(), s.chosen.Parent
-	for _, c := range s.copies {
-		if c.Epoch != id.Epoch && c.Epoch != parent.Epoch {
-			continue
-		}
-		if other := c.m.ID(); other != id && other != parent {
-			return ErrForked.Errorf("the map of epoch %d of %s and that of epoch %d of %s have different histories", id.Epoch, s.from.From, c.Epoch, c.From)
-		}
-	}
-	return nil
-}
-
-// identity reads what a server says it belongs to.
-func identity(r members.Report) (fleet string, partition int, ok bool) {
-	at := strings.LastIndex(r.Identity, "/")
-	if at < 0 {
-		return "", 0, false
-	}
-	partition, err := strconv.Atoi(r.Identity[at+1:])
-	return r.Identity[:at], partition, err == nil
 }
 
 // oneLine returns the messages of an error on one line.

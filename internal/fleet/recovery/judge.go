@@ -3,12 +3,10 @@ package recovery
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // Found is what there is of a fleet whose directory has lost maps.
@@ -52,14 +50,14 @@ const (
 
 // Member is what was found at an address.
 type Member struct {
-	Partition int // -1 for a server that belongs to none
-	Addr      string
-	Node      string // empty if it is not known
-	Named     bool   // whether the newest copy names it
-	State     State
-	Copy      int64 // the epoch of its copy of the map: it has data as of then at least; 0 for none
-	Floor     int64 // the epoch from which on it takes tags
-	Error     string
+	Partition int    `json:"partition"` // -1 for a server that belongs to none
+	Addr      string `json:"addr"`
+	Node      string `json:"node"`  // empty if it is not known
+	Named     bool   `json:"named"` // whether the chosen map names it
+	State     State  `json:"state"`
+	Copy      int64  `json:"copy_epoch"` // of its copy of the map: it has data as of then at least; 0 for none
+	Floor     int64  `json:"floor"`      // the epoch from which on it takes tags
+	Error     string `json:"error,omitempty"`
 }
 
 // Ahead is how far members are ahead of the map if nothing is wrong: between a promotion and
@@ -68,99 +66,75 @@ const Ahead = 2
 
 // judge compares the newest copy with what members say, and makes the map to store.
 func (s *search) judge() (*Found, error) {
-	f := &Found{Fleet: s.fleet, Copies: s.copies, From: s.from, Known: s.copies[0].Epoch, Present: s.present, directory: s.cfg.Directory}
 	if err := s.lacks(); err != nil {
 		return nil, err
 	}
+	chosen := s.from.m
+	f := &Found{Fleet: s.fleet, Copies: s.copies, From: s.from, Known: s.copies[0].Epoch, Present: s.present, directory: s.cfg.Directory}
 	for _, a := range s.answers {
-		if fleet, _, ok := identity(a.Report); ok && fleet == s.fleet {
+		if a.partition(s.fleet) >= 0 {
 			f.Known = max(f.Known, a.Floor, a.Held.Epoch)
 		}
 	}
-	f.Behind = s.cfg.From != "" || s.present == nil || s.present.ID() != s.chosen.ID() || f.Known-Ahead > s.present.Epoch
-	f.Silent = s.silent()
-	next := s.chosen.Next()
+	f.Behind = s.cfg.From != "" || s.present == nil || s.present.ID() != chosen.ID() || f.Known-Ahead > s.present.Epoch
+	f.Map = chosen.Next().ElectAnew(max(f.Known+1, s.clock().UnixMilli()))
 	if s.cfg.From != "" {
-		next.Parent = directory.ID{} // the other maps are not its history, and do not matter any more
+		f.Map.Parent = directory.ID{} // the other maps are not its history, and do not matter any more
 	}
 	listed := map[string]bool{} // by address
 	runs := map[string]bool{}   // of members that answer
-	for _, p := range s.chosen.Partitions {
-		for _, named := range everyone(p) {
-			if s.reused(named.Addr, p.ID) && drop(&next.Partitions[p.ID], named.Addr) {
+	down := 0
+	for _, p := range chosen.Partitions {
+		for _, named := range p.Everyone() {
+			if id := s.answers[named.Addr].partition(s.fleet); id >= 0 && id != p.ID && drop(&f.Map.Partitions[p.ID], named.Addr) {
 				f.find("%s was a member of partition %d by the newest copy, and belongs to another one by now.", named.Addr, p.ID)
 				continue
 			}
-			listed[named.Addr] = true
-			runs[s.answers[named.Addr].Run] = true
-			f.Members = append(f.Members, s.member(p.ID, named))
+			m := s.member(p.ID, named)
+			m.Named = true
+			listed[named.Addr], runs[s.answers[named.Addr].Run] = true, true
+			if m.State == Down {
+				down++
+			}
+			f.Members = append(f.Members, m)
 		}
 	}
-	for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
-		a := s.answers[addr]
-		if listed[addr] || runs[a.Run] {
+	f.Silent = 2*down > len(f.Members)
+	for _, a := range s.inOrder() {
+		if listed[a.addr] || runs[a.Run] {
 			continue // it may be a member by another name
 		}
-		fleet, id, ok := identity(a.Report)
-		if !ok || fleet != s.fleet || id >= len(next.Partitions) {
-			id = -1
-		}
-		other := s.member(id, directory.Member{Addr: addr})
-		other.Named = false
+		id := a.partition(s.fleet)
+		other := s.member(id, directory.Member{Addr: a.addr})
 		switch {
-		case id >= 0 && s.joined(a, s.chosen.Partitions[id]):
-			next.Partitions[id].Replicas = append(next.Partitions[id].Replicas, directory.Member{Addr: addr})
-			f.find("%s has the data of partition %d, and the newest copy does not name it: it becomes a replica again.", addr, id)
+		case id >= 0 && s.joined(a, chosen.Partitions[id]):
+			f.Map.Partitions[id].Replicas = append(f.Map.Partitions[id].Replicas, directory.Member{Addr: a.addr})
+			f.find("%s has the data of partition %d, and the newest copy does not name it: it becomes a replica again.", a.addr, id)
 		case other.State == Down:
-			f.doubt("%s does not answer: whether it is a member that joined after the newest copy is not known.", addr)
+			f.doubt("%s does not answer: whether it is a member that joined after the newest copy is not known.", a.addr)
 		default:
-			f.find("%s is no member by the newest copy, and stays as it is.", addr)
+			f.find("%s is no member by the newest copy, and stays as it is.", a.addr)
 		}
 		f.Members = append(f.Members, other)
 	}
 	slices.SortStableFunc(f.Members, func(a, b Member) int { return cmp.Compare(uint(a.Partition), uint(b.Partition)) })
-	f.Map = next.ElectAnew(max(f.Known+1, s.clock().UnixMilli()))
 	s.compare(f)
 	return f, nil
-}
-
-// silent reports whether more than half of the members of the chosen map do not answer.
-func (s *search) silent() bool {
-	silent, all := 0, 0
-	for _, p := range s.chosen.Partitions {
-		for _, m := range p.Members() {
-			all++
-			if s.answers[m.Addr].Run == "" {
-				silent++
-			}
-		}
-	}
-	return 2*silent > all
-}
-
-// reused reports whether a server that a copy names as a member of a partition is one of
-// another partition of the fleet by now.
-func (s *search) reused(addr string, partition int) bool {
-	fleet, id, ok := identity(s.answers[addr].Report)
-	return ok && fleet == s.fleet && id != partition && id < len(s.chosen.Partitions)
 }
 
 // drop removes a member from a partition, unless it is the only one. All elect anew, so any
 // member can stand for the master.
 func drop(p *directory.Partition, addr string) bool {
 	is := func(m directory.Member) bool { return m.Addr == addr }
-	switch {
-	case p.Leaving != nil && is(*p.Leaving):
+	if p.Leaving != nil && is(*p.Leaving) {
 		p.Leaving = nil
-	case p.Task != nil && p.Task.Add != nil && is(*p.Task.Add):
-		p.Task.Add = nil
-	case !is(p.Master):
-		p.Replicas = slices.DeleteFunc(p.Replicas, is)
-	case len(p.Replicas) > 0:
-		p.Master, p.Replicas = p.Replicas[0], p.Replicas[1:]
-	default:
+		return true
+	}
+	left := slices.DeleteFunc(p.Members(), is)
+	if len(left) == 0 {
 		return false
 	}
+	p.Master, p.Replicas = left[0], left[1:]
 	return true
 }
 
@@ -175,42 +149,38 @@ func (f *Found) doubt(format string, args ...any) {
 // lacks returns ErrIncomplete if a server or a record of a tag shows that there is a
 // partition that the newest copy does not have.
 func (s *search) lacks() error {
-	n := len(s.chosen.Partitions)
-	for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
-		a := s.answers[addr]
-		fleet, id, ok := identity(a.Report)
-		if !ok || fleet != s.fleet {
-			continue
-		}
+	n := len(s.from.m.Partitions)
+	for _, a := range s.inOrder() {
+		id := a.partition(s.fleet)
 		if id >= n {
-			return ErrIncomplete.Errorf("%s is a member of partition %d, and the newest copy, of epoch %d, has %d partitions", addr, id, s.chosen.Epoch, n)
+			return ErrIncomplete.Errorf("%s is a member of partition %d, and the newest copy, of epoch %d, has %d partitions", a.addr, id, s.from.Epoch, n)
 		}
 		for _, home := range a.Homes {
-			if home >= n {
-				return ErrIncomplete.Errorf("partition %d has tags on partition %d, and the newest copy, of epoch %d, has %d partitions", id, home, s.chosen.Epoch, n)
+			if id >= 0 && home >= n {
+				return ErrIncomplete.Errorf("partition %d has tags on partition %d, and the newest copy, of epoch %d, has %d partitions", id, home, s.from.Epoch, n)
 			}
 		}
 	}
 	return nil
 }
 
-// member describes a member of a partition.
+// member describes a server, as a member of a partition, -1 for none.
 func (s *search) member(id int, named directory.Member) Member {
 	a := s.answers[named.Addr]
-	m := Member{Partition: id, Addr: named.Addr, Node: named.Node, Named: true, Copy: a.Held.Epoch, Floor: a.Floor}
+	m := Member{Partition: id, Addr: named.Addr, Node: named.Node, Copy: a.Held.Epoch, Floor: a.Floor}
 	if a.err != nil {
 		m.Error = oneLine(a.err)
 	}
-	switch r := a.Report; {
-	case r.Run == "":
+	switch {
+	case a.Run == "":
 		m.State = Down
-	case r.Loading:
+	case a.Loading:
 		m.State = Loading
-	case id < 0 || r.Identity != members.Identity(s.fleet, id):
+	case id < 0 || a.partition(s.fleet) != id:
 		m.State = Stranger
-	case r.Master:
+	case a.Master:
 		m.State = Master
-	case r.Unread:
+	case a.Unread:
 		m.State = Fenced
 	default:
 		m.State = Replica
@@ -236,32 +206,31 @@ func (s *search) joined(a answer, p directory.Partition) bool {
 
 // compare says what differs from the newest copy, what goes on, and what is not known.
 func (s *search) compare(f *Found) {
-	newest := f.From
-	if f.Known > newest.Epoch {
-		f.doubt("The map was changed after the newest copy: members know the epoch %d, the copy has %d. What was changed is not known, except for what is listed above.", f.Known, newest.Epoch)
+	if f.Known > f.From.Epoch {
+		f.doubt("The map was changed after the newest copy: members know the epoch %d, the copy has %d. What was changed is not known, except for what is listed above.", f.Known, f.From.Epoch)
 	} else {
-		f.doubt("Whether the map was changed after the newest copy, that of epoch %d: a server that joined since and is not listed is missing. Name it with --member.", newest.Epoch)
+		f.doubt("Whether the map was changed after the newest copy, that of epoch %d: a server that joined since and is not listed is missing. Name it with --member.", f.From.Epoch)
 	}
-	if _, member := s.answers[newest.From]; !member && newest.From != TheDirectory && newest.From != memory {
+	if f.From.origin == ofArchive {
 		f.doubt("The newest copy is the one in the archive: no member that answers has one that is as new.")
 	}
-	for _, p := range s.chosen.Partitions {
+	for _, p := range f.From.m.Partitions {
 		var silent, leads []string
-		var readable int
+		readable := false
 		for _, m := range f.Members {
 			switch {
-			case m.Partition != p.ID:
+			case m.Partition != p.ID, m.State == Stranger:
 			case m.State == Down, m.State == Loading:
 				silent = append(silent, m.Addr)
-			case m.State != Stranger:
-				readable++
-			}
-			if m.Partition == p.ID && m.State == Master {
+			case m.State == Master:
 				leads = append(leads, m.Addr)
+				readable = true
+			default:
+				readable = true
 			}
 		}
 		switch {
-		case readable == 0:
+		case !readable:
 			f.doubt("What partition %d has: no member answers that has its data. It stays out until one does; tags there cannot be used, and new tags that may be there are not placed.", p.ID)
 		case len(silent) > 0:
 			f.doubt("Whether %s of partition %d has newer data than the others: it does not answer. If writes may be missing without it, the partition stays read-only.", strings.Join(silent, ", "), p.ID)
@@ -273,7 +242,7 @@ func (s *search) compare(f *Found) {
 			f.find("Partition %d: a change of its members had begun, and agents go on with it.", p.ID)
 		}
 	}
-	if s.chosen.Adding() {
+	if f.From.m.Adding() {
 		f.find("An addition of partitions had begun, and agents finish it.")
 	}
 }

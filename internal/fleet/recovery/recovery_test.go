@@ -35,6 +35,14 @@ func TestTheDirectoryIsEmptied(t *testing.T) {
 	if len(found.Members) != 4 || len(found.Copies) != 4 || len(found.Findings) != 0 || found.Known != before.Epoch {
 		t.Errorf("found = %+v, want four members with copies, and that nothing differs", found)
 	}
+	archive := t.TempDir()
+	text, err := before.Pack()
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(archive, "0.map"), []byte(members.Copy{Epoch: before.Epoch, Text: text}.String()), 0o600))
+	both := w.find(recovery.Config{Members: []string{before.Partitions[1].Replicas[0].Addr}, Archive: archive})
+	if len(both.Copies) != 5 || both.From.From == "0.map" || says(both.Unknown, "the one in the archive") {
+		t.Errorf("found = %+v, want a copy of a member, which is as new as that in the archive", both)
+	}
 	must(t, found.Store(t.Context(), "recover"))
 	w.settled(w.dir, f)
 	l.goesOn()

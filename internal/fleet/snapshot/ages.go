@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -45,17 +44,23 @@ func Read(ctx context.Context, dir *directory.Directory) (Ages, error) {
 	if err != nil {
 		return Ages{}, err
 	}
-	all, err := dir.Snapshots(ctx)
+	return readAges(ctx, dir, m)
+}
+
+// readAges returns the ages of the snapshots of the partitions that a map has.
+func readAges(ctx context.Context, dir *directory.Directory, m *directory.Map) (Ages, error) {
+	stored, err := dir.Snapshots(ctx)
 	if err != nil {
 		return Ages{}, err
 	}
-	a := Ages{Now: time.Now().UTC()}
-	for _, p := range m.Partitions {
-		known := directory.Snapshot{Partition: p.ID}
-		if i := slices.IndexFunc(all, func(s directory.Snapshot) bool { return s.Partition == p.ID }); i >= 0 {
-			known = all[i]
+	a := Ages{Now: time.Now().UTC(), Partitions: make([]directory.Snapshot, len(m.Partitions))}
+	for id := range a.Partitions {
+		a.Partitions[id].Partition = id
+	}
+	for _, s := range stored {
+		if s.Partition < len(a.Partitions) {
+			a.Partitions[s.Partition] = s
 		}
-		a.Partitions = append(a.Partitions, known)
 	}
 	a.Saved = a.exposure(func(s directory.Snapshot) time.Time { return s.Saved.At })
 	a.Archived = a.exposure(func(s directory.Snapshot) time.Time { return s.Archived.At })

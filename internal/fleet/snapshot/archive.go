@@ -1,14 +1,12 @@
 package snapshot
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,67 +29,74 @@ func (n archiveName) suffix() string {
 	return "-" + url.PathEscape(n.fleet) + "-" + strconv.Itoa(n.partition) + ".rdb"
 }
 
-// among returns the names that are archived snapshots of the same partition, newest first.
-func (n archiveName) among(names []string) []string {
-	var same []string
-	for _, name := range names {
-		if at, ok := strings.CutSuffix(name, n.suffix()); ok && len(at) == len(stamp) {
-			same = append(same, name)
+// rotate removes the oldest archived snapshots of the partition, and keeps that many.
+func (n archiveName) rotate(dir string, stay int) error {
+	entries, err := os.ReadDir(dir) // sorted by name, so the oldest come first
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, e := range entries {
+		if at, ok := strings.CutSuffix(e.Name(), n.suffix()); ok && len(at) == len(stamp) {
+			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(same)
-	slices.Reverse(same)
-	return same
+	var errs []error
+	for _, name := range names[:max(0, len(names)-max(stay, 1))] {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// draft is an archived snapshot in the making, under another name:
+// draft is a file of the archive in the making, under another name:
 //
-//	     newDraft                keep                  rotate
-//	(none) ─▶ NAME.XYZ.part ─▶ (on disk, checked) ─▶ NAME ─▶ (older ones are gone)
-//	               └── discard ──▶ (none)
-//
-// The drafts of a keeper that died are removed a day later.
+//	     newDraft            keep
+//	(none) ─▶ NAME.XYZ.part ─▶ NAME, on disk
+//	               └─ discard ─▶ (none)
 type draft struct {
 	*os.File
-	dir  string
-	name archiveName
+
+	path string // of the file that it becomes
 }
 
-const part = ".part"
+const (
+	// part ends the name of a draft.
+	part = ".part"
 
-func newDraft(dir string, name archiveName) (*draft, error) {
-	path := filepath.Join(dir, name.String()+"."+rand.Text()[:12]+part)
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	// abandoned is the age from which a draft is not in use any more: its keeper died.
+	abandoned = 24 * time.Hour
+)
+
+// newDraft creates a draft, and removes those that keepers left when they died.
+func newDraft(dir, name string) (*draft, error) {
+	entries, _ := os.ReadDir(dir) // the next draft sees them, too
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), part) || !strings.Contains(e.Name(), ".rdb.") && !strings.Contains(e.Name(), mapSuffix+".") {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+	path := filepath.Join(dir, name)
+	file, err := os.OpenFile(path+"."+rand.Text()[:12]+part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &draft{file, dir, name}, nil
+	return &draft{file, path}, nil
 }
 
-// keep makes the draft an archived snapshot if it is complete and of that length. If it
-// fails, discard removes the draft.
-func (d *draft) keep(ctx context.Context, length int64) error {
+// keep gives the draft its name, in place of an older file, and syncs both to disk.
+func (d *draft) keep() error {
 	if err := errors.Join(d.Sync(), d.Close()); err != nil {
 		return err
 	}
-	if err := checkRDB(ctx, d.Name(), length); err != nil {
+	if err := os.Rename(d.Name(), d.path); err != nil {
 		return err
 	}
-	if err := os.Rename(d.Name(), filepath.Join(d.dir, d.name.String())); err != nil {
-		return err
-	}
-	return syncFolder(d.dir)
-}
-
-// discard removes a draft that was not kept.
-func (d *draft) discard() {
-	d.Close()
-	_ = os.Remove(d.Name())
-}
-
-// syncFolder syncs the names in a folder to disk.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
+	folder, err := os.Open(filepath.Dir(d.path))
 	if err != nil {
 		return err
 	}
@@ -99,34 +104,8 @@ func syncFolder(dir string) error {
 	return folder.Sync()
 }
 
-// abandoned is the age from which a draft is not in use any more.
-const abandoned = 24 * time.Hour
-
-// rotate removes the oldest archived snapshots of the partition, and keeps that many.
-func (d *draft) rotate(stay int) error {
-	entries, err := os.ReadDir(d.dir)
-	if err != nil {
-		return err
-	}
-	var names []string
-	var errs []error
-	remove := func(name string) {
-		if err := os.Remove(filepath.Join(d.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	for _, e := range entries {
-		names = append(names, e.Name())
-		if !strings.HasSuffix(e.Name(), part) || !strings.Contains(e.Name(), d.name.suffix()+".") {
-			continue
-		}
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
-			remove(e.Name())
-		}
-	}
-	all := d.name.among(names)
-	for _, name := range all[min(max(stay, 1), len(all)):] {
-		remove(name)
-	}
-	return errors.Join(errs...)
+// discard removes a draft that was not kept.
+func (d *draft) discard() {
+	d.Close()
+	_ = os.Remove(d.Name())
 }

@@ -174,8 +174,8 @@ func TestAnothersSnapshotIsNotFetched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, server.Addr(), before)
-	wantError(t, "ask", err, errBusy)
+	_, err = w.fetch(t.Context(), archiveName{"fleet", 0, time.Now()}, server.Addr(), before)
+	wantError(t, "fetch", err, errBusy)
 	if got := files(t, w.k.cfg.Archive); len(got) != 0 {
 		t.Errorf("in the archive: %q", got)
 	}
@@ -227,11 +227,11 @@ func received(t *testing.T, sent []byte) (names []string, err error) {
 	t.Helper()
 	w := &work{k: New(nil, Config{Archive: t.TempDir()}), pool: newPool(rueidis.ClientOption{})}
 	defer w.pool.Close()
-	f, err := w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), members.Report{End: 7})
+	f, err := w.fetch(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), members.Report{End: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.finish(t.Context(), time.Now())
+	_, err = f.finish(t.Context(), w.k.cfg)
 	f.close()
 	return files(t, w.k.cfg.Archive), err
 }
@@ -333,8 +333,9 @@ func TestFullArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fetch{stay: 1, draft: &draft{file, dir, archiveName{"fleet", 0, time.Now()}}, link: l}
-	_, err = f.finish(t.Context(), time.Now())
+	name := archiveName{"fleet", 0, time.Now()}
+	f := &fetch{name: name, draft: &draft{file, filepath.Join(dir, name.String())}, link: l}
+	_, err = f.finish(t.Context(), Config{Archive: dir, Keep: 1})
 	wantError(t, "finish", err, ErrArchive)
 	f.close()
 	if got, want := files(t, dir), []string{good}; !slices.Equal(got, want) {
@@ -365,9 +366,13 @@ func TestRotation(t *testing.T) {
 		if err := os.Chtimes(filepath.Join(dir, abandonedPart), old, old); err != nil {
 			t.Fatal(err)
 		}
-		d := &draft{dir: dir, name: archiveName{"a", 1, at}}
-		if err := d.rotate(c.stay); err != nil {
+		if err := (archiveName{"a", 1, at}).rotate(dir, c.stay); err != nil {
 			t.Error(err)
+		}
+		if d, err := newDraft(dir, "new.rdb"); err != nil {
+			t.Error(err)
+		} else {
+			d.discard()
 		}
 		want := slices.Sorted(slices.Values(slices.Concat(ours[len(ours)-c.left:], others)))
 		if got := files(t, dir); !slices.Equal(got, want) {
@@ -387,12 +392,12 @@ func TestRotationFails(t *testing.T) {
 	w := &work{k: New(nil, Config{Archive: dir, Keep: 1}), pool: newPool(rueidis.ClientOption{})}
 	defer w.pool.Close()
 	sent := append([]byte("$"+strconv.Itoa(len(rdb))+"\r\n"), rdb...)
-	f, err := w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), members.Report{})
+	f, err := w.fetch(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), members.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.close()
-	done, err := f.finish(t.Context(), time.Now())
+	done, err := f.finish(t.Context(), w.k.cfg)
 	wantError(t, "finish", err, ErrArchive)
 	if got := files(t, dir); done.File == "" || len(got) != 2 || got[1] != done.File {
 		t.Errorf("archived: %+v, and there are %q", done, got)

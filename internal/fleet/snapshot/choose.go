@@ -1,11 +1,8 @@
 package snapshot
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -14,49 +11,34 @@ import (
 )
 
 // choose returns the member of a partition to save: a replica that has what its master has,
-// else the master. Of several it is the one that failed least since the partition was last
-// saved.
-func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partition) (directory.Member, error) {
+// else the master. If the last attempt failed, the members after that one come first.
+func (w *work) choose(ctx context.Context, s view, p directory.Partition) (directory.Member, error) {
 	if p.ReadOnly {
 		return directory.Member{}, ErrNoMember.Errorf("partition %d is getting another master", p.ID)
 	}
-	all := p.Members()
-	reports := make([]members.Report, len(all))
-	errs := make([]error, len(all))
-	var probing sync.WaitGroup
-	for i, member := range all {
-		if i > 0 && member.Down {
-			errs[i] = errDown
-			continue
-		}
-		probing.Go(func() { reports[i], errs[i] = w.pool.probe(ctx, member.Addr) })
+	all := append(p.Members()[1:], p.Master)
+	if at := slices.IndexFunc(all, func(m directory.Member) bool { return m.Addr == s.Partitions[p.ID].Failed.Addr }); at >= 0 {
+		all = slices.Concat(all[at+1:], all[:at+1])
 	}
-	probing.Wait()
-	if errs[0] != nil {
-		return directory.Member{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(errs[0])
-	}
-	if err := leads(reports[0], m.Fleet, p); err != nil {
+	all = slices.DeleteFunc(all, func(m directory.Member) bool { return m.Down && m.Addr != p.Master.Addr })
+	reports, errs := w.pool.probeAll(ctx, all)
+	at := slices.IndexFunc(all, func(m directory.Member) bool { return m.Addr == p.Master.Addr })
+	if err := leads(reports[at], errs[at], s.m.Fleet, p); err != nil {
 		return directory.Member{}, err
 	}
-	var fit []directory.Member
-	for i, member := range all[1:] {
-		if errs[i+1] == nil && follows(reports[i+1], reports[0]) {
-			fit = append(fit, member)
-		}
+	i := 0
+	for i != at && (errs[i] != nil || !follows(reports[i], reports[at])) {
+		i++
 	}
-	fit = append(fit, p.Master)
-	slices.SortStableFunc(fit, func(a, b directory.Member) int {
-		return cmp.Compare(w.k.failures.of(p.ID, a.Addr), w.k.failures.of(p.ID, b.Addr))
-	})
-	return fit[0], nil
+	return all[i], nil
 }
 
-// errDown means that a member is down by the map.
-var errDown = errors.New("it is down")
-
-// leads returns nil for a master that has the partition's data.
-func leads(l members.Report, fleet string, p directory.Partition) error {
-	if !l.Master || l.Loading || l.Identity != members.Identity(fleet, p.ID) {
+// leads returns nil if the master of a partition has answered and has its data.
+func leads(l members.Report, err error, fleet string, p directory.Partition) error {
+	switch {
+	case err != nil:
+		return ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(err)
+	case !l.Master || l.Loading || l.Identity != members.Identity(fleet, p.ID):
 		return ErrNoMember.Errorf("%s is not the master of partition %d, or lacks its data", p.Master.Addr, p.ID)
 	}
 	return nil
@@ -76,16 +58,13 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, ErrNoMember.Errorf("%s is behind its master", member.Addr))
 	defer cancel()
 	master, err := w.pool.probe(ctx, p.Master.Addr)
-	if err != nil {
-		return members.Report{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(err)
-	}
-	if err := leads(master, m.Fleet, p); err != nil {
+	if err := leads(master, err, m.Fleet, p); err != nil {
 		return members.Report{}, err
 	}
 	for try := 1; ; try++ {
 		l, err := w.pool.probe(ctx, member.Addr)
-		if err == nil && member.Addr == p.Master.Addr {
-			err = leads(l, m.Fleet, p)
+		if member.Addr == p.Master.Addr {
+			err = leads(l, err, m.Fleet, p)
 		} else if err == nil && !follows(l, master) {
 			err = ErrNoMember.Errorf("%s is not in step with its master", member.Addr)
 		}
@@ -104,34 +83,3 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 
 // pace is how often a member is asked for its progress.
 var pace = retry.Policy{Base: 10 * time.Millisecond, Max: 250 * time.Millisecond}
-
-// failures counts the failures of members since their partition was last saved. The zero
-// value is ready.
-type failures struct {
-	mu     sync.Mutex
-	counts map[int]map[string]int // by partition and address
-}
-
-func (f *failures) of(id int, addr string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.counts[id][addr]
-}
-
-func (f *failures) add(id int, addr string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.counts == nil {
-		f.counts = map[int]map[string]int{}
-	}
-	if f.counts[id] == nil {
-		f.counts[id] = map[string]int{}
-	}
-	f.counts[id][addr]++
-}
-
-func (f *failures) forget(id int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.counts, id)
-}

@@ -2,12 +2,14 @@ package snapshot
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
@@ -90,19 +92,37 @@ func TestReplicaThatIsBehind(t *testing.T) {
 	}
 }
 
+// TestChoiceAfterFailures: each member is tried after the one that failed last, whichever keeper
+// tried that, if it can be saved.
 func TestChoiceAfterFailures(t *testing.T) {
 	t.Parallel()
-	var f failures
-	f.add(1, "a")
-	f.add(1, "a")
-	f.add(2, "a")
-	for id, want := range []int{0, 2, 1} {
-		if got := f.of(id, "a"); got != want {
-			t.Errorf("failures of a in partition %d = %d, want %d", id, got, want)
-		}
+	b := start(t, devfleet.Config{Nodes: 3, Partitions: 1, Replicas: 2})
+	k := b.keeper(Config{})
+	w := &work{k: k, pool: newPool(rueidis.ClientOption{})}
+	defer w.pool.Close()
+	s, err := k.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	f.forget(1)
-	if got := [2]int{f.of(1, "a"), f.of(2, "a")}; got != [2]int{0, 1} {
-		t.Errorf("failures of a afterwards: %v, want 0 and 1", got)
+	p := s.m.Partitions[0]
+	master, one, two := p.Master.Addr, p.Replicas[0].Addr, p.Replicas[1].Addr
+	chosen := func(down bool) []string {
+		p.Replicas[1].Down = down
+		var all []string
+		for _, failed := range []string{"", one, two, master} {
+			s.Partitions[0].Failed.Addr = failed
+			member, err := w.choose(t.Context(), s, p)
+			if err != nil {
+				t.Error(err)
+			}
+			all = append(all, member.Addr)
+		}
+		return all
+	}
+	if got, want := chosen(false), []string{one, two, master, one}; !slices.Equal(got, want) {
+		t.Errorf("after no failure, and one of each member, the choice is %q, want %q", got, want)
+	}
+	if got, want := chosen(true), []string{one, master, master, one}; !slices.Equal(got, want) {
+		t.Errorf("the same while %s is down: %q, want %q", two, got, want)
 	}
 }

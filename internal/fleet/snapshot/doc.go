@@ -38,7 +38,8 @@
 // does not count it, since its data is older.
 //
 // The directory has the results, with times by the agents' clocks: run NTP. So all processes see the same
-// ages, and a new keeper continues where another one ended. [Read] reads them.
+// ages and failures, and a new keeper continues where another one ended: after a failure every keeper
+// leaves the partition alone for a while, and then tries the next member. [Read] reads them.
 //
 // With an archive the keeper requests the snapshot as a new replica does. The server saves
 // to its disk as by BGSAVE and then sends the file: one fork for both, and no access to the

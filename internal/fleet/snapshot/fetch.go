@@ -2,61 +2,50 @@ package snapshot
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// fetch takes one snapshot into the archive.
+// fetch is a snapshot on its way from a member into the archive.
 type fetch struct {
-	addr  string
-	stay  int
-	draft *draft // nil without an archive
+	name  archiveName
+	addr  string // of the member
+	draft *draft
 	link  *link
-	err   error // why nothing is fetched in spite of one
 }
 
-// ask requests a snapshot from a member, to be fetched if there is an archive. If the archive
-// cannot be written, or the member sends nothing, the snapshot stays on the member's disk.
-func (w *work) ask(ctx context.Context, name archiveName, addr string, before members.Report) (*fetch, error) {
-	f := &fetch{addr: addr, stay: w.k.cfg.Keep}
-	if w.k.cfg.Archive == "" {
-		return f, w.pool.bgsave(ctx, addr)
+// fetch requests a snapshot from a member. The error is errBusy if the member cannot begin
+// one now, or if it began before: another replica has requested that.
+func (w *work) fetch(ctx context.Context, name archiveName, addr string, before members.Report) (*fetch, error) {
+	d, err := newDraft(w.k.cfg.Archive, name.String())
+	if err != nil {
+		return nil, err
 	}
-	if f.draft, f.err = newDraft(w.k.cfg.Archive, name); f.err != nil {
-		return f, w.pool.bgsave(ctx, addr)
+	l, err := w.pool.request(ctx, addr, w.k.silence)
+	if err == nil && l.offset < before.End {
+		l.close()
+		err = errBusy
 	}
-	f.link, f.err = w.pool.request(ctx, addr, w.k.silence)
-	switch {
-	case f.err == nil && f.link.offset >= before.End:
-		return f, nil
-	case f.err == nil: // it is a snapshot that another replica requested before
-		f.close()
-		return nil, errBusy
-	case ctx.Err() != nil || errors.Is(f.err, errBusy):
-		f.close()
-		return nil, f.err
-	default:
-		f.close()
-		f.draft = nil
-		return f, w.pool.bgsave(ctx, addr)
+	if err != nil {
+		d.discard()
+		return nil, err
 	}
+	return &fetch{name, addr, d, l}, nil
 }
 
-// finish takes the snapshot into the archive. If it fails with an Archived, old snapshots
-// could not be removed.
-func (f *fetch) finish(ctx context.Context, at time.Time) (done directory.Archived, err error) {
-	switch {
-	case f.err != nil:
-		return done, ErrArchive.Wrap(f.err)
-	case f.draft == nil:
-		return done, nil
-	}
+// finish takes the snapshot into the archive if it is complete, and removes the oldest ones.
+// If it fails with an Archived, old snapshots could not be removed.
+func (f *fetch) finish(ctx context.Context, cfg Config) (done directory.Archived, err error) {
 	n, err := f.link.receive(f.draft)
 	if err == nil {
-		err = f.draft.keep(ctx, n)
+		err = f.draft.Sync()
+	}
+	if err == nil {
+		err = checkRDB(ctx, f.draft.Name(), n)
+	}
+	if err == nil {
+		err = f.draft.keep()
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -64,8 +53,8 @@ func (f *fetch) finish(ctx context.Context, at time.Time) (done directory.Archiv
 	case err != nil:
 		return done, ErrArchive.Wrap(err)
 	}
-	done = directory.Archived{At: at, Addr: f.addr, File: f.draft.name.String(), Bytes: n}
-	if err := f.draft.rotate(f.stay); err != nil {
+	done = directory.Archived{At: f.name.at, Addr: f.addr, File: f.name.String(), Bytes: n}
+	if err := f.name.rotate(cfg.Archive, cfg.Keep); err != nil {
 		return done, ErrArchive.Errorf("the snapshot was archived, but old ones could not be removed").Wrap(err)
 	}
 	return done, nil
@@ -73,10 +62,6 @@ func (f *fetch) finish(ctx context.Context, at time.Time) (done directory.Archiv
 
 // close discards what is not finished.
 func (f *fetch) close() {
-	if f.link != nil {
-		f.link.close()
-	}
-	if f.draft != nil {
-		f.draft.discard()
-	}
+	f.link.close()
+	f.draft.discard()
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 // Config says how snapshots are taken. The zero value works.
@@ -47,63 +46,32 @@ const (
 // Keeper takes snapshots of a fleet's members. It is safe for concurrent use, and a fleet
 // may have several.
 type Keeper struct {
-	dir      *directory.Directory
-	cfg      Config
-	failures failures
-	name     string
-	silence  time.Duration // for how long a member that saves may be silent
+	dir     *directory.Directory
+	cfg     Config
+	name    string
+	silence time.Duration // for how long a member that saves may be silent
 }
 
 // New returns a keeper.
 func New(dir *directory.Directory, cfg Config) *Keeper {
-	if cfg.Interval == 0 {
-		cfg.Interval = DefaultInterval
-	}
-	if cfg.Keep == 0 {
-		cfg.Keep = DefaultKeep
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, DefaultInterval)
+	cfg.Keep = cmp.Or(cfg.Keep, DefaultKeep)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return &Keeper{dir: dir, cfg: cfg, name: "snapshot-" + rand.Text()[:12], silence: 10 * time.Second}
 }
 
 // Run keeps the snapshots of all partitions fresh, the oldest one first, until ctx ends, and
 // returns the cause. After a failure it tries the partition again, perhaps on another
-// member, after a sixtieth of [Config].Interval at first, and at least once a minute.
+// member, after a twentieth of [Config].Interval, and at least once a minute.
 func (k *Keeper) Run(ctx context.Context) error {
-	rest := k.cfg.rest()
-	tries, until := map[int]int{}, map[int]time.Time{}
-	return k.work(ctx, plan{
-		pause: min(max(k.cfg.Interval/20, 20*time.Millisecond), 5*time.Second),
-		due: func(s view) []int {
-			return s.due(k.cfg, func(id int) bool { return time.Now().Before(until[id]) })
-		},
-		wanted: func(s view, id int) bool { return slices.Contains(s.due(k.cfg, nil), id) },
-		done: func(o outcome) bool {
-			if o.err == nil {
-				delete(tries, o.result.Partition)
-				return true
-			}
-			tries[o.result.Partition]++
-			until[o.result.Partition] = time.Now().Add(rest.Pause(tries[o.result.Partition]))
-			return true
-		},
-		unreachable: func(err error) bool {
+	pause := min(max(k.cfg.Interval/20, 20*time.Millisecond), 5*time.Second)
+	for s, err := range k.work(ctx, pause, func(s view) []int { return s.due(k.cfg) }) {
+		if s == (directory.Snapshot{}) {
 			k.cfg.Logger.WarnContext(ctx, "the keeper of snapshots cannot reach the directory", "error", err)
-			return true
-		},
-	})
+		}
+	}
+	return context.Cause(ctx)
 }
-
-// rest is the backoff of a partition that failed.
-func (c Config) rest() retry.Policy {
-	most := min(c.Interval/4, maxRest)
-	return retry.Policy{Base: min(c.Interval/60, most), Max: most}
-}
-
-// maxRest leaves time for the pause between two checks for what is due.
-const maxRest = 50 * time.Second
 
 // Now takes one snapshot of each of these partitions, or of all if none is named, and
 // yields each result, or why it failed: ErrNoMember, ErrFailed, ErrArchive. It waits for the
@@ -116,26 +84,21 @@ func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory
 			yield(directory.Snapshot{}, err)
 			return
 		}
-		var unreachable error // of the directory
-		seen, listening := time.Now(), true
-		err = k.work(ctx, plan{
-			pause:  200 * time.Millisecond,
-			due:    func(s view) []int { seen = s.at; return left },
-			wanted: func(view, int) bool { return true },
-			done: func(o outcome) bool {
-				left = slices.DeleteFunc(left, func(id int) bool { return id == o.result.Partition })
-				listening = yield(o.result, o.err)
-				return listening && len(left) > 0
-			},
-			unreachable: func(err error) bool {
-				unreachable = err
-				return time.Since(seen) < k.silence
-			},
-		})
-		if len(left) > 0 && listening {
-			err = cmp.Or(err, unreachable)
-			yield(directory.Snapshot{}, err)
+		seen := time.Now()
+		for s, err := range k.work(ctx, 200*time.Millisecond, func(s view) []int { seen = s.Now; return left }) {
+			if unreachable := s == (directory.Snapshot{}); unreachable {
+				if time.Since(seen) < k.silence {
+					continue
+				}
+				yield(s, err)
+				return
+			}
+			left = slices.DeleteFunc(left, func(id int) bool { return id == s.Partition })
+			if !yield(s, err) || len(left) == 0 {
+				return
+			}
 		}
+		yield(directory.Snapshot{}, context.Cause(ctx))
 	}
 }
 
@@ -160,34 +123,29 @@ func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 
 // view is the state of the directory.
 type view struct {
-	m     *directory.Map
-	known map[int]directory.Snapshot
-	at    time.Time // when it was read
+	Ages
+
+	m *directory.Map
 }
 
 // load reads the directory.
-func (k *Keeper) load(ctx context.Context) (view, error) {
+func (k *Keeper) load(ctx context.Context) (s view, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, errors.New("the directory does not answer"))
 	defer cancel()
-	m, err := k.dir.Confirm(ctx, 0)
-	if err != nil {
-		return view{}, err
+	if s.m, err = k.dir.Confirm(ctx, 0); err == nil {
+		s.Ages, err = readAges(ctx, k.dir, s.m)
 	}
-	s := view{m: m, known: map[int]directory.Snapshot{}}
-	all, err := k.dir.Snapshots(ctx)
-	for _, known := range all {
-		s.known[known.Partition] = known
-	}
-	s.at = time.Now()
 	return s, err
 }
 
-// due returns the partitions that need a snapshot, the oldest first, without those that rest.
-func (s view) due(cfg Config, rests func(id int) bool) []int {
+// due returns the partitions that need a snapshot, the oldest first, without those whose last
+// attempt has just failed, whichever keeper made it.
+func (s view) due(cfg Config) []int {
 	var due []int
-	for _, p := range s.m.Partitions {
-		if !p.ReadOnly && s.at.Sub(s.from(cfg, p.ID)) >= cfg.Interval && (rests == nil || !rests(p.ID)) {
-			due = append(due, p.ID)
+	for id, p := range s.m.Partitions {
+		failed := s.Now.Sub(s.Partitions[id].Failed.At) // negative if the clock of its keeper is ahead
+		if rests := failed >= 0 && failed < cfg.rest(); !p.ReadOnly && !rests && s.Now.Sub(s.from(cfg, id)) >= cfg.Interval {
+			due = append(due, id)
 		}
 	}
 	slices.SortStableFunc(due, func(a, b int) int {
@@ -196,10 +154,14 @@ func (s view) due(cfg Config, rests func(id int) bool) []int {
 	return due
 }
 
+// rest is for how long a partition is left alone after a failure. It leaves time for the pause
+// between two checks for what is due.
+func (c Config) rest() time.Duration { return min(c.Interval/20, 50*time.Second) }
+
 // from returns the time of the newest snapshot of a partition, with an archive of the newest
 // one there.
 func (s view) from(cfg Config, id int) time.Time {
-	known := s.known[id]
+	known := s.Partitions[id]
 	if cfg.Archive != "" && known.Archived.At.Before(known.Saved.At) {
 		return known.Archived.At
 	}

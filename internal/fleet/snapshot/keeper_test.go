@@ -78,8 +78,8 @@ func TestAgesOutliveTheKeeper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.cfg.Interval = s.at.Sub(at)
-	if got, want := s.due(k.cfg, nil), []int{oldest}; !slices.Equal(got, want) {
+	k.cfg.Interval = s.Now.Sub(at)
+	if got, want := s.due(k.cfg), []int{oldest}; !slices.Equal(got, want) {
 		t.Errorf("due = %v, want %v", got, want)
 	}
 	for _, s := range b.f.Servers() {
@@ -137,28 +137,33 @@ func TestDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 14, 15, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	s := view{at: now, m: &directory.Map{}, known: map[int]directory.Snapshot{
+	stored := []directory.Snapshot{
 		0: {Saved: directory.Saved{At: ago(59 * time.Minute)}},
 		1: {Saved: directory.Saved{At: ago(60 * time.Minute)}, Archived: directory.Archived{At: ago(90 * time.Minute)}},
 		2: {Saved: directory.Saved{At: ago(2 * time.Hour)}, Archived: directory.Archived{At: ago(time.Minute)}},
 		3: {Saved: directory.Saved{At: ago(3 * time.Hour)}},
-	}}
-	for id := range 5 {
-		s.m.Partitions = append(s.m.Partitions, directory.Partition{ID: id})
+		4: {},
+	}
+	m := &directory.Map{}
+	for id := range stored {
+		m.Partitions = append(m.Partitions, directory.Partition{ID: id})
 	}
 	for _, c := range []struct {
-		cfg   Config
-		rests []int
-		want  []int
+		cfg    Config
+		failed time.Duration // how long ago partition 3 failed
+		want   []int
 	}{
-		{Config{Interval: time.Hour}, nil, []int{4, 3, 2, 1}},
-		{Config{Interval: time.Hour}, []int{3}, []int{4, 2, 1}},
-		{Config{Interval: 2 * time.Hour}, nil, []int{4, 3, 2}},
-		{Config{Interval: time.Hour, Archive: "x"}, nil, []int{0, 3, 4, 2, 1}},
+		{Config{Interval: time.Hour}, time.Minute, []int{4, 3, 2, 1}},
+		{Config{Interval: time.Hour}, 49 * time.Second, []int{4, 2, 1}},
+		{Config{Interval: time.Hour}, 0, []int{4, 2, 1}},
+		{Config{Interval: time.Hour}, -time.Second, []int{4, 3, 2, 1}}, // by a clock that is ahead
+		{Config{Interval: 2 * time.Hour}, time.Hour, []int{4, 3, 2}},
+		{Config{Interval: time.Hour, Archive: "x"}, time.Hour, []int{0, 3, 4, 2, 1}},
 	} {
-		got := s.due(c.cfg, func(id int) bool { return slices.Contains(c.rests, id) })
+		stored[3].Failed = directory.Failed{At: ago(c.failed), Why: "no room"}
+		got := view{Ages{Now: now, Partitions: stored}, m}.due(c.cfg)
 		if !slices.Equal(got, c.want) {
-			t.Errorf("due(%+v) without %v = %v, want %v", c.cfg, c.rests, got, c.want)
+			t.Errorf("due(%+v), a failure of partition 3 %v ago = %v, want %v", c.cfg, c.failed, got, c.want)
 		}
 	}
 }
@@ -179,16 +184,13 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// TestAFailedSnapshotIsTriedAgainWithinAMinute, however seldom snapshots are taken and
-// however often it has failed.
+// TestAFailedSnapshotIsTriedAgainWithinAMinute, however seldom snapshots are taken.
 func TestAFailedSnapshotIsTriedAgainWithinAMinute(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Second, time.Hour, 24 * time.Hour} {
-		for tries := 1; tries < 40; tries++ {
-			rest := Config{Interval: every}.rest().Pause(tries)
-			if pause := min(every/20, 5*time.Second); rest+pause > time.Minute || rest > every {
-				t.Errorf("every %v, after %d failures: the next attempt is after %v", every, tries, rest+pause)
-			}
+		rest := Config{Interval: every}.rest()
+		if pause := min(every/20, 5*time.Second); rest <= 0 || rest+pause > time.Minute || rest > every {
+			t.Errorf("every %v, after a failure: the next attempt is after %v", every, rest+pause)
 		}
 	}
 }

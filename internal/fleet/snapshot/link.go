@@ -62,21 +62,24 @@ func (l *link) ask(option *rueidis.ClientOption) error {
 		user, password = given.Username, given.Password
 	}
 	if user != "" || password != "" {
-		if _, err := l.do("AUTH", cmp.Or(user, "default"), password); err != nil {
+		line, err := l.do("AUTH", cmp.Or(user, "default"), password)
+		if err == nil && !strings.HasPrefix(line, "+") {
+			err = errors.New(strings.TrimPrefix(line, "-"))
+		}
+		if err != nil {
 			return err
 		}
 	}
-	// Later writes are not needed. A server that does not know rdb-only sends them after the
-	// snapshot, and they are not read.
-	var refusal refusalError
-	if _, err := l.do("REPLCONF", "rdb-only", "1"); err != nil && !errors.As(err, &refusal) {
+	// Later writes are not needed. A server that does not know rdb-only refuses it and sends
+	// them after the snapshot, and they are not read.
+	if _, err := l.do("REPLCONF", "rdb-only", "1"); err != nil {
 		return err
 	}
 	line, err := l.do("PSYNC", "?", "-1")
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return errBusy // the member waits for another child to end
+	}
 	if err != nil {
-		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-			return errBusy // the member waits for another child to end
-		}
 		return err
 	}
 	words := strings.Fields(line)
@@ -87,11 +90,6 @@ func (l *link) ask(option *rueidis.ClientOption) error {
 	return err
 }
 
-// refusalError is an error reply of a member.
-type refusalError string
-
-func (e refusalError) Error() string { return string(e) }
-
 // do sends a command and returns the line that answers it.
 func (l *link) do(command ...string) (string, error) {
 	text := fmt.Appendf(nil, "*%d\r\n", len(command))
@@ -101,11 +99,7 @@ func (l *link) do(command ...string) (string, error) {
 	if _, err := l.conn.Write(text); err != nil {
 		return "", err
 	}
-	line, err := l.line()
-	if err == nil && strings.HasPrefix(line, "-") {
-		return "", refusalError(line[1:])
-	}
-	return line, err
+	return l.line()
 }
 
 // line returns the next line that is not empty. A member sends empty ones while it saves.

@@ -2,14 +2,12 @@ package snapshot
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -18,9 +16,6 @@ import (
 // mapSuffix ends the name of the file in the archive that has a copy of a fleet's map,
 // FLEET.map, for the case that the directory loses its data.
 const mapSuffix = ".map"
-
-// epochDigits is more than an epoch has.
-const epochDigits = 32
 
 // archiveMap keeps a copy of the map in the archive: the file has the newest one that any
 // keeper has seen. A failure goes to the log, once.
@@ -41,50 +36,27 @@ func (w *work) archiveMap(ctx context.Context, m *directory.Map) {
 // archiveMap replaces the file if its map is older. Of two keepers that do so at the same
 // time the later one may store an older map, and replaces it the next time.
 func archiveMap(dir string, m *directory.Map) error {
-	path := filepath.Join(dir, url.PathEscape(m.Fleet)+mapSuffix)
-	present, err := os.Open(path)
+	name := url.PathEscape(m.Fleet) + mapSuffix
+	present, err := os.ReadFile(filepath.Join(dir, name))
 	switch {
-	case err == nil:
-		begin := make([]byte, epochDigits)
-		n, _ := present.Read(begin) // an undecodable file is replaced
-		present.Close()
-		if members.ParseCopy(string(begin[:n])).Epoch >= m.Epoch {
-			return nil
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
+	case members.ParseCopy(string(present)).Epoch >= m.Epoch: // 0 if it cannot be decoded
+		return nil
 	}
 	text, err := m.Pack()
 	if err != nil {
 		return err
 	}
-	removeDrafts(dir, filepath.Base(path)+".")
-	draft := path + "." + rand.Text()[:12] + part
-	file, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	draft, err := newDraft(dir, name)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(members.Copy{Epoch: m.Epoch, Text: text}.String())
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(draft, path)
+	defer draft.discard()
+	if _, err := draft.WriteString(members.Copy{Epoch: m.Epoch, Text: text}.String()); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(draft))
-	}
-	return syncFolder(dir)
-}
-
-// removeDrafts removes the drafts of maps that keepers left when they died.
-func removeDrafts(dir, prefix string) {
-	entries, _ := os.ReadDir(dir) // the next attempt sees them, too
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), part) {
-			continue
-		}
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
+	return draft.keep()
 }
 
 // Maps returns the copies of maps in an archive, by the names of their files. A file that

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
@@ -27,6 +29,17 @@ func (p pool) probe(ctx context.Context, addr string) (members.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errors.New("it does not answer"))
 	defer cancel()
 	return members.Ask(ctx, p.Pool, addr, members.Examine)
+}
+
+// probeAll asks members for reports, all at the same time.
+func (p pool) probeAll(ctx context.Context, all []directory.Member) ([]members.Report, []error) {
+	reports, errs := make([]members.Report, len(all)), make([]error, len(all))
+	var probing sync.WaitGroup
+	for i, member := range all {
+		probing.Go(func() { reports[i], errs[i] = p.probe(ctx, member.Addr) })
+	}
+	probing.Wait()
+	return reports, errs
 }
 
 // bgsave orders a member to save its data. It ignores errors of the connection: the fork may

@@ -21,6 +21,17 @@ var crcTable = crc64.MakeTable(bits.Reverse64(0xad93d23594c935a9))
 // and at the end, Redis does not.
 func crc(sum uint64, text []byte) uint64 { return ^crc64.Update(^sum, crcTable, text) }
 
+// checksum computes the checksum of what is written to it, until ctx ends.
+type checksum struct {
+	ctx context.Context
+	sum uint64
+}
+
+func (c *checksum) Write(text []byte) (int, error) {
+	c.sum = crc(c.sum, text)
+	return len(text), c.ctx.Err()
+}
+
 // rdbEnd stands before the checksum.
 const rdbEnd = 0xff
 
@@ -54,23 +65,12 @@ func checkRDB(ctx context.Context, path string, length int64) error {
 		_, err := checkByTool(ctx, path)
 		return err
 	}
-	sum, buffer := uint64(0), make([]byte, transferBuffer)
-	body := io.LimitReader(file, length-8)
-	for {
-		n, err := body.Read(buffer)
-		sum = crc(sum, buffer[:n])
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
+	sum := checksum{ctx: ctx}
+	if _, err := io.CopyBuffer(&sum, io.NewSectionReader(file, 0, length-8), make([]byte, transferBuffer)); err != nil {
+		return err
 	}
-	if sum != want {
-		return fmt.Errorf("the file has the checksum %016x, and contains %016x", sum, want)
+	if sum.sum != want {
+		return fmt.Errorf("the file has the checksum %016x, and contains %016x", sum.sum, want)
 	}
 	return nil
 }

@@ -3,8 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -12,71 +11,74 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// attempt saves a member when it is its node's turn, and archives the snapshot. The outcome
-// has what was done, also if the rest failed. Its error is errBusy if nothing was tried.
-func (w *work) attempt(ctx context.Context, p directory.Partition, member directory.Member) (o outcome) {
-	node := member.Machine()
+// attempt saves a member when it is its node's turn, and archives the snapshot.
+func (w *work) attempt(ctx context.Context, s view, p directory.Partition, member directory.Member, result *directory.Snapshot) error {
 	end, err := directory.TakeTurn(ctx, w.k.dir, member)
 	if err != nil {
-		o.err = errBusy
-		return o
+		return errBusy
 	}
 	defer end()
-	// Others may have saved the partition while this call waited.
-	s, err := w.k.load(ctx)
-	if err != nil || !w.plan.wanted(s, p.ID) || s.m.Partitions[p.ID].Epoch != p.Epoch || w.forking(ctx, s.m, node) {
-		o.err = errBusy
-		return o
+	// Others may have saved the partition, or changed it, since the member was chosen.
+	now, err := w.k.load(ctx)
+	if err != nil || p.ID >= len(now.m.Partitions) || now.m.Partitions[p.ID].Epoch != p.Epoch ||
+		now.Partitions[p.ID] != s.Partitions[p.ID] || w.forking(ctx, now.m, member.Machine()) {
+		return errBusy
 	}
-	o.began = time.Now()
-	o.result.Failed = directory.Failed{At: o.began, Addr: member.Addr}
-	o.err = w.save(ctx, s, p, member, &o)
-	return o
+	result.Failed = directory.Failed{At: time.Now(), Addr: member.Addr}
+	return w.save(ctx, now.m, p, member, result)
 }
 
 // save saves a member and archives the snapshot.
-func (w *work) save(ctx context.Context, s view, p directory.Partition, member directory.Member, o *outcome) error {
-	at := o.began.UTC()
-	before, err := w.inStep(ctx, s.m, p, member)
+func (w *work) save(ctx context.Context, m *directory.Map, p directory.Partition, member directory.Member, result *directory.Snapshot) error {
+	began := result.Failed.At
+	before, err := w.inStep(ctx, m, p, member)
 	if err != nil {
 		return err
 	}
-	fetch, err := w.ask(ctx, archiveName{s.m.Fleet, p.ID, at}, member.Addr, before)
-	if err != nil {
-		return err
+	var fetched *fetch
+	var why error // nothing is fetched in spite of an archive: the snapshot stays on the member's disk
+	if w.k.cfg.Archive != "" {
+		name := archiveName{m.Fleet, p.ID, began.UTC()}
+		if fetched, why = w.fetch(ctx, name, member.Addr, before); why == nil {
+			defer fetched.close()
+		} else if ctx.Err() != nil || errors.Is(why, errBusy) {
+			return why
+		}
 	}
-	defer fetch.close()
+	if fetched == nil {
+		if err := w.pool.bgsave(ctx, member.Addr); err != nil {
+			return err
+		}
+	}
 	after, err := w.await(ctx, member.Addr, before)
 	if err != nil {
 		return err
 	}
-	o.result.Saved = directory.Saved{
-		At: at, Addr: member.Addr, Node: member.Node, Took: time.Since(o.began), Memory: before.Memory, Copied: after.Copied,
+	result.Saved = directory.Saved{
+		At: began.UTC(), Addr: member.Addr, Node: member.Node, Took: time.Since(began), Memory: before.Memory, Copied: after.Copied,
 	}
-	o.result.Archived, err = fetch.finish(ctx, at)
+	switch {
+	case fetched != nil:
+		result.Archived, err = fetched.finish(ctx, w.k.cfg)
+	case why != nil:
+		err = ErrArchive.Wrap(why)
+	}
 	return err
 }
 
 // forking reports whether a server of a node forks by itself, or copies all of its master's
 // data, without a turn.
 func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool {
-	var found atomic.Bool
-	var probing sync.WaitGroup
+	var there []directory.Member
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
-			if member.Machine() != node || member.Down {
-				continue
+			if member.Machine() == node && !member.Down {
+				there = append(there, member)
 			}
-			probing.Go(func() {
-				l, err := w.pool.probe(ctx, member.Addr)
-				if err == nil && (l.Saving || l.Forked || l.Copying) {
-					found.Store(true)
-				}
-			})
 		}
 	}
-	probing.Wait()
-	return found.Load()
+	reports, _ := w.pool.probeAll(ctx, there)
+	return slices.ContainsFunc(reports, func(l members.Report) bool { return l.Saving || l.Forked || l.Copying })
 }
 
 // await waits until a member has completed a snapshot that began after the report before.
@@ -115,30 +117,25 @@ func (w *work) report(ctx context.Context, s view, o *outcome) {
 	// A saved snapshot is reported even if ctx has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	id, log := o.result.Partition, w.k.cfg.Logger.With("partition", o.result.Partition, "addr", o.result.Failed.Addr)
-	failed := s.known[id].Failed.Why != "" // before
-	switch {
-	case o.err == nil || ended:
+	began, log := o.result.Failed.At, w.k.cfg.Logger.With("partition", o.result.Partition, "addr", o.result.Failed.Addr)
+	failed := s.Partitions[o.result.Partition].Failed.Why != "" // before
+	note := func(what string) {
+		_ = w.k.dir.Note(ctx, directory.Event{Agent: w.k.name, Partition: o.result.Partition, Epoch: s.m.Epoch, What: what}) // the log stops nothing
+	}
+	if o.err == nil || ended {
 		o.result.Failed = directory.Failed{}
-		w.k.failures.forget(id)
 		log.DebugContext(ctx, "a snapshot was taken", "took", o.result.Saved.Took)
 		if failed && !ended {
-			w.note(ctx, s, id, "snapshots succeed again, on "+o.result.Saved.Addr)
+			note("snapshots succeed again, on " + o.result.Saved.Addr)
 		}
-	default:
+	} else {
 		o.result.Failed.Why = o.err.Error()
-		w.k.failures.add(id, o.result.Failed.Addr)
 		log.WarnContext(ctx, "a snapshot failed", "error", o.err)
 		if !failed {
-			w.note(ctx, s, id, "a snapshot failed: "+o.result.Failed.Why)
+			note("a snapshot failed: " + o.result.Failed.Why)
 		}
 	}
-	if err := w.k.dir.Snapped(ctx, o.began, o.result); err != nil {
+	if err := w.k.dir.Snapped(ctx, began, o.result); err != nil {
 		log.WarnContext(ctx, "cannot report a snapshot to the directory", "error", err)
 	}
-}
-
-// note adds to the directory's log, best effort.
-func (w *work) note(ctx context.Context, s view, id int, what string) {
-	_ = w.k.dir.Note(ctx, directory.Event{Agent: w.k.name, Partition: id, Epoch: s.m.Epoch, What: what})
 }

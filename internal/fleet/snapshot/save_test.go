@@ -170,7 +170,7 @@ func TestReadOnlyPartitionIsNotSaved(t *testing.T) {
 	_, err = now(deadline(t), k)
 	wantError(t, "Now", err, ErrNoMember)
 	s, err := k.load(t.Context())
-	if due := s.due(k.cfg, nil); err != nil || len(due) != 0 {
+	if due := s.due(k.cfg); err != nil || len(due) != 0 {
 		t.Errorf("due: %v, %v, want none", due, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/ring"
 )
 
 // settle waits until a snapshot of a server begins as soon as it is asked for: it
@@ -47,6 +48,48 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 	// Nobody told the servers, so that the new master is none.
 	_, err := b.begin(k).wait(t)
 	wantError(t, "Now", err, ErrNoMember)
+}
+
+// TestPartitionIsLostMeanwhile: the directory goes back to a map without the partition that is to
+// be saved, until agents put the newest map into it.
+func TestPartitionIsLostMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := start(t, devfleet.Config{Nodes: 2, Partitions: 2})
+	k := b.keeper(Config{})
+	change := func(ctx context.Context, edit func(m *directory.Map)) error {
+		_, err := directory.Edit(ctx, b.dir, func(next *directory.Map) (bool, error) {
+			edit(next)
+			return true, nil
+		})
+		return err
+	}
+	whole, err := b.dir.Confirm(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := make(chan struct{})
+	k.dir = directory.New(&beforeTurn{Store: k.dir.Store, do: func(ctx context.Context) error {
+		defer close(lost)
+		return change(ctx, func(m *directory.Map) {
+			m.Partitions = m.Partitions[:1]
+			m.Points = slices.DeleteFunc(m.Points, func(p ring.Point) bool { return p.Partition > 0 })
+		})
+	}})
+	ctx := deadline(t)
+	done := make(chan error, 1)
+	go func() {
+		for _, err := range k.Now(ctx, 1) {
+			done <- err
+		}
+	}()
+	<-lost
+	time.Sleep(300 * time.Millisecond) // it looks at the directory again
+	if err := change(t.Context(), func(m *directory.Map) { m.Partitions, m.Points = whole.Partitions, whole.Points }); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Now = %v, want that it goes on", err)
+	}
 }
 
 // beforeTurn has something happen before the first turn is taken.
