@@ -36,6 +36,7 @@ type world struct {
 	t       *testing.T
 	servers *devfleet.Fleet
 	dir     *directory.Directory
+	every   time.Duration // the interval of agents
 
 	restored atomic.Int64 // how often a partition went on with a member that was started again
 }
@@ -72,7 +73,10 @@ func startInEtcd(t *testing.T, cluster *etcdtest.Cluster, cfg devfleet.Config) *
 	must(t, err)
 	t.Cleanup(dir.Close)
 	cfg.Directory = dir
-	return launch(t, cfg)
+	w := launch(t, cfg)
+	// Three etcd on a busy machine may take longer than the lease that follows from a shorter one.
+	w.every = 500 * time.Millisecond
+	return w
 }
 
 func launch(t *testing.T, cfg devfleet.Config) *world {
@@ -84,13 +88,13 @@ func launch(t *testing.T, cfg devfleet.Config) *world {
 	servers, err := devfleet.Start(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(func() { must(t, servers.Stop()) })
-	return &world{t: t, servers: servers, dir: cfg.Directory}
+	return &world{t: t, servers: servers, dir: cfg.Directory, every: every}
 }
 
 // agent runs an agent until stop is called, or the test ends.
 func (w *world) agent() (stop func()) {
 	w.t.Helper()
-	return w.agentEvery(every)
+	return w.agentEvery(w.every)
 }
 
 func (w *world) agentEvery(interval time.Duration) (stop func()) {
