@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -352,6 +353,56 @@ func TestClockIsAheadForAMoment(t *testing.T) {
 				t.Errorf("the queue is wrong: %q, %v", wrong, err)
 			}
 		})
+	}
+}
+
+// TestRewindGoesOnBehindRightInstants: more delays than one call looks at were named by the right clock, many for one millisecond, and
+// the one that was named while the clock was ahead ends after them.
+func TestRewindGoesOnBehindRightInstants(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	c.at(0)
+	for range 7 {
+		_, err := c.WriteBatch(t.Context(), slices.Repeat([]Draft{{Tenant: "a", Delay: 30 * time.Hour}}, 100)...)
+		want(t, "write", nil, nil, err)
+	}
+	for i := range 6 {
+		_, err := c.WriteBatch(t.Context(), slices.Repeat([]Draft{{Tenant: "a", Delay: 30*time.Hour + time.Duration(i)*time.Minute}}, 100)...)
+		want(t, "write", nil, nil, err)
+	}
+	c.at(jump)
+	id := c.draft(Draft{Delay: 20 * time.Hour})
+	c.at(3 * time.Second)
+	for range 10 {
+		c.upkeep()
+	}
+	c.at(20*time.Hour + 4*time.Second)
+	c.upkeep()
+	got, err := c.Read(t.Context(), ReadConfig{Max: 100})
+	if err != nil || len(got) != 1 || got[0].ID != id {
+		t.Errorf("read %d messages, %v, want the one that waited for 20 hours", len(got), err)
+	}
+}
+
+// TestRewindOfLargeMessages: deadlines of more than a mebibyte of messages are moved back, in several calls.
+func TestRewindOfLargeMessages(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	c.at(jump)
+	body := bytes.Repeat([]byte("x"), 200_000)
+	for range 12 {
+		c.draft(Draft{Body: body, Delay: time.Minute, TTL: time.Hour})
+	}
+	c.at(3 * time.Second)
+	for range 10 {
+		c.upkeep()
+	}
+	c.at(time.Hour + 4*time.Second)
+	for range 10 {
+		c.upkeep()
+	}
+	if n, err := c.Len(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d messages, %v, want none: each lives for an hour", n, err)
 	}
 }
 

@@ -5,12 +5,16 @@
 -- stay: the id of a message, the start of a retry's delay, and the instant of a delivery or of its last extension tell by which clock it was. Of a
 -- sleep nothing tells, so those are moved that end up to an hour after the latest instant that a call saw. The field tended of K has
 -- the instant of the last tend: a clock that was ahead for a moment may have been seen by calls that do nothing of what is due.
+-- If there is more, the field rewound of K says where each kind goes on.
 --
 -- Needs    record, dedupes, deliveries, returns
 -- Touches  hot, flight, delayed, deadlines, dedupes, asleep, buckets, dead, ticks
--- Gives    rewind() -> whether there may be more: moves up to 500 instants of each kind; only if behind
+-- Gives    rewind() -> whether there may be more: looks at up to 500 instants of each kind, and moves deadlines of about
+--          a mebibyte of messages; only if behind
 local function rewind()
-  local more, from = false, math.max(now, seen - 60000) -- by then what was due before was done
+  local more = false
+  local from = math.max(now, seen - 60000) -- by then what was due before was done
+  local before, rewound = redis.call('HGET', K, 'rewound') or '', ''
   local tended = math.max(now, math.min(seen, redis.call('HGET', K, 'tended') or seen))
   local early = math.max(now, tended - 60000)
 
@@ -21,20 +25,36 @@ local function rewind()
 
   -- Moves members of a sorted set with scores from start to stop: all, or those for which wrong has true.
   local function move(name, unit, start, stop, wrong)
-    local list, names, moved = redis.call('ZRANGEBYSCORE', prefix .. name, whole(start), stop, 'WITHSCORES', 'LIMIT', '0', '500'), {}, {}
+    local first, passed = string.match(before, name .. ' (%S+) (%d+);')
+    first = first or whole(start)
+    if first == 'done' then
+      rewound = rewound .. name .. ' done 0;'
+      return
+    end
+    local list = redis.call('ZRANGEBYSCORE', prefix .. name, first, stop, 'WITHSCORES', 'LIMIT', passed or '0', '500')
+    local names, moved, stay = {}, {}, 0
     for i = 1, #list, 2 do
       names[#names + 1] = list[i]
     end
     local chosen = #names > 0 and wrong and wrong(names)
-    for i, member in ipairs(names) do
+    local looked = chosen and chosen.looked or #names
+    local last = list[2 * looked]
+    for i = 1, looked do
       if not chosen or chosen[i] then
         local by = chosen and excess(list[2 * i] + 0) or behind
-        moved[#moved + 1], moved[#moved + 2] = string.format('%.1f', math.max(now * unit, list[2 * i] - by * unit)), member
+        moved[#moved + 1], moved[#moved + 2] = string.format('%.1f', math.max(now * unit, list[2 * i] - by * unit)), names[i]
+      elseif list[2 * i] == last then
+        stay = stay + 1
       end
     end
     if #moved > 0 then
       redis.call('ZADD', prefix .. name, unpack(moved))
-      more = more or #names == 500 and moved[#moved - 1] + 0 < start -- else the next page might have them again
+    end
+    if #names == 500 or looked < #names then -- those that stay at the last instant are passed over next time
+      more = true
+      rewound = rewound .. name .. ' ' .. last .. ' ' .. whole(stay + (first == last and passed or 0)) .. ';'
+    else
+      rewound = rewound .. name .. ' done 0;'
     end
   end
 
@@ -79,7 +99,11 @@ local function rewind()
   move('deadlines', 1, early, '(inf', function(ids)
     local list = ahead(ids)
     for i, id in ipairs(ids) do
-      local body = list[i] and room > 0 and redis.call('HGET', hot, id)
+      if list[i] and room <= 0 then
+        list.looked = i - 1
+        break
+      end
+      local body = list[i] and redis.call('HGET', hot, id)
       local deadline, rest = string.match(body or '', '^(%d+)(%D.*)$')
       list[i] = deadline
       if deadline then
@@ -97,6 +121,11 @@ local function rewind()
   local due = redis.call('ZRANGEBYSCORE', prefix .. 'ticks', '(' .. whole(now), '(inf', 'LIMIT', '0', '1000')
   for _, name in ipairs(due) do
     redis.call('ZADD', prefix .. 'ticks', whole(now), name) -- so that its keeper looks
+  end
+  if more then
+    redis.call('HSET', K, 'rewound', rewound)
+  elseif before ~= '' then
+    redis.call('HDEL', K, 'rewound')
   end
   return more
 end
