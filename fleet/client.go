@@ -100,15 +100,15 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 	}
 	groups := map[int]*group{}
 	for i, t := range targets {
-		g := groups[t.p.id]
+		g := groups[t.p.ID]
 		if g == nil {
 			g = &group{target: t}
-			groups[t.p.id] = g
+			groups[t.p.ID] = g
 		}
 		g.add(t, i, writes[i])
 	}
 	if len(groups) == 1 { // as most pipelines
-		return groups[targets[0].p.id].do(ctx, c.spread, cmds)
+		return groups[targets[0].p.ID].do(ctx, c.spread, cmds)
 	}
 	results := make([]rueidis.RedisResult, len(multi))
 	var working sync.WaitGroup

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -23,66 +22,39 @@ const (
 	healthStale = int64(2 * time.Second)
 )
 
-// reader returns the member that serves a read.
+// reader returns the member that serves a read. That is a replica with a copy while the master
+// refuses reads: it was restarted, and no agent has examined it yet.
 func (t target) reader(ctx context.Context) *member {
-	p := t.p
-	if p.f.cfg.ReadPreference == FromMasters || t.place == nil {
-		if t.place != nil && p.master().refused.Load() > 0 {
-			return t.instead(ctx)
+	p, master := t.p, t.p.master()
+	if t.place == nil {
+		return master
+	}
+	if p.f.cfg.ReadPreference == FromMasters {
+		if until := master.refuses.Load(); until > 0 && p.f.now() < until {
+			for _, m := range p.members[1:] {
+				if p.health(ctx, m).synced {
+					return m
+				}
+			}
 		}
-		return p.master()
+		return master
 	}
 	n := len(p.members)
 	first := int(t.place.position % uint64(n))
 	for i := range n {
 		at := (first + i) % n
-		m := p.members[at]
-		if p.down[at] {
+		switch {
+		case at == 0 && !p.Master.Down:
+			return master
+		case at == 0 || p.Replicas[at-1].Down:
 			continue
 		}
-		if at == 0 {
-			return m
-		}
-		h := p.health(ctx, m)
+		h := p.health(ctx, p.members[at])
 		if h.linked && (!p.f.cfg.ReadYourWrites || h.caughtUp > t.place.wrote.Load()) {
-			return m
+			return p.members[at]
 		}
 	}
-	return p.master()
-}
-
-// instead returns a replica with a copy, for half a second after the master refused a
-// read: it was restarted, and no agent has examined it yet.
-func (t target) instead(ctx context.Context) *member {
-	p := t.p
-	if p.f.now()-p.master().refused.Load() < healthValid {
-		for _, m := range p.members[1:] {
-			if p.health(ctx, m).synced {
-				return m
-			}
-		}
-	} else {
-		p.master().refused.Store(0)
-	}
-	return p.master()
-}
-
-// others are the members to ask when one has failed: first the master, which may only
-// have dropped a connection, then replicas with a copy.
-func (t target) others(ctx context.Context, failed *member) iter.Seq[*member] {
-	return func(yield func(*member) bool) {
-		if t.place == nil {
-			return
-		}
-		for i, m := range t.p.members {
-			if ctx.Err() != nil || i > 0 && (m == failed || !t.p.health(ctx, m).synced) {
-				continue
-			}
-			if !yield(m) {
-				return
-			}
-		}
-	}
+	return master
 }
 
 // health returns the health of a replica, and checks it if that is too long ago.

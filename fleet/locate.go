@@ -55,20 +55,11 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 	if t, ok := f.cached(v, began, tag); ok {
 		return t, nil
 	}
-	for range maxFinds {
-		t, err := f.search(ctx, tag, write)
-		if err != nil || !write || t.place.leaving {
-			return t, err // the time of the search counts for a tag that is about to be moved
-		}
-		// The search took time: the caller may write no more, or the map changed.
-		if v, began, err = f.permitted(ctx, write); err != nil {
-			return target{}, err
-		}
-		if t.holds(v, began) {
-			return t.at(v, began), nil
-		}
+	targets, err := f.locateAll(ctx, []string{tag}, []bool{write})
+	if err != nil {
+		return target{}, err
 	}
-	return target{}, errFinding
+	return targets[0], nil
 }
 
 // locateAll returns the targets of several commands. It searches for unknown tags in
@@ -85,16 +76,19 @@ func (f *Fleet) locateAll(ctx context.Context, tags []string, writes []bool) ([]
 		}
 		var unknown map[string]bool // whether the tag is written
 		for i, tag := range tags {
-			if t, ok := f.cached(v, began, tag); ok {
-				targets[i] = t
-			} else if t, ok := found[tag]; ok && t.holds(v, began) {
-				targets[i] = t.at(v, began)
-			} else {
-				if unknown == nil {
-					unknown = map[string]bool{}
+			t, known := f.cached(v, began, tag)
+			if !known {
+				if t, known = found[tag]; known && writes[i] {
+					t, known = t.renewed(v, began)
 				}
-				unknown[tag] = unknown[tag] || writes[i]
 			}
+			if targets[i] = t; known {
+				continue
+			}
+			if unknown == nil {
+				unknown = map[string]bool{}
+			}
+			unknown[tag] = unknown[tag] || writes[i]
 		}
 		if len(unknown) == 0 {
 			return targets, nil
@@ -195,23 +189,17 @@ func (f *Fleet) awaitView(ctx context.Context, v *view) error {
 	})
 }
 
-// holds reports whether a target that was found earlier is still valid. A tag that is
-// about to be moved must be looked up shortly before each write.
-func (t target) holds(v *view, now int64) bool {
+// renewed returns a target that was found earlier with a new permission to write, if it is
+// still valid. A tag that is about to be moved must be looked up shortly before each write,
+// and the time of the search counts.
+func (t target) renewed(v *view, began int64) (target, bool) {
 	switch {
 	case t.place == nil:
-		return t.p.v == v
-	case t.place.leaving && now-t.began > v.replyTimeout/4:
-		return false
-	default:
-		return t.place.holds(v, now)
+		return t, t.p.v == v
+	case t.place.leaving:
+		return t, t.place.holds(v, began) && began-t.began <= v.replyTimeout/4
+	case t.place.holds(v, began):
+		return target{v.partitions[t.place.home], began, t.place}, true
 	}
-}
-
-// at returns the target with a new permission to write.
-func (t target) at(v *view, began int64) target {
-	if t.place == nil || t.place.leaving {
-		return t
-	}
-	return target{v.partitions[t.place.home], began, t.place}
+	return target{}, false
 }

@@ -32,7 +32,7 @@ type member struct {
 
 	health   atomic.Pointer[health]
 	checking atomic.Bool  // whether a check of health is in flight
-	refused  atomic.Int64 // when it last refused a read, 0 for never
+	refuses  atomic.Int64 // until when it is not asked first, since it refused a read; 0 for never
 }
 
 const (
@@ -71,7 +71,7 @@ func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 				if err != nil {
 					return nil, err
 				}
-				return m.f.watched.watch(gather(inner), m.option.ConnWriteTimeout), nil
+				return &watchedConn{Conn: gather(inner), silence: m.option.ConnWriteTimeout}, nil
 			}
 			// If it cannot be reached now, each call tries again.
 			client, err := rueidis.NewClient(option)

@@ -46,8 +46,8 @@ func (f *Fleet) Locate(ctx context.Context, tag string) (Location, error) {
 
 func (l *Location) placement(v *view, began int64) *placement {
 	p := &placement{
-		home: l.Partition, homeEpoch: v.partitions[l.Partition].epoch,
-		via: l.Record, viaEpoch: v.partitions[l.Record].epoch,
+		home: l.Partition, homeEpoch: v.partitions[l.Partition].Epoch,
+		via: l.Record, viaEpoch: v.partitions[l.Record].Epoch,
 		until: began + v.placementTTL, position: l.Position, leaving: l.leaving,
 	}
 	p.wrote.Store(began)
@@ -90,12 +90,12 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 	}
 	owner := v.partitions[candidates[len(candidates)-1]]
 	for _, id := range candidates {
-		if v.partitions[id].phase != directory.LookUp {
+		if v.partitions[id].Phase != directory.LookUp {
 			owner = v.partitions[id]
 			break
 		}
 	}
-	l.Record, l.Partition, l.How = owner.id, owner.id, Nowhere
+	l.Record, l.Partition, l.How = owner.ID, owner.ID, Nowhere
 	if !write {
 		return l, nil
 	}
@@ -178,7 +178,7 @@ func (v *view) limits() []string {
 // the partition that has the tag.
 func (p *partition) place(ctx context.Context, tag string, position uint64) (home int, err error) {
 	outcome := "full"
-	if p.phase == directory.Open {
+	if p.Phase == directory.Open {
 		if outcome, home, err = p.placed(ctx, "place", p.v.placeArgs(tag, false)...); err != nil {
 			return 0, err
 		}
@@ -203,7 +203,7 @@ func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
 	var unanswered error
 	for id := range p.v.ring.Walk(position) {
 		q := p.v.partitions[id]
-		if q == p || q.phase != directory.Open || q.readOnly {
+		if q == p || q.Phase != directory.Open || q.ReadOnly {
 			continue
 		}
 		outcome, _, err := q.run(ctx, "vacancy", p.v.limits()...)
@@ -217,21 +217,21 @@ func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
 		}
 	}
 	if unanswered != nil {
-		return 0, ErrUnavailable.Errorf("partition %d is full, and no other one with room answers", p.id).Wrap(unanswered)
+		return 0, ErrUnavailable.Errorf("partition %d is full, and no other one with room answers", p.ID).Wrap(unanswered)
 	}
 	full := millrace.ErrFull.Errorf("all partitions of the fleet are full")
 	full.Hint = "Add a partition with millrace fleet add, or forget tags that are not in use."
 	return 0, full
 }
 
-func (p *partition) identity() string { return members.Identity(p.v.m.Fleet, p.id) }
+func (p *partition) identity() string { return members.Identity(p.v.m.Fleet, p.ID) }
 
 // unknownServer is the error for a server with another identity.
 func (p *partition) unknownServer(identity string) error {
 	if identity == "" {
 		identity = "nothing: it may have lost its data"
 	}
-	return ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server says it is %s", p.id, p.master().addr, identity)
+	return ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server says it is %s", p.ID, p.master().addr, identity)
 }
 
 // lookUpScript runs without a runner: the caller retries a look-up that fails.
@@ -242,13 +242,13 @@ var lookUpScript = rueidis.NewLuaScript(members.Scripts.Script("lookup").Source(
 // that restarted since the map was stored may have lost the record.
 func (p *partition) lookUp(ctx context.Context, tag string) (r members.Record, found, sure bool, err error) {
 	began := p.f.now()
-	fresh := p.v.fresh(began) && !p.readOnly
+	fresh := p.v.fresh(began) && !p.ReadOnly
 	m := p.master()
 	c, err := m.open(ctx)
 	if err != nil {
 		return r, false, false, p.lost(ctx, m, err, ErrUnavailable)
 	}
-	reply, err := lookUpScript.Exec(ctx, c, []string{members.Base}, []string{p.v.m.Fleet, strconv.Itoa(p.id), tag}).AsStrSlice()
+	reply, err := lookUpScript.Exec(ctx, c, []string{members.Base}, []string{p.v.m.Fleet, strconv.Itoa(p.ID), tag}).AsStrSlice()
 	switch {
 	case err != nil:
 		return r, false, false, p.refused(ctx, m, err)
@@ -260,7 +260,7 @@ func (p *partition) lookUp(ctx context.Context, tag string) (r members.Record, f
 	case "stranger":
 		return r, false, false, p.unknownServer(detail)
 	case "none":
-		if run := p.v.m.Partitions[p.id].Master.Run; run != "" && detail != run {
+		if run := p.Master.Run; run != "" && detail != run {
 			p.f.refreshSoon()
 			return r, false, false, ErrUnavailable.Errorf("%s was restarted, and no agent has examined it since", m.addr)
 		}
@@ -279,7 +279,7 @@ func (p *partition) refused(ctx context.Context, m *member, err error) error {
 	if troubled(err) {
 		p.f.refreshSoon()
 	}
-	return ErrUnavailable.Errorf("partition %d refuses a look-up", p.id).Wrap(err)
+	return ErrUnavailable.Errorf("partition %d refuses a look-up", p.ID).Wrap(err)
 }
 
 // readAnywhere returns the record from any member that has one, which may be an old
@@ -305,7 +305,7 @@ func (p *partition) readAnywhere(ctx context.Context, tag string, failed error) 
 
 // run runs one of the members' scripts on the master.
 func (p *partition) run(ctx context.Context, name string, args ...string) (outcome, detail string, err error) {
-	reply, err := p.runner.Run(ctx, name, members.Base, append([]string{p.v.m.Fleet, strconv.Itoa(p.id)}, args...)...)
+	reply, err := p.runner.Run(ctx, name, members.Base, append([]string{p.v.m.Fleet, strconv.Itoa(p.ID)}, args...)...)
 	if err != nil {
 		return "", "", err
 	}

@@ -64,7 +64,7 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 		if err != nil {
 			return rueidis.NewErrorResultStream(err)
 		}
-		if chosen.p != nil && chosen.p.id != t.p.id {
+		if chosen.p != nil && chosen.p.ID != t.p.ID {
 			return rueidis.NewErrorResultStream(ErrMixedTags.Errorf("commands for several partitions cannot be streamed together"))
 		}
 		chosen = t
@@ -96,8 +96,8 @@ func (c *client) Receive(ctx context.Context, subscribe rueidis.Completed, fn fu
 func (c *client) Nodes() map[string]rueidis.Client {
 	nodes := map[string]rueidis.Client{}
 	for _, p := range c.f.view.Load().partitions {
-		if c.partition == anyPartition || c.partition == p.id {
-			nodes[p.master().addr] = c.f.partition(p.id)
+		if c.partition == anyPartition || c.partition == p.ID {
+			nodes[p.master().addr] = c.f.partition(p.ID)
 		}
 	}
 	return nodes

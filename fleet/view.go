@@ -211,8 +211,8 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 		return ErrClosed
 	}
 	kept := map[string]*member{}
-	for _, p := range m.Partitions {
-		v.partitions = append(v.partitions, f.newPartition(v, p, kept))
+	for i := range m.Partitions {
+		v.partitions = append(v.partitions, f.newPartition(v, &m.Partitions[i], kept))
 	}
 	for addr := range maps.Keys(f.members) {
 		if kept[addr] == nil {
@@ -244,10 +244,10 @@ func (f *Fleet) ringOf(m *directory.Map) (*ring.Ring, error) {
 }
 
 // newPartition returns a partition with the members of a view, known and new ones.
-func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*member) *partition {
-	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly}
+func (f *Fleet) newPartition(v *view, p *directory.Partition, kept map[string]*member) *partition {
+	made := &partition{Partition: p, f: f, v: v}
 	if old := f.view.Load(); old != nil && p.ID < len(old.partitions) {
-		if was := old.partitions[p.ID]; was.epoch == p.Epoch && was.readOnly == p.ReadOnly {
+		if was := old.partitions[p.ID]; was.Epoch == p.Epoch && was.ReadOnly == p.ReadOnly {
 			made.term = was.term
 		}
 	}
@@ -262,10 +262,9 @@ func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*me
 		m.run.Store(&d.Run)
 		kept[d.Addr] = m
 		made.members = append(made.members, m)
-		made.down = append(made.down, d.Down)
 	}
 	made.runner = &script.Runner{
-		Client:  &client{f: f, partition: p.ID, close: func() {}, spread: slices.Contains(made.down[1:], false)},
+		Client:  &client{f: f, partition: p.ID, close: func() {}, spread: slices.ContainsFunc(p.Replicas, func(r directory.Member) bool { return !r.Down })},
 		Scripts: f.scripts,
 		Retry:   retry.Policy{Timeout: time.Duration(v.viewTTL)},
 	}
