@@ -14,8 +14,7 @@ type client struct {
 	f         *Fleet
 	only      *string // the tag that all commands must have, nil for any
 	partition int     // where all commands go, whatever their tags are; anyPartition otherwise
-	close     func()
-	spread    bool // whether a write waits a moment for a replica
+	spread    bool    // whether a write waits a moment for a replica
 }
 
 const anyPartition = -1

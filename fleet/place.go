@@ -64,12 +64,7 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 	for i, id := range candidates {
 		p := v.partitions[id]
 		l.Asked = append(l.Asked, id)
-		r, found, sure, err := p.lookUp(ctx, tag)
-		if err != nil && !write {
-			// A replica may lack a new record, but the records that it has are valid; so are
-			// those of a fenced master.
-			r, found, err = p.readAnywhere(ctx, tag, err)
-		}
+		r, found, sure, err := p.record(ctx, tag, write)
 		switch {
 		case ctx.Err() != nil:
 			return l, context.Cause(ctx)
@@ -142,12 +137,9 @@ func (f *Fleet) resolve(ctx context.Context, v *view, l Location, r members.Reco
 		l.How = Forwarded
 		at = r.Home
 		l.Asked = append(l.Asked, at)
-		next, has, sure, err := v.partitions[at].lookUp(ctx, l.Tag)
-		if err != nil && !write {
-			next, has, err = v.partitions[at].readAnywhere(ctx, l.Tag, nil)
-		}
+		next, has, sure, err := v.partitions[at].record(ctx, l.Tag, write)
 		switch {
-		case err != nil:
+		case err != nil && write:
 			return l, err
 		case write && !sure:
 			return l, errUnsure(at)
@@ -282,9 +274,14 @@ func (p *partition) refused(ctx context.Context, m *member, err error) error {
 	return ErrUnavailable.Errorf("partition %d refuses a look-up", p.ID).Wrap(err)
 }
 
-// readAnywhere returns the record from any member that has one, which may be an old
-// record. Without one the error is failed.
-func (p *partition) readAnywhere(ctx context.Context, tag string, failed error) (members.Record, bool, error) {
+// record returns the record of a tag: the master's, or for a read that of any member if the
+// master does not answer. A replica may lack a new record, but the records that it has are
+// valid; so are those of a fenced master.
+func (p *partition) record(ctx context.Context, tag string, write bool) (r members.Record, found, sure bool, err error) {
+	r, found, sure, err = p.lookUp(ctx, tag)
+	if err == nil || write {
+		return r, found, sure, err
+	}
 	for _, m := range p.members {
 		c, err := m.open(ctx)
 		if err != nil {
@@ -297,10 +294,10 @@ func (p *partition) readAnywhere(ctx context.Context, tag string, failed error) 
 		identity, _ := reply[0].ToString()
 		text, _ := reply[1].ToString()
 		if r, err := members.ParseRecord(text); err == nil && identity == p.identity() {
-			return r, true, nil
+			return r, true, false, nil
 		}
 	}
-	return members.Record{}, false, failed
+	return members.Record{}, false, false, err
 }
 
 // run runs one of the members' scripts on the master.

@@ -120,4 +120,8 @@ func (c *client) Directory() *directory.Directory { return c.f.dir }
 func (c *client) Option() rueidis.ClientOption { return c.f.cfg.Option }
 
 // Close closes the fleet, for its own client.
-func (c *client) Close() { c.close() }
+func (c *client) Close() {
+	if c == c.f.whole {
+		c.f.Close()
+	}
+}

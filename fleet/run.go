@@ -26,7 +26,18 @@ var errRestarted = errors.New("it was restarted, and no agent has examined its d
 // so nothing is read from a restarted member, nor written to it, before an agent has found it to
 // have all data: however it was started, and while it still catches up with its master.
 func (m *member) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-	conn, err := dial(ctx, &m.option, addr, dialer, config)
+	var conn net.Conn
+	var err error
+	switch option := &m.option; { // as rueidis does
+	case option.DialCtxFn != nil:
+		conn, err = option.DialCtxFn(ctx, addr, dialer, config)
+	case option.DialFn != nil:
+		conn, err = option.DialFn(addr, dialer, config)
+	case config != nil:
+		conn, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+	default:
+		conn, err = dialer.DialContext(ctx, "tcp", addr)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,7 @@ func jittered(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 // two confirmations fail, and more often if it does not answer.
 func (f *Fleet) follow() {
 	var err error
+	writable := true // when that was last logged
 	for {
 		ttl := time.Duration(f.view.Load().viewTTL)
 		pause := ttl*7/25 + rand.N(ttl/10) // 0.28 to 0.38
@@ -78,23 +79,13 @@ func (f *Fleet) follow() {
 			return
 		}
 		err = f.refresh(f.ended)
-		f.logWritable(err)
-	}
-}
-
-// logWritable logs that the fleet has become read-only, or writable again.
-func (f *Fleet) logWritable(err error) {
-	writable := f.view.Load().fresh(f.now())
-	f.mu.Lock()
-	changed := writable != f.writable
-	f.writable = writable
-	f.mu.Unlock()
-	switch {
-	case !changed || f.ended.Err() != nil:
-	case writable:
-		f.cfg.Logger.Info("the fleet takes writes again: its directory confirms the map")
-	default:
-		f.cfg.Logger.Warn("the fleet is read-only: its directory does not confirm the map", "error", err)
+		if now := f.view.Load().fresh(f.now()); now != writable && f.ended.Err() == nil {
+			if writable = now; writable {
+				f.cfg.Logger.Info("the fleet takes writes again: its directory confirms the map")
+			} else {
+				f.cfg.Logger.Warn("the fleet is read-only: its directory does not confirm the map", "error", err)
+			}
+		}
 	}
 }
 
@@ -264,7 +255,7 @@ func (f *Fleet) newPartition(v *view, p *directory.Partition, kept map[string]*m
 		made.members = append(made.members, m)
 	}
 	made.runner = &script.Runner{
-		Client:  &client{f: f, partition: p.ID, close: func() {}, spread: slices.ContainsFunc(p.Replicas, func(r directory.Member) bool { return !r.Down })},
+		Client:  &client{f: f, partition: p.ID, spread: slices.ContainsFunc(p.Replicas, func(r directory.Member) bool { return !r.Down })},
 		Scripts: f.scripts,
 		Retry:   retry.Policy{Timeout: time.Duration(v.viewTTL)},
 	}
