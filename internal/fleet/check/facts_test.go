@@ -2,7 +2,9 @@ package check
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +103,24 @@ func TestFacts(t *testing.T) {
 				t.Errorf("%s = %q, want %q", test.check, got, test.want)
 			}
 		})
+	}
+}
+
+// TestUnevenNodes are named in the same order each time: programs compare the findings.
+func TestUnevenNodes(t *testing.T) {
+	t.Parallel()
+	m := &directory.Map{Version: directory.Version}
+	for id, node := range []string{"a", "a", "a", "b", "b", "b", "c", "d"} {
+		m.Partitions = append(m.Partitions, directory.Partition{ID: id, Master: directory.Member{Addr: fmt.Sprint("10.0.0.1:", id), Node: node}})
+	}
+	want := checkNodes(&facts{m: m})
+	if len(want) != 2 || !strings.HasPrefix(want[0].What, "a has 3") {
+		t.Fatalf("findings = %v, want a and b", want)
+	}
+	for range 20 {
+		if got := checkNodes(&facts{m: m}); !slices.Equal(got, want) {
+			t.Fatalf("findings = %v, want %v as before", got, want)
+		}
 	}
 }
 
