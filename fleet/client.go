@@ -12,9 +12,8 @@ import (
 // client is a rueidis.Client that sends each command to the partition of its tag.
 type client struct {
 	f         *Fleet
-	only      *string // the tag that all commands must have, nil for any
-	partition int     // where all commands go, whatever their tags are; anyPartition otherwise
-	spread    bool    // whether a write waits a moment for a replica
+	partition int  // where all commands go, whatever their tags are; anyPartition otherwise
+	spread    bool // whether a write waits a moment for a replica
 }
 
 const anyPartition = -1
@@ -24,11 +23,7 @@ func (c *client) tag(words []string) (string, error) {
 	if c.partition != anyPartition {
 		return "", nil
 	}
-	tag, err := tagOf(words)
-	if err == nil && c.only != nil && tag != *c.only {
-		return "", ErrMixedTags.Errorf("the keys of %s have another tag than this client", words[0])
-	}
-	return tag, err
+	return tagOf(words)
 }
 
 // locate returns the targets of commands with these tags.

@@ -120,7 +120,7 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	f.following.Go(f.follow)
-	f.following.Go(func() { f.watchClock(f.clocks) })
+	f.following.Go(func() { f.watchClock(f.ahead) })
 	return f, nil
 }
 
@@ -174,12 +174,6 @@ func (f *Fleet) Close() {
 // same client each time. Its Nodes are the partitions' masters. Closing it closes the
 // fleet.
 func (f *Fleet) Client() rueidis.Client { return f.whole }
-
-// For returns a client for one tag, which refuses keys of other tags. Closing it does
-// nothing.
-func (f *Fleet) For(tag string) rueidis.Client {
-	return &client{f: f, only: &tag, partition: anyPartition}
-}
 
 // Partitions returns a client for each partition, by number. It sends every command
 // there, whatever its keys are. Writes are fenced. Closing one does nothing.

@@ -79,24 +79,17 @@ func (p *partition) health(ctx context.Context, m *member) health {
 func (p *partition) check(ctx context.Context, m *member) health {
 	next := health{at: p.f.now()}
 	limit := time.Duration(p.v.replyTimeout) / 2
-	reached, known := p.reached(ctx, limit)
-	asking, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	if c, err := m.open(asking); err == nil {
-		replies := c.DoMulti(asking, c.B().Info().Section("replication").Build(), c.B().Get().Key(members.IdentityKey).Build())
-		text, err := replies[0].ToString()
-		info := members.ParseInfo(text)
-		identity, _ := replies[1].ToString()
-		if err == nil && identity == p.identity() {
-			next.synced = true
-			next.linked = info.Linked && !info.Copying
-		}
-		if before := m.health.Load(); before != nil {
-			next.caughtUp = before.caughtUp
-		}
-		if known && next.linked && info.Offset >= reached {
-			next.caughtUp = next.at
-		}
+	master, unknown := p.master().replication(ctx, limit)
+	r, err := m.replication(ctx, limit)
+	if err == nil && r.Identity == p.identity() {
+		next.synced = true
+		next.linked = r.Linked && !r.Copying
+	}
+	if before := m.health.Load(); before != nil {
+		next.caughtUp = before.caughtUp
+	}
+	if unknown == nil && next.linked && r.Offset >= master.End {
+		next.caughtUp = next.at
 	}
 	if ctx.Err() == nil { // else the replica is not at fault
 		m.health.Store(&next)
@@ -104,14 +97,17 @@ func (p *partition) check(ctx context.Context, m *member) health {
 	return next
 }
 
-// reached asks the master for its offset.
-func (p *partition) reached(ctx context.Context, limit time.Duration) (offset int64, known bool) {
+// replication asks a member for its identity, and how far it is.
+func (m *member) replication(ctx context.Context, limit time.Duration) (members.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c, err := p.master().open(ctx)
+	c, err := m.open(ctx)
 	if err != nil {
-		return 0, false
+		return members.Report{}, err
 	}
-	info, err := c.Do(ctx, c.B().Info().Section("replication").Build()).ToString()
-	return members.ParseInfo(info).End, err == nil
+	replies := c.DoMulti(ctx, c.B().Info().Section("replication").Build(), c.B().Get().Key(members.IdentityKey).Build())
+	text, err := replies[0].ToString()
+	r := members.ParseInfo(text)
+	r.Identity, _ = replies[1].ToString()
+	return r, err
 }

@@ -131,62 +131,38 @@ func (f *Fleet) searchEach(ctx context.Context, tags map[string]bool, found map[
 	return context.Cause(ctx)
 }
 
-// search finds a tag, or places it for a write. It waits while the tag is being moved, or
-// until a map that is too old is replaced.
-func (f *Fleet) search(ctx context.Context, tag string, write bool) (target, error) {
-	for range maxFinds {
-		v, began, err := f.permitted(ctx, write)
-		if err != nil {
-			return target{}, err
+// search finds a tag, or places it for a write. It repeats that while the tag is being moved,
+// or while the map is too old to place it: adding partitions delays new tags.
+func (f *Fleet) search(ctx context.Context, tag string, write bool) (t target, err error) {
+	waited := retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
+		var v *view
+		var began int64
+		var found Location
+		if v, began, err = f.permitted(ctx, write); err != nil {
+			return nil
 		}
-		found, err := f.find(ctx, v, tag, write)
+		found, err = f.find(ctx, v, tag, write)
 		switch {
 		case errors.Is(err, errMoving):
-			err = f.awaitMove(ctx, tag)
+			return err
 		case errors.Is(err, errOld):
-			err = f.awaitView(ctx, v)
+			return ErrUnavailable.Errorf("partitions are being added, and new tags cannot be placed yet").Wrap(f.refresh(ctx))
 		case err != nil:
 		case found.How == Nowhere:
-			return target{p: v.partitions[found.Partition]}, nil
+			t = target{p: v.partitions[found.Partition]}
 		default:
 			place := found.placement(v, began)
 			if !found.once {
 				f.places.put(tag, place)
 			}
-			return target{v.partitions[place.home], began, place}, nil
+			t = target{v.partitions[place.home], began, place}
 		}
-		if err != nil {
-			return target{}, err
-		}
+		return nil
+	})
+	if waited != nil {
+		err = waited
 	}
-	return target{}, errFinding
-}
-
-// awaitMove waits until the move of a tag has ended.
-func (f *Fleet) awaitMove(ctx context.Context, tag string) error {
-	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
-		v, _, err := f.confirmed(ctx)
-		if err != nil {
-			return err
-		}
-		l, err := f.find(ctx, v, tag, false)
-		if err == nil && l.moving {
-			err = errMoving
-		}
-		return err
-	})
-}
-
-// awaitView waits until there is another view than v, for as long as adding a partition
-// may delay the placing of tags.
-func (f *Fleet) awaitView(ctx context.Context, v *view) error {
-	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
-		err := f.refresh(ctx)
-		if f.view.Load() != v {
-			return nil
-		}
-		return ErrUnavailable.Errorf("partitions are being added, and new tags cannot be placed yet").Wrap(err)
-	})
+	return t, err
 }
 
 // renewed returns a target that was found earlier with a new permission to write, if it is

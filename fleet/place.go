@@ -36,7 +36,6 @@ type Location struct {
 
 	once    bool // valid for this call only: the next one has to search again
 	leaving bool // about to be moved
-	moving  bool // being moved: writers wait
 }
 
 // Locate returns where a tag is. It does not place it.
@@ -115,8 +114,7 @@ func (f *Fleet) resolve(ctx context.Context, v *view, l Location, r members.Reco
 		if at >= len(v.partitions) || r.Home >= len(v.partitions) {
 			return l, errOld
 		}
-		l.leaving, l.moving = r.Mark == members.Leaving, r.Mark == members.Moving
-		if write && l.moving {
+		if l.leaving = r.Mark == members.Leaving; write && r.Mark == members.Moving {
 			return l, errMoving
 		}
 		if write && (r.Mark == members.Forgetting || !found) {

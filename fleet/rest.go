@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -53,26 +54,21 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 	if err != nil {
 		return rueidis.NewErrorResultStream(err)
 	}
-	var chosen target
 	for _, cmd := range multi {
 		if mayWrite(cmd) {
 			return rueidis.NewErrorResultStream(ErrUnsupported.Errorf("%s may write, and cannot be streamed", cmd.Commands()[0]))
 		}
 	}
-	for _, tag := range tags {
-		t, err := c.locateOne(ctx, tag, false)
-		if err != nil {
-			return rueidis.NewErrorResultStream(err)
-		}
-		if chosen.p != nil && chosen.p.ID != t.p.ID {
-			return rueidis.NewErrorResultStream(ErrMixedTags.Errorf("commands for several partitions cannot be streamed together"))
-		}
-		chosen = t
-	}
-	if chosen.p == nil {
+	targets, err := c.locate(ctx, tags, make([]bool, len(tags)))
+	switch {
+	case err != nil:
+		return rueidis.NewErrorResultStream(err)
+	case len(targets) == 0:
 		return rueidis.NewErrorResultStream(ErrNoTag.Errorf("there is no command"))
+	case slices.ContainsFunc(targets, func(t target) bool { return t.p.ID != targets[0].p.ID }):
+		return rueidis.NewErrorResultStream(ErrMixedTags.Errorf("commands for several partitions cannot be streamed together"))
 	}
-	return chosen.reader(ctx).waiting().DoMultiStream(ctx, multi...)
+	return targets[0].reader(ctx).waiting().DoMultiStream(ctx, multi...)
 }
 
 // Receive subscribes at one partition, for its client. A fleet has no channels: they
