@@ -79,7 +79,7 @@ func (f *Fleet) locateAll(ctx context.Context, tags []string, writes []bool) ([]
 			t, known := f.cached(v, began, tag)
 			if !known {
 				if t, known = found[tag]; known && writes[i] {
-					t, known = t.renewed(v, began)
+					t, known = t.renewed(v, began, len(tags) == 1)
 				}
 			}
 			if targets[i] = t; known {
@@ -166,14 +166,18 @@ func (f *Fleet) search(ctx context.Context, tag string, write bool) (t target, e
 }
 
 // renewed returns a target that was found earlier with a new permission to write, if it is
-// still valid. A tag that is about to be moved must be looked up shortly before each write,
-// and the time of the search counts.
-func (t target) renewed(v *view, began int64) (target, bool) {
+// still valid. A tag that is about to be moved must be looked up shortly before each write:
+// the time of the search counts, and searches for others may leave too little for the write.
+func (t target) renewed(v *view, began int64, alone bool) (target, bool) {
+	longest := v.replyTimeout
+	if !alone {
+		longest /= 4
+	}
 	switch {
 	case t.place == nil:
 		return t, t.p.v == v
 	case t.place.leaving:
-		return t, t.place.holds(v, began) && began-t.began <= v.replyTimeout/4
+		return t, t.place.holds(v, began) && began-t.began <= longest
 	case t.place.holds(v, began):
 		return target{v.partitions[t.place.home], began, t.place}, true
 	}
