@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/replicas"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -60,13 +61,14 @@ type Config struct {
 
 // Fleet is many Redis servers as one. It is safe for concurrent use.
 type Fleet struct {
-	dir    *directory.Directory
-	cfg    Config
-	start  time.Time // the origin of now
-	view   atomic.Pointer[view]
-	mayAsk atomic.Int64 // when the directory may be asked again, by now
-	places *cache
-	names  replicas.Names
+	dir     *directory.Directory
+	cfg     Config
+	start   time.Time // the origin of now
+	view    atomic.Pointer[view]
+	mayAsk  atomic.Int64 // when the directory may be asked again, by now
+	places  *cache
+	names   replicas.Names
+	watched watch
 
 	builder rueidis.Builder
 	whole   *client // the client of all tags
@@ -108,6 +110,7 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 		dir: dir, cfg: cfg, start: time.Now(), places: newCache(cfg.Placements),
 		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, release: release, stop: stop, ended: ended,
 	}
+	f.watched.now = f.now
 	f.whole = &client{f: f, partition: anyPartition}
 	// Clients that only read can start while the directory confirms nothing.
 	err := f.refresh(ctx)
@@ -121,6 +124,11 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 	}
 	f.following.Go(f.follow)
 	f.following.Go(func() { f.watchClock(f.ahead) })
+	f.following.Go(func() {
+		for retry.Sleep(f.ended, memberTimeout/6) {
+			f.watched.check()
+		}
+	})
 	return f, nil
 }
 

@@ -73,7 +73,7 @@ func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 				if err != nil {
 					return nil, err
 				}
-				return &watchedConn{Conn: gather(inner), silence: m.option.ConnWriteTimeout}, nil
+				return m.f.watched.watch(gather(inner), m.option.ConnWriteTimeout), nil
 			}
 			// If it cannot be reached now, each call tries again.
 			client, err := rueidis.NewClient(option)
