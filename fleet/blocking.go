@@ -94,7 +94,7 @@ func (p *partition) counts() bool {
 
 // in reports whether the partition has the same master in a view.
 func (p *partition) in(v *view) bool {
-	return p.id < len(v.partitions) && v.partitions[p.id].term == p.term
+	return p.ID < len(v.partitions) && v.partitions[p.ID].term == p.term
 }
 
 // still asks the directory whether the master is still the same.

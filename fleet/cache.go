@@ -22,7 +22,7 @@ type placement struct {
 // still have the masters that were asked.
 func (p *placement) holds(v *view, now int64) bool {
 	return now < p.until && p.home < len(v.partitions) && p.via < len(v.partitions) &&
-		v.partitions[p.home].epoch == p.homeEpoch && v.partitions[p.via].epoch == p.viaEpoch
+		v.partitions[p.home].Epoch == p.homeEpoch && v.partitions[p.via].Epoch == p.viaEpoch
 }
 
 // ways is the number of slots that a tag can use.

@@ -12,9 +12,7 @@ import (
 // client is a rueidis.Client that sends each command to the partition of its tag.
 type client struct {
 	f         *Fleet
-	only      *string // the tag that all commands must have, nil for any
-	partition int     // where all commands go, whatever their tags are; anyPartition otherwise
-	close     func()
+	partition int  // where all commands go, whatever their tags are; anyPartition otherwise
 	spread    bool // whether a write waits a moment for a replica
 }
 
@@ -25,11 +23,7 @@ func (c *client) tag(words []string) (string, error) {
 	if c.partition != anyPartition {
 		return "", nil
 	}
-	tag, err := tagOf(words)
-	if err == nil && c.only != nil && tag != *c.only {
-		return "", ErrMixedTags.Errorf("the keys of %s have another tag than this client", words[0])
-	}
-	return tag, err
+	return tagOf(words)
 }
 
 // locate returns the targets of commands with these tags.
@@ -100,15 +94,15 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 	}
 	groups := map[int]*group{}
 	for i, t := range targets {
-		g := groups[t.p.id]
+		g := groups[t.p.ID]
 		if g == nil {
 			g = &group{target: t}
-			groups[t.p.id] = g
+			groups[t.p.ID] = g
 		}
 		g.add(t, i, writes[i])
 	}
 	if len(groups) == 1 { // as most pipelines
-		return groups[targets[0].p.id].do(ctx, c.spread, cmds)
+		return groups[targets[0].p.ID].do(ctx, c.spread, cmds)
 	}
 	results := make([]rueidis.RedisResult, len(multi))
 	var working sync.WaitGroup

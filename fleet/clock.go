@@ -13,12 +13,12 @@ const clockInterval = 200 * time.Millisecond
 // fence's clock stops then, so the map would seem confirmed for longer. If the wall
 // clock has gained more than half of ViewTTL, nothing is written until the directory
 // confirms the map again.
-func (f *Fleet) watchClock(clock func() clocks) {
-	before := clock()
+func (f *Fleet) watchClock(ahead func() time.Duration) {
+	before := ahead()
 	for retry.Sleep(f.ended, clockInterval) {
-		now := clock()
+		now := ahead()
 		v := f.view.Load()
-		if gap := now.gained(before); gap > time.Duration(v.viewTTL)/2 {
+		if gap := now - before; gap > time.Duration(v.viewTTL)/2 {
 			v.confirmed.Store(never)
 			f.cfg.Logger.Warn("this machine's clock jumped, perhaps because it was suspended: writes wait until the directory confirms the map", "by", gap)
 			f.refreshSoon()
@@ -27,15 +27,8 @@ func (f *Fleet) watchClock(clock func() clocks) {
 	}
 }
 
-// clocks are the two clocks of a process at one time.
-type clocks struct {
-	wall time.Time
-	ran  int64 // by Fleet.now
-}
-
-func (f *Fleet) clocks() clocks { return clocks{time.Now().Round(0), f.now()} }
-
-// gained returns how much more than the other clock the wall clock has advanced.
-func (c clocks) gained(before clocks) time.Duration {
-	return c.wall.Sub(before.wall) - time.Duration(c.ran-before.ran)
+// ahead returns how much more than the fence's clock the wall clock has advanced.
+func (f *Fleet) ahead() time.Duration {
+	now := time.Now()
+	return now.Round(0).Sub(f.start.Round(0)) - now.Sub(f.start)
 }

@@ -122,7 +122,7 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 		d.inner, d.give = t.p.master().waiting().Dedicate()
 		d.bound, d.tag = t, tag
 	}
-	if t.p.id != d.bound.p.id || t.p.epoch != d.bound.p.epoch {
+	if t.p.ID != d.bound.p.ID || t.p.Epoch != d.bound.p.Epoch {
 		return nil, target{}, ErrUnavailable.Errorf("the connection was to a master that has been replaced")
 	}
 	return d.inner, t, nil

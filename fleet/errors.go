@@ -14,8 +14,8 @@ var (
 		Hint: "Send a command without a key to one partition, see Partitions.",
 	}
 
-	// ErrMixedTags means that a command, or a transaction, has keys of several tags, or
-	// of another tag than the client's. It was not sent.
+	// ErrMixedTags means that a command, or a transaction, has keys of several tags. It was
+	// not sent.
 	ErrMixedTags = &millrace.Error{
 		Code: "mixed_tags",
 		Hint: "Give all keys that belong together the same tag in braces: {user:7}:name, {user:7}:mail.",

@@ -74,21 +74,6 @@ func Example() {
 	// true
 }
 
-// A handler that serves one user is given a client that can touch no other.
-func ExampleFleet_For() {
-	_, f, stop := start(2)
-	defer stop()
-	ctx := context.Background()
-
-	c := f.For("user:7")
-	fmt.Println(c.Do(ctx, c.B().Set().Key("{user:7}:name").Value("Ada").Build()).Error())
-	err := c.Do(ctx, c.B().Get().Key("{user:8}:name").Build()).Error()
-	fmt.Println(errors.Is(err, fleet.ErrMixedTags))
-	// Output:
-	// <nil>
-	// true
-}
-
 // Partitions are added while the fleet is in use. Tags that have a place stay there.
 func ExampleFleet_Locate() {
 	servers, f, stop := start(1)

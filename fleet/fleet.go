@@ -78,7 +78,6 @@ type Fleet struct {
 	flight    *flight // the request to the directory that is in flight
 	members   map[string]*member
 	closed    bool
-	writable  bool // whether the map was confirmed when it was last logged
 	release   func()
 	stop      context.CancelFunc
 	ended     context.Context // ends with Close
@@ -109,10 +108,10 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
 		dir: dir, cfg: cfg, start: time.Now(), places: newCache(cfg.Placements),
-		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, writable: true, release: release, stop: stop, ended: ended,
+		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, release: release, stop: stop, ended: ended,
 	}
 	f.watched.now = f.now
-	f.whole = &client{f: f, partition: anyPartition, close: f.Close}
+	f.whole = &client{f: f, partition: anyPartition}
 	// Clients that only read can start while the directory confirms nothing.
 	err := f.refresh(ctx)
 	if f.view.Load() == nil {
@@ -124,7 +123,7 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	f.following.Go(f.follow)
-	f.following.Go(func() { f.watchClock(f.clocks) })
+	f.following.Go(func() { f.watchClock(f.ahead) })
 	f.following.Go(func() {
 		for retry.Sleep(f.ended, memberTimeout/6) {
 			f.watched.check()
@@ -184,12 +183,6 @@ func (f *Fleet) Close() {
 // fleet.
 func (f *Fleet) Client() rueidis.Client { return f.whole }
 
-// For returns a client for one tag, which refuses keys of other tags. Closing it does
-// nothing.
-func (f *Fleet) For(tag string) rueidis.Client {
-	return &client{f: f, only: &tag, partition: anyPartition, close: func() {}}
-}
-
 // Partitions returns a client for each partition, by number. It sends every command
 // there, whatever its keys are. Writes are fenced. Closing one does nothing.
 func (f *Fleet) Partitions() []rueidis.Client {
@@ -201,7 +194,7 @@ func (f *Fleet) Partitions() []rueidis.Client {
 }
 
 func (f *Fleet) partition(id int) *client {
-	return &client{f: f, partition: id, close: func() {}}
+	return &client{f: f, partition: id}
 }
 
 // background runs work for a second at most, and then done. Only Close waits for it.

@@ -181,7 +181,7 @@ func (f *Fleet) used(ctx context.Context, marked map[string]Location) ([]string,
 		return nil, err
 	}
 	for id := range on {
-		if before.partitions[id].epoch != after.partitions[id].epoch {
+		if before.partitions[id].Epoch != after.partitions[id].Epoch {
 			return nil, ErrUnavailable.Errorf("partition %d got another master during the scan of its keys", id)
 		}
 	}

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -23,66 +22,39 @@ const (
 	healthStale = int64(2 * time.Second)
 )
 
-// reader returns the member that serves a read.
+// reader returns the member that serves a read. That is a replica with a copy while the master
+// refuses reads: it was restarted, and no agent has examined it yet.
 func (t target) reader(ctx context.Context) *member {
-	p := t.p
-	if p.f.cfg.ReadPreference == FromMasters || t.place == nil {
-		if t.place != nil && p.master().refused.Load() > 0 {
-			return t.instead(ctx)
+	p, master := t.p, t.p.master()
+	if t.place == nil {
+		return master
+	}
+	if p.f.cfg.ReadPreference == FromMasters {
+		if until := master.refuses.Load(); until > 0 && p.f.now() < until {
+			for _, m := range p.members[1:] {
+				if p.health(ctx, m).synced {
+					return m
+				}
+			}
 		}
-		return p.master()
+		return master
 	}
 	n := len(p.members)
 	first := int(t.place.position % uint64(n))
 	for i := range n {
 		at := (first + i) % n
-		m := p.members[at]
-		if p.down[at] {
+		switch {
+		case at == 0 && !p.Master.Down:
+			return master
+		case at == 0 || p.Replicas[at-1].Down:
 			continue
 		}
-		if at == 0 {
-			return m
-		}
-		h := p.health(ctx, m)
+		h := p.health(ctx, p.members[at])
 		if h.linked && (!p.f.cfg.ReadYourWrites || h.caughtUp > t.place.wrote.Load()) {
-			return m
+			return p.members[at]
 		}
 	}
-	return p.master()
-}
-
-// instead returns a replica with a copy, for half a second after the master refused a
-// read: it was restarted, and no agent has examined it yet.
-func (t target) instead(ctx context.Context) *member {
-	p := t.p
-	if p.f.now()-p.master().refused.Load() < healthValid {
-		for _, m := range p.members[1:] {
-			if p.health(ctx, m).synced {
-				return m
-			}
-		}
-	} else {
-		p.master().refused.Store(0)
-	}
-	return p.master()
-}
-
-// others are the members to ask when one has failed: first the master, which may only
-// have dropped a connection, then replicas with a copy.
-func (t target) others(ctx context.Context, failed *member) iter.Seq[*member] {
-	return func(yield func(*member) bool) {
-		if t.place == nil {
-			return
-		}
-		for i, m := range t.p.members {
-			if ctx.Err() != nil || i > 0 && (m == failed || !t.p.health(ctx, m).synced) {
-				continue
-			}
-			if !yield(m) {
-				return
-			}
-		}
-	}
+	return master
 }
 
 // health returns the health of a replica, and checks it if that is too long ago.
@@ -107,24 +79,17 @@ func (p *partition) health(ctx context.Context, m *member) health {
 func (p *partition) check(ctx context.Context, m *member) health {
 	next := health{at: p.f.now()}
 	limit := time.Duration(p.v.replyTimeout) / 2
-	reached, known := p.reached(ctx, limit)
-	asking, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	if c, err := m.open(asking); err == nil {
-		replies := c.DoMulti(asking, c.B().Info().Section("replication").Build(), c.B().Get().Key(members.IdentityKey).Build())
-		text, err := replies[0].ToString()
-		info := members.ParseInfo(text)
-		identity, _ := replies[1].ToString()
-		if err == nil && identity == p.identity() {
-			next.synced = true
-			next.linked = info.Linked && !info.Copying
-		}
-		if before := m.health.Load(); before != nil {
-			next.caughtUp = before.caughtUp
-		}
-		if known && next.linked && info.Offset >= reached {
-			next.caughtUp = next.at
-		}
+	master, unknown := p.master().replication(ctx, limit)
+	r, err := m.replication(ctx, limit)
+	if err == nil && r.Identity == p.identity() {
+		next.synced = true
+		next.linked = r.Linked && !r.Copying
+	}
+	if before := m.health.Load(); before != nil {
+		next.caughtUp = before.caughtUp
+	}
+	if unknown == nil && next.linked && r.Offset >= master.End {
+		next.caughtUp = next.at
 	}
 	if ctx.Err() == nil { // else the replica is not at fault
 		m.health.Store(&next)
@@ -132,14 +97,17 @@ func (p *partition) check(ctx context.Context, m *member) health {
 	return next
 }
 
-// reached asks the master for its offset.
-func (p *partition) reached(ctx context.Context, limit time.Duration) (offset int64, known bool) {
+// replication asks a member for its identity, and how far it is.
+func (m *member) replication(ctx context.Context, limit time.Duration) (members.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c, err := p.master().open(ctx)
+	c, err := m.open(ctx)
 	if err != nil {
-		return 0, false
+		return members.Report{}, err
 	}
-	info, err := c.Do(ctx, c.B().Info().Section("replication").Build()).ToString()
-	return members.ParseInfo(info).End, err == nil
+	replies := c.DoMulti(ctx, c.B().Info().Section("replication").Build(), c.B().Get().Key(members.IdentityKey).Build())
+	text, err := replies[0].ToString()
+	r := members.ParseInfo(text)
+	r.Identity, _ = replies[1].ToString()
+	return r, err
 }

@@ -55,20 +55,11 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 	if t, ok := f.cached(v, began, tag); ok {
 		return t, nil
 	}
-	for range maxFinds {
-		t, err := f.search(ctx, tag, write)
-		if err != nil || !write || t.place.leaving {
-			return t, err // the time of the search counts for a tag that is about to be moved
-		}
-		// The search took time: the caller may write no more, or the map changed.
-		if v, began, err = f.permitted(ctx, write); err != nil {
-			return target{}, err
-		}
-		if t.holds(v, began) {
-			return t.at(v, began), nil
-		}
+	targets, err := f.locateAll(ctx, []string{tag}, []bool{write})
+	if err != nil {
+		return target{}, err
 	}
-	return target{}, errFinding
+	return targets[0], nil
 }
 
 // locateAll returns the targets of several commands. It searches for unknown tags in
@@ -85,16 +76,19 @@ func (f *Fleet) locateAll(ctx context.Context, tags []string, writes []bool) ([]
 		}
 		var unknown map[string]bool // whether the tag is written
 		for i, tag := range tags {
-			if t, ok := f.cached(v, began, tag); ok {
-				targets[i] = t
-			} else if t, ok := found[tag]; ok && t.holds(v, began) {
-				targets[i] = t.at(v, began)
-			} else {
-				if unknown == nil {
-					unknown = map[string]bool{}
+			t, known := f.cached(v, began, tag)
+			if !known {
+				if t, known = found[tag]; known && writes[i] {
+					t, known = t.renewed(v, began, len(tags) == 1)
 				}
-				unknown[tag] = unknown[tag] || writes[i]
 			}
+			if targets[i] = t; known {
+				continue
+			}
+			if unknown == nil {
+				unknown = map[string]bool{}
+			}
+			unknown[tag] = unknown[tag] || writes[i]
 		}
 		if len(unknown) == 0 {
 			return targets, nil
@@ -137,81 +131,55 @@ func (f *Fleet) searchEach(ctx context.Context, tags map[string]bool, found map[
 	return context.Cause(ctx)
 }
 
-// search finds a tag, or places it for a write. It waits while the tag is being moved, or
-// until a map that is too old is replaced.
-func (f *Fleet) search(ctx context.Context, tag string, write bool) (target, error) {
-	for range maxFinds {
-		v, began, err := f.permitted(ctx, write)
-		if err != nil {
-			return target{}, err
+// search finds a tag, or places it for a write. It repeats that while the tag is being moved,
+// or while the map is too old to place it: adding partitions delays new tags.
+func (f *Fleet) search(ctx context.Context, tag string, write bool) (t target, err error) {
+	waited := retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
+		var v *view
+		var began int64
+		var found Location
+		if v, began, err = f.permitted(ctx, write); err != nil {
+			return nil
 		}
-		found, err := f.find(ctx, v, tag, write)
+		found, err = f.find(ctx, v, tag, write)
 		switch {
 		case errors.Is(err, errMoving):
-			err = f.awaitMove(ctx, tag)
+			return err
 		case errors.Is(err, errOld):
-			err = f.awaitView(ctx, v)
+			return ErrUnavailable.Errorf("partitions are being added, and new tags cannot be placed yet").Wrap(f.refresh(ctx))
 		case err != nil:
 		case found.How == Nowhere:
-			return target{p: v.partitions[found.Partition]}, nil
+			t = target{p: v.partitions[found.Partition]}
 		default:
 			place := found.placement(v, began)
 			if !found.once {
 				f.places.put(tag, place)
 			}
-			return target{v.partitions[place.home], began, place}, nil
+			t = target{v.partitions[place.home], began, place}
 		}
-		if err != nil {
-			return target{}, err
-		}
+		return nil
+	})
+	if waited != nil {
+		err = waited
 	}
-	return target{}, errFinding
+	return t, err
 }
 
-// awaitMove waits until the move of a tag has ended.
-func (f *Fleet) awaitMove(ctx context.Context, tag string) error {
-	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
-		v, _, err := f.confirmed(ctx)
-		if err != nil {
-			return err
-		}
-		l, err := f.find(ctx, v, tag, false)
-		if err == nil && l.moving {
-			err = errMoving
-		}
-		return err
-	})
-}
-
-// awaitView waits until there is another view than v, for as long as adding a partition
-// may delay the placing of tags.
-func (f *Fleet) awaitView(ctx context.Context, v *view) error {
-	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
-		err := f.refresh(ctx)
-		if f.view.Load() != v {
-			return nil
-		}
-		return ErrUnavailable.Errorf("partitions are being added, and new tags cannot be placed yet").Wrap(err)
-	})
-}
-
-// holds reports whether a target that was found earlier is still valid. A tag that is
-// about to be moved must be looked up shortly before each write.
-func (t target) holds(v *view, now int64) bool {
+// renewed returns a target that was found earlier with a new permission to write, if it is
+// still valid. A tag that is about to be moved must be looked up shortly before each write:
+// the time of the search counts, and searches for others may leave too little for the write.
+func (t target) renewed(v *view, began int64, alone bool) (target, bool) {
+	longest := v.replyTimeout
+	if !alone {
+		longest /= 4
+	}
 	switch {
 	case t.place == nil:
-		return t.p.v == v
-	case t.place.leaving && now-t.began > v.replyTimeout/4:
-		return false
-	default:
-		return t.place.holds(v, now)
+		return t, t.p.v == v
+	case t.place.leaving:
+		return t, t.place.holds(v, began) && began-t.began <= longest
+	case t.place.holds(v, began):
+		return target{v.partitions[t.place.home], began, t.place}, true
 	}
-}
-
-// at returns the target with a new permission to write.
-func (t target) at(v *view, began int64) target {
-	if t.place == nil || t.place.leaving {
-		return t
-	}
-	return target{v.partitions[t.place.home], began, t.place}
+	return target{}, false
 }

@@ -27,12 +27,13 @@ type member struct {
 	client  rueidis.Client
 	err     error // why there is none
 
-	waits sync.Once
-	own   rueidis.Client // for calls that block, nil before the first
+	// waiting returns the client for calls that block: each has a connection, which is closed
+	// when the call's context ends.
+	waiting func() rueidis.Client
 
 	health   atomic.Pointer[health]
 	checking atomic.Bool  // whether a check of health is in flight
-	refused  atomic.Int64 // when it last refused a read, 0 for never
+	refuses  atomic.Int64 // until when it is not asked first, since it refused a read; 0 for never
 }
 
 const (
@@ -51,6 +52,7 @@ func newMember(f *Fleet, addr string) *member {
 	}
 	m.option.BlockingPoolCleanup = pingInterval
 	members.Small(&m.option)
+	m.waiting = sync.OnceValue(m.openWaiting)
 	return m
 }
 
@@ -90,35 +92,18 @@ func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 	}
 }
 
-// waiting returns the client for calls that block: each has a connection, which is
-// closed when the call's context ends.
-func (m *member) waiting() rueidis.Client {
-	m.waits.Do(func() {
-		option, made := m.option, false
-		option.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-			if !made {
-				return nil, errors.New("no call yet") // a new client connects at once
-			}
-			return m.dial(ctx, addr, dialer, config)
+// openWaiting returns a client that connects for the first call.
+func (m *member) openWaiting() rueidis.Client {
+	option, made := m.option, false
+	option.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		if !made {
+			return nil, errors.New("no call yet") // a new client connects at once
 		}
-		m.own, _ = rueidis.NewClient(option)
-		made = true
-	})
-	return m.own
-}
-
-// dial connects as the option says.
-func dial(ctx context.Context, option *rueidis.ClientOption, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-	switch {
-	case option.DialCtxFn != nil:
-		return option.DialCtxFn(ctx, addr, dialer, config)
-	case option.DialFn != nil:
-		return option.DialFn(addr, dialer, config)
-	case config != nil:
-		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
-	default:
-		return dialer.DialContext(ctx, "tcp", addr)
+		return m.dial(ctx, addr, dialer, config)
 	}
+	c, _ := rueidis.NewClient(option)
+	made = true
+	return c
 }
 
 func (m *member) close() {

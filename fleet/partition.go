@@ -20,16 +20,13 @@ import (
 
 // partition is a master and its replicas, as one view has them.
 type partition struct {
-	f        *Fleet
-	v        *view
-	id       int
-	epoch    int64
-	phase    directory.Phase
-	readOnly bool
-	term     *term
-	members  []*member // the master first
-	down     []bool    // by member
-	runner   *script.Runner
+	*directory.Partition
+
+	f       *Fleet
+	v       *view
+	term    *term
+	members []*member // the master first
+	runner  *script.Runner
 }
 
 func (p *partition) master() *member { return p.members[0] }
@@ -52,9 +49,9 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds []rueidis.Comple
 
 // refuseWrite returns the reason not to send commands.
 func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
-	if p.readOnly {
+	if p.ReadOnly {
 		p.f.refreshSoon()
-		return ErrReadOnly.Errorf("partition %d takes no writes now", p.id)
+		return ErrReadOnly.Errorf("partition %d takes no writes now", p.ID)
 	}
 	if p.f.cfg.WaitReplicas > 0 {
 		return refusePop(cmds)
@@ -142,32 +139,32 @@ func (p *partition) knows(ip, port string) bool {
 
 // judge returns the result of a write, or an error if it is not a success.
 func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late bool) rueidis.RedisResult {
-	if err := result.NonRedisError(); err != nil {
-		return rueidis.NewErrorResult(p.lost(ctx, p.master(), err, ErrReadOnly))
+	if late && succeeded(result) {
+		p.f.refreshSoon()
+		return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d took longer than %v to answer", p.ID, time.Duration(p.v.replyTimeout)))
 	}
-	if succeeded(result) {
-		if late {
-			p.f.refreshSoon()
-			return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d took longer than %v to answer", p.id, time.Duration(p.v.replyTimeout)))
-		}
-		return result
-	}
-	return p.named(p.master(), result, ErrReadOnly)
+	return p.named(ctx, p.master(), result, ErrReadOnly)
 }
 
-// named returns a result whose error, if a member refused the command, is one of this library with the member's inside. Nothing
-// was changed then. trouble is for a member that cannot do it now.
-func (p *partition) named(m *member, result rueidis.RedisResult, trouble *millrace.Error) rueidis.RedisResult {
+// named returns a result whose error, if a member did not answer or refused the command, is one of
+// this library with the member's inside. A refused command changed nothing. trouble is for a member
+// that cannot do it now.
+func (p *partition) named(ctx context.Context, m *member, result rueidis.RedisResult, trouble *millrace.Error) rueidis.RedisResult {
 	err := result.Error()
 	switch {
+	case succeeded(result):
+		return result
+	case result.NonRedisError() != nil:
+		err = p.lost(ctx, m, err, trouble)
 	case troubled(err):
 		p.f.refreshSoon()
-		return rueidis.NewErrorResult(trouble.Errorf("partition %d: %s refuses commands for now", p.id, m.addr).Wrap(err))
+		err = trouble.Errorf("partition %d: %s refuses commands for now", p.ID, m.addr).Wrap(err)
 	case retry.Code(err, "OOM"):
-		return rueidis.NewErrorResult(millrace.ErrFull.Errorf("partition %d is full", p.id).Wrap(err))
+		err = millrace.ErrFull.Errorf("partition %d is full", p.ID).Wrap(err)
 	default:
 		return result
 	}
+	return rueidis.NewErrorResult(err)
 }
 
 // succeeded reports whether a command was executed.
@@ -178,7 +175,7 @@ func succeeded(result rueidis.RedisResult) bool {
 
 // troubled reports whether a reply suggests that another server is the master now.
 func troubled(err error) bool {
-	return err != nil && slices.ContainsFunc([]string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS"}, func(code string) bool { return retry.Code(err, code) })
+	return slices.Contains([]string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS"}, retry.Word(err))
 }
 
 // lost is the error for a member that did not answer; trouble is for one that was restarted.
@@ -194,15 +191,16 @@ func (p *partition) lost(ctx context.Context, m *member, err error, trouble *mil
 	// caller's.
 	switch {
 	case errors.Is(err, errRestarted):
-		return trouble.Errorf("partition %d: %s was restarted, and no agent has examined its data since", p.id, m.addr)
+		return trouble.Errorf("partition %d: %s was restarted, and no agent has examined its data since", p.ID, m.addr)
 	case retry.Unsent(err):
-		return ErrUnavailable.Errorf("partition %d: %s cannot be reached", p.id, m.addr).Wrap(errors.New(err.Error()))
+		return ErrUnavailable.Errorf("partition %d: %s cannot be reached", p.ID, m.addr).Wrap(errors.New(err.Error()))
 	}
-	return millrace.ErrUncertain.Errorf("partition %d: %s did not answer", p.id, m.addr).Wrap(errors.New(err.Error()))
+	return millrace.ErrUncertain.Errorf("partition %d: %s did not answer", p.ID, m.addr).Wrap(errors.New(err.Error()))
 }
 
-// read sends commands that change nothing to a member, in one pipeline. If it answers none
-// of them, or refuses them, the next member is asked; but not by the client of a partition, since only the
+// read sends commands that change nothing to a member, in one pipeline. If it answers none of
+// them, or refuses them, others are asked: first the master, which may only have dropped a
+// connection, then replicas with a copy. The client of a partition asks no other, since only the
 // same server can continue a SCAN.
 func (t target) read(ctx context.Context, cmds []rueidis.Completed) []rueidis.RedisResult {
 	m := t.reader(ctx)
@@ -216,7 +214,10 @@ func (t target) read(ctx context.Context, cmds []rueidis.Completed) []rueidis.Re
 		return t.results(ctx, m, first)
 	}
 	first = t.results(ctx, m, first)
-	for other := range t.others(ctx, m) {
+	for i, other := range t.p.members {
+		if t.place == nil || ctx.Err() != nil || i > 0 && (other == m || !t.p.health(ctx, other).synced) {
+			continue
+		}
 		if again := other.ask(ctx, cmds); slices.ContainsFunc(again, answered) {
 			return t.results(ctx, other, again)
 		}
@@ -227,17 +228,10 @@ func (t target) read(ctx context.Context, cmds []rueidis.Completed) []rueidis.Re
 // results returns what a member answered to reads.
 func (t target) results(ctx context.Context, m *member, results []rueidis.RedisResult) []rueidis.RedisResult {
 	for i, result := range results {
-		if err := result.NonRedisError(); err != nil {
-			if errors.Is(err, errRestarted) {
-				m.refused.Store(t.p.f.now() + 1)
-			}
-			results[i] = rueidis.NewErrorResult(t.p.lost(ctx, m, err, ErrUnavailable))
-			continue
+		if err := result.Error(); troubled(err) || errors.Is(err, errRestarted) {
+			m.refuses.Store(t.p.f.now() + healthValid)
 		}
-		if troubled(result.Error()) {
-			m.refused.Store(t.p.f.now() + 1)
-		}
-		results[i] = t.p.named(m, result, ErrUnavailable)
+		results[i] = t.p.named(ctx, m, result, ErrUnavailable)
 	}
 	return results
 }

@@ -36,7 +36,6 @@ type Location struct {
 
 	once    bool // valid for this call only: the next one has to search again
 	leaving bool // about to be moved
-	moving  bool // being moved: writers wait
 }
 
 // Locate returns where a tag is. It does not place it.
@@ -46,8 +45,8 @@ func (f *Fleet) Locate(ctx context.Context, tag string) (Location, error) {
 
 func (l *Location) placement(v *view, began int64) *placement {
 	p := &placement{
-		home: l.Partition, homeEpoch: v.partitions[l.Partition].epoch,
-		via: l.Record, viaEpoch: v.partitions[l.Record].epoch,
+		home: l.Partition, homeEpoch: v.partitions[l.Partition].Epoch,
+		via: l.Record, viaEpoch: v.partitions[l.Record].Epoch,
 		until: began + v.placementTTL, position: l.Position, leaving: l.leaving,
 	}
 	p.wrote.Store(began)
@@ -64,12 +63,7 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 	for i, id := range candidates {
 		p := v.partitions[id]
 		l.Asked = append(l.Asked, id)
-		r, found, sure, err := p.lookUp(ctx, tag)
-		if err != nil && !write {
-			// A replica may lack a new record, but the records that it has are valid; so are
-			// those of a fenced master.
-			r, found, err = p.readAnywhere(ctx, tag, err)
-		}
+		r, found, sure, err := p.record(ctx, tag, write)
 		switch {
 		case ctx.Err() != nil:
 			return l, context.Cause(ctx)
@@ -90,12 +84,12 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 	}
 	owner := v.partitions[candidates[len(candidates)-1]]
 	for _, id := range candidates {
-		if v.partitions[id].phase != directory.LookUp {
+		if v.partitions[id].Phase != directory.LookUp {
 			owner = v.partitions[id]
 			break
 		}
 	}
-	l.Record, l.Partition, l.How = owner.id, owner.id, Nowhere
+	l.Record, l.Partition, l.How = owner.ID, owner.ID, Nowhere
 	if !write {
 		return l, nil
 	}
@@ -120,8 +114,7 @@ func (f *Fleet) resolve(ctx context.Context, v *view, l Location, r members.Reco
 		if at >= len(v.partitions) || r.Home >= len(v.partitions) {
 			return l, errOld
 		}
-		l.leaving, l.moving = r.Mark == members.Leaving, r.Mark == members.Moving
-		if write && l.moving {
+		if l.leaving = r.Mark == members.Leaving; write && r.Mark == members.Moving {
 			return l, errMoving
 		}
 		if write && (r.Mark == members.Forgetting || !found) {
@@ -142,12 +135,9 @@ func (f *Fleet) resolve(ctx context.Context, v *view, l Location, r members.Reco
 		l.How = Forwarded
 		at = r.Home
 		l.Asked = append(l.Asked, at)
-		next, has, sure, err := v.partitions[at].lookUp(ctx, l.Tag)
-		if err != nil && !write {
-			next, has, err = v.partitions[at].readAnywhere(ctx, l.Tag, nil)
-		}
+		next, has, sure, err := v.partitions[at].record(ctx, l.Tag, write)
 		switch {
-		case err != nil:
+		case err != nil && write:
 			return l, err
 		case write && !sure:
 			return l, errUnsure(at)
@@ -178,7 +168,7 @@ func (v *view) limits() []string {
 // the partition that has the tag.
 func (p *partition) place(ctx context.Context, tag string, position uint64) (home int, err error) {
 	outcome := "full"
-	if p.phase == directory.Open {
+	if p.Phase == directory.Open {
 		if outcome, home, err = p.placed(ctx, "place", p.v.placeArgs(tag, false)...); err != nil {
 			return 0, err
 		}
@@ -203,7 +193,7 @@ func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
 	var unanswered error
 	for id := range p.v.ring.Walk(position) {
 		q := p.v.partitions[id]
-		if q == p || q.phase != directory.Open || q.readOnly {
+		if q == p || q.Phase != directory.Open || q.ReadOnly {
 			continue
 		}
 		outcome, _, err := q.run(ctx, "vacancy", p.v.limits()...)
@@ -217,21 +207,21 @@ func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
 		}
 	}
 	if unanswered != nil {
-		return 0, ErrUnavailable.Errorf("partition %d is full, and no other one with room answers", p.id).Wrap(unanswered)
+		return 0, ErrUnavailable.Errorf("partition %d is full, and no other one with room answers", p.ID).Wrap(unanswered)
 	}
 	full := millrace.ErrFull.Errorf("all partitions of the fleet are full")
 	full.Hint = "Add a partition with millrace fleet add, or forget tags that are not in use."
 	return 0, full
 }
 
-func (p *partition) identity() string { return members.Identity(p.v.m.Fleet, p.id) }
+func (p *partition) identity() string { return members.Identity(p.v.m.Fleet, p.ID) }
 
 // unknownServer is the error for a server with another identity.
 func (p *partition) unknownServer(identity string) error {
 	if identity == "" {
 		identity = "nothing: it may have lost its data"
 	}
-	return ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server says it is %s", p.id, p.master().addr, identity)
+	return ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server says it is %s", p.ID, p.master().addr, identity)
 }
 
 // lookUpScript runs without a runner: the caller retries a look-up that fails.
@@ -242,13 +232,13 @@ var lookUpScript = rueidis.NewLuaScript(members.Scripts.Script("lookup").Source(
 // that restarted since the map was stored may have lost the record.
 func (p *partition) lookUp(ctx context.Context, tag string) (r members.Record, found, sure bool, err error) {
 	began := p.f.now()
-	fresh := p.v.fresh(began) && !p.readOnly
+	fresh := p.v.fresh(began) && !p.ReadOnly
 	m := p.master()
 	c, err := m.open(ctx)
 	if err != nil {
 		return r, false, false, p.lost(ctx, m, err, ErrUnavailable)
 	}
-	reply, err := lookUpScript.Exec(ctx, c, []string{members.Base}, []string{p.v.m.Fleet, strconv.Itoa(p.id), tag}).AsStrSlice()
+	reply, err := lookUpScript.Exec(ctx, c, []string{members.Base}, []string{p.v.m.Fleet, strconv.Itoa(p.ID), tag}).AsStrSlice()
 	switch {
 	case err != nil:
 		return r, false, false, p.refused(ctx, m, err)
@@ -260,7 +250,7 @@ func (p *partition) lookUp(ctx context.Context, tag string) (r members.Record, f
 	case "stranger":
 		return r, false, false, p.unknownServer(detail)
 	case "none":
-		if run := p.v.m.Partitions[p.id].Master.Run; run != "" && detail != run {
+		if run := p.Master.Run; run != "" && detail != run {
 			p.f.refreshSoon()
 			return r, false, false, ErrUnavailable.Errorf("%s was restarted, and no agent has examined it since", m.addr)
 		}
@@ -279,12 +269,17 @@ func (p *partition) refused(ctx context.Context, m *member, err error) error {
 	if troubled(err) {
 		p.f.refreshSoon()
 	}
-	return ErrUnavailable.Errorf("partition %d refuses a look-up", p.id).Wrap(err)
+	return ErrUnavailable.Errorf("partition %d refuses a look-up", p.ID).Wrap(err)
 }
 
-// readAnywhere returns the record from any member that has one, which may be an old
-// record. Without one the error is failed.
-func (p *partition) readAnywhere(ctx context.Context, tag string, failed error) (members.Record, bool, error) {
+// record returns the record of a tag: the master's, or for a read that of any member if the
+// master does not answer. A replica may lack a new record, but the records that it has are
+// valid; so are those of a fenced master.
+func (p *partition) record(ctx context.Context, tag string, write bool) (r members.Record, found, sure bool, err error) {
+	r, found, sure, err = p.lookUp(ctx, tag)
+	if err == nil || write {
+		return r, found, sure, err
+	}
 	for _, m := range p.members {
 		c, err := m.open(ctx)
 		if err != nil {
@@ -297,15 +292,15 @@ func (p *partition) readAnywhere(ctx context.Context, tag string, failed error) 
 		identity, _ := reply[0].ToString()
 		text, _ := reply[1].ToString()
 		if r, err := members.ParseRecord(text); err == nil && identity == p.identity() {
-			return r, true, nil
+			return r, true, false, nil
 		}
 	}
-	return members.Record{}, false, failed
+	return members.Record{}, false, false, err
 }
 
 // run runs one of the members' scripts on the master.
 func (p *partition) run(ctx context.Context, name string, args ...string) (outcome, detail string, err error) {
-	reply, err := p.runner.Run(ctx, name, members.Base, append([]string{p.v.m.Fleet, strconv.Itoa(p.id)}, args...)...)
+	reply, err := p.runner.Run(ctx, name, members.Base, append([]string{p.v.m.Fleet, strconv.Itoa(p.ID)}, args...)...)
 	if err != nil {
 		return "", "", err
 	}

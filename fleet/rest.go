@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -53,26 +54,21 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 	if err != nil {
 		return rueidis.NewErrorResultStream(err)
 	}
-	var chosen target
 	for _, cmd := range multi {
 		if mayWrite(cmd) {
 			return rueidis.NewErrorResultStream(ErrUnsupported.Errorf("%s may write, and cannot be streamed", cmd.Commands()[0]))
 		}
 	}
-	for _, tag := range tags {
-		t, err := c.locateOne(ctx, tag, false)
-		if err != nil {
-			return rueidis.NewErrorResultStream(err)
-		}
-		if chosen.p != nil && chosen.p.id != t.p.id {
-			return rueidis.NewErrorResultStream(ErrMixedTags.Errorf("commands for several partitions cannot be streamed together"))
-		}
-		chosen = t
-	}
-	if chosen.p == nil {
+	targets, err := c.locate(ctx, tags, make([]bool, len(tags)))
+	switch {
+	case err != nil:
+		return rueidis.NewErrorResultStream(err)
+	case len(targets) == 0:
 		return rueidis.NewErrorResultStream(ErrNoTag.Errorf("there is no command"))
+	case slices.ContainsFunc(targets, func(t target) bool { return t.p.ID != targets[0].p.ID }):
+		return rueidis.NewErrorResultStream(ErrMixedTags.Errorf("commands for several partitions cannot be streamed together"))
 	}
-	return chosen.reader(ctx).waiting().DoMultiStream(ctx, multi...)
+	return targets[0].reader(ctx).waiting().DoMultiStream(ctx, multi...)
 }
 
 // Receive subscribes at one partition, for its client. A fleet has no channels: they
@@ -96,8 +92,8 @@ func (c *client) Receive(ctx context.Context, subscribe rueidis.Completed, fn fu
 func (c *client) Nodes() map[string]rueidis.Client {
 	nodes := map[string]rueidis.Client{}
 	for _, p := range c.f.view.Load().partitions {
-		if c.partition == anyPartition || c.partition == p.id {
-			nodes[p.master().addr] = c.f.partition(p.id)
+		if c.partition == anyPartition || c.partition == p.ID {
+			nodes[p.master().addr] = c.f.partition(p.ID)
 		}
 	}
 	return nodes
@@ -120,4 +116,8 @@ func (c *client) Directory() *directory.Directory { return c.f.dir }
 func (c *client) Option() rueidis.ClientOption { return c.f.cfg.Option }
 
 // Close closes the fleet, for its own client.
-func (c *client) Close() { c.close() }
+func (c *client) Close() {
+	if c == c.f.whole {
+		c.f.Close()
+	}
+}

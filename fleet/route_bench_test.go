@@ -21,7 +21,7 @@ func offline(t testing.TB) *Fleet {
 	v := &view{m: m, ring: r, viewTTL: int64(time.Hour), replyTimeout: int64(time.Second)}
 	f := &Fleet{start: time.Now(), places: newCache(1 << 17)}
 	for i := range 160 {
-		v.partitions = append(v.partitions, &partition{f: f, v: v, id: i})
+		v.partitions = append(v.partitions, &partition{Partition: &directory.Partition{ID: i}, f: f, v: v})
 	}
 	f.view.Store(v)
 	return f

@@ -111,19 +111,6 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-func TestOneTag(t *testing.T) {
-	t.Parallel()
-	f := startFleet(t, 2, 0, calm).open(Config{})
-	c, ctx := f.For("a"), t.Context()
-	must(t, put(ctx, c, "{a}1", "x"))
-	wantError(t, set(ctx, c, "{b}1", "x"), ErrMixedTags)
-	wantError(t, c.Do(ctx, c.B().Ping().Build()).Error(), ErrNoTag)
-	c.Close() // which does nothing
-	if got, err := get(ctx, f.Client(), "{a}1"); got != "x" || err != nil {
-		t.Errorf("{a}1 = %q, %v, want x", got, err)
-	}
-}
-
 func TestPartitionClients(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 3, 0, calm)
@@ -137,7 +124,9 @@ func TestPartitionClients(t *testing.T) {
 		if nodes := c.Nodes(); len(nodes) != 1 || nodes[tf.masters[i].Addr()] == nil {
 			t.Errorf("Nodes of partition %d = %v", i, nodes)
 		}
+		c.Close() // which does nothing
 	}
+	wantError(t, f.Client().Do(ctx, f.Client().B().Ping().Build()).Error(), ErrNoTag)
 	if nodes := f.Client().Nodes(); len(nodes) != 3 {
 		t.Errorf("Nodes = %v, want 3", nodes)
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,7 +26,18 @@ var errRestarted = errors.New("it was restarted, and no agent has examined its d
 // so nothing is read from a restarted member, nor written to it, before an agent has found it to
 // have all data: however it was started, and while it still catches up with its master.
 func (m *member) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-	conn, err := dial(ctx, &m.option, addr, dialer, config)
+	var conn net.Conn
+	var err error
+	switch option := &m.option; { // as rueidis does
+	case option.DialCtxFn != nil:
+		conn, err = option.DialCtxFn(ctx, addr, dialer, config)
+	case option.DialFn != nil:
+		conn, err = option.DialFn(addr, dialer, config)
+	case config != nil:
+		conn, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+	default:
+		conn, err = dialer.DialContext(ctx, "tcp", addr)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +58,7 @@ func (m *member) dial(ctx context.Context, addr string, dialer *net.Dialer, conf
 }
 
 // askRun asks a server for its run id, before the client uses the connection. It is empty if the
-// user may not ask.
+// user may not ask; the client reports a refusal when it makes the connection its own.
 func askRun(ctx context.Context, conn net.Conn, option *rueidis.ClientOption) (string, error) {
 	until := time.Now().Add(option.ConnWriteTimeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
@@ -63,53 +75,38 @@ func askRun(ctx context.Context, conn net.Conn, option *rueidis.ClientOption) (s
 		}
 		user, password = credentials.Username, credentials.Password
 	}
-	var request strings.Builder
-	replies := 1
-	switch {
-	case user != "":
-		request.WriteString(command("AUTH", user, password))
-		replies++
-	case password != "":
-		request.WriteString(command("AUTH", password))
-		replies++
-	}
-	request.WriteString(command("INFO", "server"))
-	if _, err := io.WriteString(conn, request.String()); err != nil {
-		return "", err
-	}
-	reader := bufio.NewReader(conn)
-	var text string
-	for range replies {
-		var err error
-		if text, err = reply(reader); err != nil {
+	in := bufio.NewReader(conn)
+	if user != "" || password != "" {
+		if _, err := ask(conn, in, "AUTH", cmp.Or(user, "default"), password); err != nil {
 			return "", err
 		}
+	}
+	text, err := ask(conn, in, "INFO", "server")
+	if err != nil {
+		return "", err
 	}
 	return members.ParseInfo(text).Run, conn.SetDeadline(time.Time{})
 }
 
-// command returns the form in which a command is sent.
-func command(words ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(words))
-	for _, word := range words {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(word), word)
+// ask sends a command and returns its reply if that is a string.
+func ask(conn net.Conn, in *bufio.Reader, command ...string) (string, error) {
+	text := fmt.Appendf(nil, "*%d\r\n", len(command))
+	for _, word := range command {
+		text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(word), word)
 	}
-	return b.String()
-}
-
-// reply reads one reply: a line, an error, or a string. The client reports a refusal when it makes
-// the connection its own.
-func reply(r *bufio.Reader) (string, error) {
-	line, err := r.ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "$") {
+	if _, err := conn.Write(text); err != nil {
 		return "", err
 	}
-	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+	line, err := in.ReadString('\n')
+	length, isString := strings.CutPrefix(line, "$")
+	if err != nil || !isString {
+		return "", err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(length))
 	if err != nil || n < 0 {
 		return "", err
 	}
-	text := make([]byte, n+len("\r\n"))
-	_, err = io.ReadFull(r, text)
-	return string(text), err
+	reply := make([]byte, n+len("\r\n"))
+	_, err = io.ReadFull(in, reply)
+	return string(reply), err
 }

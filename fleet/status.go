@@ -89,7 +89,7 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	shares := v.ring.Shares()
 	var asking sync.WaitGroup
 	for i, p := range v.partitions {
-		asking.Go(func() { status.Partitions[i] = p.status(ctx, v.m.Partitions[i], shares[i], confirmed) })
+		asking.Go(func() { status.Partitions[i] = p.status(ctx, shares[i], confirmed) })
 	}
 	asking.Wait()
 	if err := context.Cause(ctx); err != nil {
@@ -102,7 +102,7 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 }
 
 // status asks the members of one partition. By an unconfirmed map no client writes.
-func (p *partition) status(ctx context.Context, d directory.Partition, share float64, confirmed bool) PartitionStatus {
+func (p *partition) status(ctx context.Context, share float64, confirmed bool) PartitionStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	answers := make([]answer, len(p.members))
@@ -114,13 +114,13 @@ func (p *partition) status(ctx context.Context, d directory.Partition, share flo
 
 	master := answers[0]
 	s := PartitionStatus{
-		ID: p.id, Phase: p.phase, Epoch: p.epoch, Generation: d.Generation, Share: share,
-		Master: master.status(d.Master, true, 0), Replicas: []MemberStatus{},
+		ID: p.ID, Phase: p.Phase, Epoch: p.Epoch, Generation: p.Generation, Share: share,
+		Master: master.status(p.Master, true, 0), Replicas: []MemberStatus{},
 		Memory: master.Memory, MaxMemory: master.MaxMemory, Tags: master.Tags, Busy: master.Busy,
 	}
 	readable, whole := s.Master.State == Fenced && !master.Unread, true
-	writable := s.Master.State == Up && !p.readOnly && confirmed
-	for i, replica := range d.Replicas {
+	writable := s.Master.State == Up && !p.ReadOnly && confirmed
+	for i, replica := range p.Replicas {
 		r := answers[i+1].status(replica, false, master.End)
 		s.Replicas = append(s.Replicas, r)
 		readable = readable || r.State == Up || r.State == Behind

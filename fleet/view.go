@@ -68,6 +68,7 @@ func jittered(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 // two confirmations fail, and more often if it does not answer.
 func (f *Fleet) follow() {
 	var err error
+	writable := true // when that was last logged
 	for {
 		ttl := time.Duration(f.view.Load().viewTTL)
 		pause := ttl*7/25 + rand.N(ttl/10) // 0.28 to 0.38
@@ -78,23 +79,13 @@ func (f *Fleet) follow() {
 			return
 		}
 		err = f.refresh(f.ended)
-		f.logWritable(err)
-	}
-}
-
-// logWritable logs that the fleet has become read-only, or writable again.
-func (f *Fleet) logWritable(err error) {
-	writable := f.view.Load().fresh(f.now())
-	f.mu.Lock()
-	changed := writable != f.writable
-	f.writable = writable
-	f.mu.Unlock()
-	switch {
-	case !changed || f.ended.Err() != nil:
-	case writable:
-		f.cfg.Logger.Info("the fleet takes writes again: its directory confirms the map")
-	default:
-		f.cfg.Logger.Warn("the fleet is read-only: its directory does not confirm the map", "error", err)
+		if now := f.view.Load().fresh(f.now()); now != writable && f.ended.Err() == nil {
+			if writable = now; writable {
+				f.cfg.Logger.Info("the fleet takes writes again: its directory confirms the map")
+			} else {
+				f.cfg.Logger.Warn("the fleet is read-only: its directory does not confirm the map", "error", err)
+			}
+		}
 	}
 }
 
@@ -211,8 +202,8 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 		return ErrClosed
 	}
 	kept := map[string]*member{}
-	for _, p := range m.Partitions {
-		v.partitions = append(v.partitions, f.newPartition(v, p, kept))
+	for i := range m.Partitions {
+		v.partitions = append(v.partitions, f.newPartition(v, &m.Partitions[i], kept))
 	}
 	for addr := range maps.Keys(f.members) {
 		if kept[addr] == nil {
@@ -244,10 +235,10 @@ func (f *Fleet) ringOf(m *directory.Map) (*ring.Ring, error) {
 }
 
 // newPartition returns a partition with the members of a view, known and new ones.
-func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*member) *partition {
-	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly}
+func (f *Fleet) newPartition(v *view, p *directory.Partition, kept map[string]*member) *partition {
+	made := &partition{Partition: p, f: f, v: v}
 	if old := f.view.Load(); old != nil && p.ID < len(old.partitions) {
-		if was := old.partitions[p.ID]; was.epoch == p.Epoch && was.readOnly == p.ReadOnly {
+		if was := old.partitions[p.ID]; was.Epoch == p.Epoch && was.ReadOnly == p.ReadOnly {
 			made.term = was.term
 		}
 	}
@@ -262,10 +253,9 @@ func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*me
 		m.run.Store(&d.Run)
 		kept[d.Addr] = m
 		made.members = append(made.members, m)
-		made.down = append(made.down, d.Down)
 	}
 	made.runner = &script.Runner{
-		Client:  &client{f: f, partition: p.ID, close: func() {}, spread: slices.Contains(made.down[1:], false)},
+		Client:  &client{f: f, partition: p.ID, spread: slices.ContainsFunc(p.Replicas, func(r directory.Member) bool { return !r.Down })},
 		Scripts: f.scripts,
 		Retry:   retry.Policy{Timeout: time.Duration(v.viewTTL)},
 	}

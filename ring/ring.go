@@ -2,7 +2,6 @@ package ring
 
 import (
 	"cmp"
-	"container/heap"
 	"crypto/sha1" //nolint:gosec // see Position
 	"encoding/binary"
 	"errors"
@@ -225,33 +224,17 @@ func (r *Ring) at(position uint64) int {
 // gap is the distance from one point to the next.
 type gap struct{ from, width uint64 }
 
-// gaps is a heap: the widest gap first, and of equally wide ones the first on the
-// ring.
-type gaps []gap
-
-func (g gaps) Len() int      { return len(g) }
-func (g gaps) Swap(i, j int) { g[i], g[j] = g[j], g[i] }
-func (g *gaps) Push(x any)   { *g = append(*g, x.(gap)) } //nolint:forcetypeassert // only gaps are pushed
-
-func (g gaps) Less(i, j int) bool {
-	// A gap of 1/160 of the ring is not always as wide as the next one, since
-	// positions are whole numbers.
-	if wide, other := g[i].width>>8, g[j].width>>8; wide != other {
-		return wide > other
-	}
-	return g[i].from < g[j].from
-}
-
-func (g *gaps) Pop() any {
-	last := (*g)[len(*g)-1]
-	*g = (*g)[:len(*g)-1]
-	return last
+// wider orders gaps: the widest first, and of equally wide ones the first on the ring.
+func wider(a, b gap) int {
+	// A gap of 1/160 of the ring is not always as wide as the next one, since positions are
+	// whole numbers.
+	return cmp.Or(cmp.Compare(b.width>>8, a.width>>8), cmp.Compare(a.from, b.from))
 }
 
 // middles returns n positions, each in the middle of the widest remaining gap. The points are
 // sorted by position.
 func middles(points []Point, n int) []uint64 {
-	open := make(gaps, len(points))
+	open := make([]gap, len(points)) // sorted by wider
 	for i, p := range points {
 		next := points[(i+1)%len(points)].Position
 		open[i] = gap{from: p.Position, width: next - p.Position} // around at 0
@@ -259,14 +242,17 @@ func middles(points []Point, n int) []uint64 {
 			open[i].width = 1<<64 - 1
 		}
 	}
-	heap.Init(&open)
+	slices.SortFunc(open, wider)
 	places := make([]uint64, n)
 	for i := range places {
-		widest := heap.Pop(&open).(gap) //nolint:forcetypeassert // only gaps are pushed
+		widest := open[0]
+		open = open[1:]
 		half := widest.width/2 + widest.width%2
 		places[i] = widest.from + half
-		heap.Push(&open, gap{from: widest.from, width: half})
-		heap.Push(&open, gap{from: places[i], width: widest.width - half})
+		for _, part := range []gap{{widest.from, half}, {places[i], widest.width - half}} {
+			at, _ := slices.BinarySearchFunc(open, part, wider)
+			open = slices.Insert(open, at, part)
+		}
 	}
 	return places
 }

@@ -54,9 +54,6 @@ func (c *fleetCheck) Run(ctx context.Context, a *app) error {
 		return errUsage.Errorf("--sample and --max-snapshot-age must not be negative")
 	}
 	cfg := check.Config{All: c.All, Sample: c.Sample, MaxSnapshotAge: c.MaxSnapshotAge, Progress: a.tagProgress()}
-	if c.Sample == 0 {
-		cfg.Sample = check.NoSample
-	}
 	f, err := a.openFleet(ctx)
 	if err != nil {
 		return err

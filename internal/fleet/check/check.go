@@ -50,18 +50,9 @@ func (f Finding) String() string {
 	return f.What
 }
 
-// Defaults of Config.
-const (
-	DefaultSample         = 1000
-	DefaultMaxSnapshotAge = 24 * time.Hour
-)
-
-// NoSample is for Config.Sample.
-const NoSample = -1
-
 // Config says what to check. The zero value works.
 type Config struct {
-	// Sample is how many tags are looked up. Defaults to 1000, or NoSample.
+	// Sample is how many tags are looked up. Defaults to none.
 	Sample int
 
 	// All looks up all tags instead, with one pass over the keys of all partitions.
@@ -98,8 +89,7 @@ var checks = []struct {
 // server that does not answer within two seconds makes its checks unknown. The error is the
 // cause of ctx's end.
 func Run(ctx context.Context, f *fleet.Fleet, cfg Config) ([]Finding, error) {
-	cfg.Sample = cmp.Or(cfg.Sample, DefaultSample)
-	cfg.MaxSnapshotAge = cmp.Or(cfg.MaxSnapshotAge, DefaultMaxSnapshotAge)
+	cfg.MaxSnapshotAge = cmp.Or(cfg.MaxSnapshotAge, 24*time.Hour)
 	facts, err := gather(ctx, f, cfg)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -142,31 +143,25 @@ func membersOf(p directory.Partition) []*member {
 // ask asks one member.
 func ask(ctx context.Context, c rueidis.Client) (a answer, err error) {
 	began := time.Now()
-	if a.report, err = members.Examine(ctx, c); err != nil {
+	if a.report, a.info, err = members.ExamineAll(ctx, c); err != nil {
 		return a, err
 	}
 	a.doubt = time.Since(began) / 2
 	a.ahead = a.report.Clock.Sub(began.Add(a.doubt))
-	cmds := []rueidis.Completed{c.B().Info().Build()}
-	for _, name := range memberSettings {
-		cmds = append(cmds, c.B().ConfigGet().Parameter(name).Build())
-	}
-	replies := c.DoMulti(ctx, cmds...)
-	text, err := replies[0].ToString()
-	if err != nil {
-		return a, err
-	}
-	a.info = info.Parse(text)
-	settings := map[string]string{}
+	cmds := make([]rueidis.Completed, len(memberSettings))
 	for i, name := range memberSettings {
-		values, err := replies[i+1].AsStrMap()
+		cmds[i] = c.B().ConfigGet().Parameter(name).Build()
+	}
+	settings := map[string]string{}
+	for _, reply := range c.DoMulti(ctx, cmds...) {
+		values, err := reply.AsStrMap()
 		switch {
 		case retry.Denied(err):
 			return a, nil
 		case err != nil:
 			return a, err
 		}
-		settings[name] = values[name]
+		maps.Copy(settings, values)
 	}
 	a.settings = settings
 	return a, nil

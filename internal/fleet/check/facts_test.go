@@ -2,7 +2,9 @@ package check
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,11 +23,10 @@ func made(change func(f *facts, master, replica *member)) *facts {
 	}}}
 	f := &facts{m: m, members: membersOf(m.Partitions[0]), leader: "x", ages: snapshot.Ages{Now: time.Unix(1e9, 0)}}
 	master, replica := f.members[0], f.members[1]
-	master.report = members.Report{Master: true, Run: "r", History: "h", End: 10 << 20, InStep: 1}
-	master.info = info.Fields{"redis_version": "7.0.15", "slave0": "ip=10.0.0.2,port=1,state=online,offset=10485760,lag=0", "repl_backlog_size": "1048576"}
+	master.report = members.Report{Version: "7.0.15", Master: true, Run: "r", History: "h", End: 10 << 20, InStep: 1}
+	master.info = info.Fields{"slave0": "ip=10.0.0.2,port=1,state=online,offset=10485760,lag=0", "repl_backlog_size": "1048576"}
 	master.settings, replica.settings = map[string]string{"min-replicas-to-write": "1"}, map[string]string{"masteruser": "mr-replica-r"}
-	replica.report = members.Report{Linked: true, History: "h", Follows: "10.0.0.1:1"}
-	replica.info = info.Fields{"redis_version": "7.0.15"}
+	replica.report = members.Report{Version: "7.0.15", Linked: true, History: "h", Follows: "10.0.0.1:1"}
 	change(f, master, replica)
 	return f
 }
@@ -51,11 +52,9 @@ func TestFacts(t *testing.T) {
 	line := func(line string) func(f *facts, master, _ *member) {
 		return func(_ *facts, master, _ *member) { master.info["slave0"] = line }
 	}
-	versions := func(master, replica info.Fields) func(f *facts, m, r *member) {
-		return func(_ *facts, m, r *member) { m.info, r.info = master, replica }
+	versions := func(master, replica string) func(f *facts, m, r *member) {
+		return func(_ *facts, m, r *member) { m.report.Version, r.report.Version = master, replica }
 	}
-	redis := func(v string) info.Fields { return info.Fields{"redis_version": v} }
-	valkey := info.Fields{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "9.0.1"}
 	for name, test := range map[string]struct {
 		change func(f *facts, master, replica *member)
 		check  string
@@ -70,11 +69,11 @@ func TestFacts(t *testing.T) {
 		"a clock ahead":      {func(_ *facts, m, _ *member) { m.ahead = 1500 * time.Millisecond }, "clocks", []string{"warn clock"}},
 		"a doubtful clock":   {func(_ *facts, m, _ *member) { m.ahead, m.doubt = 1500*time.Millisecond, time.Second }, "clocks", []string{"ok ok"}},
 		"one version":        {func(*facts, *member, *member) {}, "versions", []string{"ok ok"}},
-		"an older replica":   {versions(redis("7.2.1"), redis("7.0.15")), "versions", []string{"fail older_replica", "warn versions"}},
-		"an older patch":     {versions(redis("7.2.1"), redis("7.2.0")), "versions", []string{"warn versions"}},
-		"a newer replica":    {versions(redis("7.0.15"), redis("8.0.0")), "versions", []string{"warn versions"}},
-		"Valkey and Redis":   {versions(redis("7.0.15"), valkey), "versions", []string{"warn mixed", "warn versions"}},
-		"too old":            {versions(redis("6.0.16"), redis("6.2.7")), "versions", []string{"fail too_old", "warn versions"}},
+		"an older replica":   {versions("7.2.1", "7.0.15"), "versions", []string{"fail older_replica", "warn versions"}},
+		"an older patch":     {versions("7.2.1", "7.2.0"), "versions", []string{"warn versions"}},
+		"a newer replica":    {versions("7.0.15", "8.0.0"), "versions", []string{"warn versions"}},
+		"Valkey and Redis":   {versions("7.0.15", "valkey 9.0.1"), "versions", []string{"warn mixed", "warn versions"}},
+		"too old":            {versions("6.0.16", "6.2.7"), "versions", []string{"fail too_old", "warn versions"}},
 		"fenced":             {func(_ *facts, m, r *member) { m.Boot, r.Boot = directory.BootFenced, directory.BootFenced }, "boot-fence", []string{"ok ok"}},
 		"a new task":         {task(), "agents", []string{"ok ok"}},
 		"a task in progress": {task("step", failover.TaskWaits+"a"), "agents", []string{"ok ok"}},
@@ -104,6 +103,24 @@ func TestFacts(t *testing.T) {
 				t.Errorf("%s = %q, want %q", test.check, got, test.want)
 			}
 		})
+	}
+}
+
+// TestUnevenNodes are named in the same order each time: programs compare the findings.
+func TestUnevenNodes(t *testing.T) {
+	t.Parallel()
+	m := &directory.Map{Version: directory.Version}
+	for id, node := range []string{"a", "a", "a", "b", "b", "b", "c", "d"} {
+		m.Partitions = append(m.Partitions, directory.Partition{ID: id, Master: directory.Member{Addr: fmt.Sprint("10.0.0.1:", id), Node: node}})
+	}
+	want := checkNodes(&facts{m: m})
+	if len(want) != 2 || !strings.HasPrefix(want[0].What, "a has 3") {
+		t.Fatalf("findings = %v, want a and b", want)
+	}
+	for range 20 {
+		if got := checkNodes(&facts{m: m}); !slices.Equal(got, want) {
+			t.Fatalf("findings = %v, want %v as before", got, want)
+		}
 	}
 }
 

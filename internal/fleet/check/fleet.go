@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,8 +49,8 @@ func checkNodes(f *facts) (l findings) {
 		l.add(directory.Unknown, "unnamed", Fleetwide, "", readable.Count(unnamed, "member")+" without the name of a node: whether hosts share a machine is not known", "Write new members as HOST:PORT@NODE; millrace fleet replica move replaces one that has none.")
 	}
 	even := (len(f.m.Partitions) + len(machines) - 1) / len(machines)
-	for machine, n := range masters {
-		if n >= even+max(1, even/4) {
+	for _, machine := range slices.Sorted(maps.Keys(masters)) {
+		if n := masters[machine]; n >= even+max(1, even/4) {
 			l.add(directory.Warn, "uneven", Fleetwide, "", fmt.Sprintf("%s has %d of %s, %d would be even", machine, n, readable.Count(len(f.m.Partitions), "master"), even),
 				"Switch some to their replicas: millrace fleet failover PARTITION.")
 		}

@@ -19,8 +19,7 @@ type sighting struct {
 	tag string
 	key string // one of its keys there; empty if only a record was seen
 
-	here   members.Record // the record there
-	placed bool           // whether there is one
+	here *members.Record // the record there, nil if there is none
 
 	asked  int   // how many of its owners were asked
 	found  bool  // whether one of them has a record
@@ -28,8 +27,8 @@ type sighting struct {
 	home   int   // the last one
 	lost   bool  // whether they lead in a circle, or nowhere
 	marked bool  // whether it is being moved or forgotten
-	err    error // why it cannot be judged
-	by     int   // the partition that says nothing
+	silent bool  // whether it cannot be judged
+	by     int   // the partition that says nothing then
 }
 
 // judge returns what is wrong with a tag as a partition has it.
@@ -38,16 +37,17 @@ func (s *sighting) judge(id int) Finding {
 		return Finding{Level: level, Code: code, Partition: id, What: fmt.Sprintf("tag %q ", s.tag) + what, Hint: hint}
 	}
 	const byHand = "Compare both by hand, and delete what is wrong: keys with UNLINK, or the record with DEL."
+	isHome := s.here != nil && s.here.Home == id
 	switch {
 	case s.lost:
 		return is(directory.Fail, "lost", fmt.Sprintf("is not found: the records of partitions %v lead to none that has it", s.hops), byHand)
-	case s.placed && s.here.Home == id && !s.found:
+	case isHome && !s.found:
 		return is(directory.Fail, "unreachable", "has its home here, and no partition that is asked for it knows that: a write places it elsewhere", "Write a record that names this partition into the owner's: millrace fleet locate shows it.")
-	case s.placed && s.here.Home == id && s.home != id:
+	case isHome && s.home != id:
 		return is(directory.Fail, "two_homes", fmt.Sprintf("has two homes: the record here says so, and clients find it in partition %d", s.home), byHand)
-	case s.placed && s.here.Home != id && s.key != "":
+	case s.here != nil && !isHome && s.key != "":
 		return is(directory.Fail, "stray_keys", fmt.Sprintf("has keys here, and its home is partition %d", s.here.Home), byHand)
-	case !s.placed && s.key != "" && s.found && s.home != id:
+	case s.here == nil && s.key != "" && s.found && s.home != id:
 		return is(directory.Warn, "foreign_keys", fmt.Sprintf("has keys here that no client of the fleet placed, and its home is partition %d", s.home), "If it is no counter over several servers: "+byHand)
 	}
 	return Finding{Level: directory.OK}
@@ -66,14 +66,10 @@ func (t *tagger) follow(ctx context.Context, all []*sighting) {
 		}
 		pending = nil
 		for _, id := range slices.Sorted(maps.Keys(next)) {
-			keys := make([]string, len(next[id]))
+			records, err := t.records(ctx, id, next[id])
 			for i, s := range next[id] {
-				keys[i] = members.RecordKey(s.tag)
-			}
-			records, err := t.records(ctx, id, keys)
-			for i, s := range next[id] {
-				if s.err = err; err != nil {
-					s.by = id
+				if err != nil {
+					s.silent, s.by = true, id
 					continue
 				}
 				t.step(s, id, records[i])
@@ -95,21 +91,14 @@ func (t *tagger) next(s *sighting) (id int, ok bool) {
 	return candidates[s.asked], true
 }
 
-// step takes the record that a partition has of a tag.
-func (t *tagger) step(s *sighting, id int, text string) {
-	r, ok := parse(text)
-	s.marked = s.marked || r.Mark != members.Unmarked
-	if s.asked++; !s.found && !ok {
+// step takes the record that a partition has of a tag, nil for none.
+func (t *tagger) step(s *sighting, id int, r *members.Record) {
+	if s.asked++; r == nil && !s.found {
 		return
 	}
-	if !ok { // it was forwarded to here, and not written since
-		r.Home = id
+	s.found, s.hops, s.home = true, append(s.hops, id), id // it may be forwarded to here, and not written since
+	if r != nil {
+		s.home, s.marked = r.Home, s.marked || r.Mark != members.Unmarked
 	}
-	s.found, s.hops, s.home = true, append(s.hops, id), r.Home
-	s.lost = r.Home != id && (slices.Contains(s.hops, r.Home) || len(s.hops) > maxHops || r.Home >= len(t.f.m.Partitions))
-}
-
-func parse(text string) (members.Record, bool) {
-	r, err := members.ParseRecord(text)
-	return r, err == nil
+	s.lost = s.home != id && (slices.Contains(s.hops, s.home) || len(s.hops) > maxHops || s.home >= len(t.f.m.Partitions))
 }

@@ -196,14 +196,9 @@ func replicaBuffer(limits string) int64 {
 type version [3]int
 
 func (m *member) version() (v version, name string) {
-	name = "Redis " + m.info["redis_version"]
-	text := m.info["redis_version"]
-	if m.info["server_name"] == "valkey" || m.info["valkey_version"] != "" {
-		text = m.info["valkey_version"]
-		name = "Valkey " + text
-	}
-	_, _ = fmt.Sscanf(text, "%d.%d.%d", &v[0], &v[1], &v[2])
-	return v, name
+	number, valkey := strings.CutPrefix(m.report.Version, "valkey ")
+	_, _ = fmt.Sscanf(number, "%d.%d.%d", &v[0], &v[1], &v[2])
+	return v, map[bool]string{true: "Valkey ", false: "Redis "}[valkey] + number
 }
 
 // checkVersions judges which servers can copy each other.

@@ -47,7 +47,7 @@ type tagger struct {
 
 // checkTags looks up tags of all partitions at the same time.
 func checkTags(ctx context.Context, f *facts, pool *members.Pool, cfg Config) findings {
-	if cfg.Sample < 0 && !cfg.All {
+	if cfg.Sample == 0 && !cfg.All {
 		return nil
 	}
 	points, err := f.m.Ring()
@@ -65,17 +65,11 @@ func checkTags(ctx context.Context, f *facts, pool *members.Pool, cfg Config) fi
 		}
 	}
 	for _, p := range f.m.Partitions {
-		checking.Go(func() {
-			var err error
+		checking.Go(func() { // asked notes why one says nothing
 			if cfg.All {
-				err = t.all(ctx, p.ID)
+				_ = t.all(ctx, p.ID)
 			} else {
-				err = t.sample(ctx, p.ID, each)
-			}
-			if err != nil && ctx.Err() == nil {
-				t.mu.Lock()
-				defer t.mu.Unlock()
-				t.silent[p.ID] = err
+				_ = t.sample(ctx, p.ID, each)
 			}
 		})
 	}
@@ -190,7 +184,8 @@ func tagOf(key string) (tag string, ok bool) {
 	return fleet.Tag(key), true
 }
 
-// check looks up the tags of keys of a partition.
+// check looks up the tags of keys of a partition, and adds findings about those that are not
+// as they should be.
 func (t *tagger) check(ctx context.Context, id int, keys []string) error {
 	seen := map[string]*sighting{}
 	for _, key := range keys {
@@ -198,35 +193,34 @@ func (t *tagger) check(ctx context.Context, id int, keys []string) error {
 		if !ok {
 			continue
 		}
-		s := seen[tag]
-		if s == nil {
-			s = &sighting{tag: tag}
-			seen[tag] = s
+		if seen[tag] == nil {
+			seen[tag] = &sighting{tag: tag}
 		}
-		if _, isRecord := members.RecordedTag(key); !isRecord {
-			s.key = key
+		if key != members.RecordKey(tag) {
+			seen[tag].key = key
 		}
 	}
 	all := slices.Collect(maps.Values(seen))
-	if err := t.look(ctx, id, all); err != nil {
+	records, err := t.records(ctx, id, all)
+	if err != nil {
 		return err
 	}
-	t.mu.Lock()
-	t.checked += len(all)
-	t.mu.Unlock()
-	t.report(id, all)
-	return nil
-}
+	for i, s := range all {
+		s.here = records[i]
+		s.marked = s.here != nil && s.here.Mark != members.Unmarked
+	}
+	if err := t.still(ctx, id, all); err != nil {
+		return err
+	}
+	t.follow(ctx, all)
 
-// report adds findings about the tags that are not as they should be.
-func (t *tagger) report(id int, all []*sighting) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.checked += len(all)
 	for _, s := range all {
 		switch f := s.judge(id); {
-		case s.err != nil:
+		case s.silent:
 			t.open[s.by]++
-			t.silent[s.by] = s.err
 		case s.marked:
 			t.moving++
 		case f.Level == directory.OK:
@@ -236,79 +230,64 @@ func (t *tagger) report(id int, all []*sighting) {
 			t.found = append(t.found, f)
 		}
 	}
-}
-
-// look reads the record of each tag in a partition, whether the key that was seen is still
-// there, and where clients find the tag.
-func (t *tagger) look(ctx context.Context, id int, all []*sighting) error {
-	var keys []string
-	for _, s := range all {
-		*s = sighting{tag: s.tag, key: s.key}
-		keys = append(keys, members.RecordKey(s.tag))
-	}
-	records, err := t.records(ctx, id, keys)
-	if err != nil {
-		return err
-	}
-	for i, s := range all {
-		s.here, s.placed = parse(records[i])
-		s.marked = s.here.Mark != members.Unmarked
-	}
-	if err := t.still(ctx, id, all); err != nil {
-		return err
-	}
-	t.follow(ctx, all)
 	return nil
 }
 
 // still forgets the keys that are gone.
 func (t *tagger) still(ctx context.Context, id int, all []*sighting) error {
-	with := slices.DeleteFunc(slices.Clone(all), func(s *sighting) bool { return s.key == "" || s.placed && s.here.Home == id })
+	with := slices.DeleteFunc(slices.Clone(all), func(s *sighting) bool { return s.key == "" || s.here != nil && s.here.Home == id })
 	if len(with) == 0 {
 		return nil
 	}
-	there, err := asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) ([]int64, error) {
+	gone, err := asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) (gone []*sighting, err error) {
 		cmds := make([]rueidis.Completed, len(with))
 		for i, s := range with {
 			cmds[i] = c.B().Pttl().Key(s.key).Build()
 		}
-		left := make([]int64, len(with))
 		for i, reply := range c.DoMulti(ctx, cmds...) {
-			var err error
-			if left[i], err = reply.AsInt64(); err != nil {
+			switch left, err := reply.AsInt64(); {
+			case err != nil:
 				return nil, err
+			case left == -2:
+				gone = append(gone, with[i])
 			}
 		}
-		return left, nil
+		return gone, nil
 	})
-	if err != nil {
-		return err
+	for _, s := range gone {
+		s.key = ""
 	}
-	for i, s := range with {
-		if there[i] == -2 {
-			s.key = ""
-		}
-	}
-	return nil
+	return err
 }
 
-// records reads records from the master of a partition, if it is the one that the map names.
-func (t *tagger) records(ctx context.Context, id int, keys []string) ([]string, error) {
-	return asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) ([]string, error) {
-		values := make([]string, 0, len(keys)+1)
-		for some := range slices.Chunk(append([]string{members.IdentityKey}, keys...), pageKeys) {
+// records reads the records of tags from the master of a partition, if it is the one that the
+// map names. One that is missing is nil.
+func (t *tagger) records(ctx context.Context, id int, all []*sighting) ([]*members.Record, error) {
+	return asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) ([]*members.Record, error) {
+		keys := []string{members.IdentityKey}
+		for _, s := range all {
+			keys = append(keys, members.RecordKey(s.tag))
+		}
+		var texts []string
+		for some := range slices.Chunk(keys, pageKeys) {
 			reply, err := c.Do(ctx, c.B().Mget().Key(some...).Build()).ToArray()
 			if err != nil {
 				return nil, err
 			}
 			for _, value := range reply {
 				text, _ := value.ToString() // empty if there is none
-				values = append(values, text)
+				texts = append(texts, text)
 			}
 		}
-		if values[0] != members.Identity(t.f.m.Fleet, id) {
+		if texts[0] != members.Identity(t.f.m.Fleet, id) {
 			return nil, members.ErrUnknownServer
 		}
-		return values[1:], nil
+		records := make([]*members.Record, len(all))
+		for i, text := range texts[1:] {
+			if r, err := members.ParseRecord(text); err == nil {
+				records[i] = &r
+			}
+		}
+		return records, nil
 	})
 }

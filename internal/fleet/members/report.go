@@ -62,19 +62,26 @@ type Report struct {
 
 // Examine asks a server for a report.
 func Examine(ctx context.Context, c rueidis.Client) (Report, error) {
+	r, _, err := ExamineAll(ctx, c)
+	return r, err
+}
+
+// ExamineAll is Examine, and returns all that INFO says.
+func ExamineAll(ctx context.Context, c rueidis.Client) (Report, info.Fields, error) {
 	replies := c.DoMulti(ctx, c.B().Info().Build(), keys(c.B()), c.B().Getrange().Key(MapKey).Start(0).End(epochDigits).Build())
 	text, err := replies[0].ToString()
 	if err != nil {
-		return Report{}, err
+		return Report{}, nil, err
 	}
-	r := ParseInfo(text)
+	fields := info.Parse(text)
+	r := reportOf(fields)
 	err = r.readKeys(replies[1])
 	if r.Unread = retry.Code(err, "LOADING") || retry.Code(err, "MASTERDOWN"); r.Unread {
 		err = nil // it says what it is, but not what it has
 	}
 	held, _ := replies[2].ToString() // clients may lack the permission, and need it not
 	r.Copy = ParseCopy(held).Epoch
-	return r, err
+	return r, fields, err
 }
 
 // epochDigits is more than the epoch of a copy has, which is all of it that a report needs.
@@ -146,8 +153,10 @@ func Clock(ahead []time.Duration) time.Time {
 }
 
 // ParseInfo reads the reply of INFO.
-func ParseInfo(text string) Report {
-	fields, inStep := info.Parse(text), 0
+func ParseInfo(text string) Report { return reportOf(info.Parse(text)) }
+
+func reportOf(fields info.Fields) Report {
+	inStep := 0
 	for name, value := range fields {
 		// A replica that has its copy counts from its first acknowledgement on.
 		if strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online") && !strings.Contains(value, "offset=0,") {
