@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -247,6 +248,11 @@ func (s *powerStorm) unfinished() string {
 		if !s.whole(p.ID) || s.pending(p.ID) {
 			return fmt.Sprintf("partition %d is not whole, or not compared", p.ID)
 		}
+		for tag, text := range s.recordsAt(p.Master.Addr) {
+			if strings.Contains(text, " ") {
+				return fmt.Sprintf("%q is on its way: partition %d has %q", tag, p.ID, text)
+			}
+		}
 	}
 	n, err := s.marks.Stats(s.t.Context())
 	if err != nil && !errors.Is(err, millrace.ErrNotFound) || n.Total > 0 { // nothing was ever marked
@@ -266,17 +272,17 @@ func (s *powerStorm) judge() {
 	if stale := s.stale(); len(stale) > 0 {
 		s.t.Errorf("these tags are not as in the database, and were not marked: %v", stale)
 	}
-	homes := map[string][]int{}
+	homes, records := map[string][]int{}, map[string][]string{}
 	for _, p := range s.mapNow().Partitions {
 		for tag, text := range s.recordsAt(p.Master.Addr) {
-			if isHome(text, p.ID) {
+			if records[tag] = append(records[tag], fmt.Sprintf("%d: %s", p.ID, text)); isHome(text, p.ID) {
 				homes[tag] = append(homes[tag], p.ID)
 			}
 		}
 	}
 	for _, tag := range s.tags {
 		if len(homes[tag]) != 1 {
-			s.t.Errorf("%q has its home in %v", tag, homes[tag])
+			s.t.Errorf("%q has its home in %v, by the records %q", tag, homes[tag], records[tag])
 		}
 	}
 	s.t.Logf("%d writes", s.tries)
