@@ -33,7 +33,7 @@ func TestFleetOnEtcd(t *testing.T) {
 	s := shell{t: t, url: cluster.URL("shop")}
 	s.refused(1, "not_found", "fleet", "show")
 	servers := []*redistest.Server{member(t), member(t), member(t)}
-	s.init("--view-life", "1s", "--partition", servers[0].Addr()+"@a,"+servers[1].Addr()+"@b,"+servers[2].Addr()+"@c")
+	s.init("--placement-life", "3s", "--partition", servers[0].Addr()+"@a,"+servers[1].Addr()+"@b,"+servers[2].Addr()+"@c")
 	agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms", "--json")
 	if got, want := agent.line(), `{"ready":true,"epoch":1,"partitions":1,"members":3}`+"\n"; got != want {
 		t.Errorf("the agent prints %q, want %q", got, want)
@@ -53,8 +53,8 @@ func TestFleetOnEtcd(t *testing.T) {
 	if r, code := examined(t, s.url); code != 0 || levels(r.Fleet)["state"] != "ok" {
 		t.Errorf("doctor exits with %d and finds %+v", code, r.Fleet)
 	}
-	if codes := s.checks("directory"); codes != "durable short_view" {
-		t.Errorf("fleet check finds %q about the directory, want durable and a short view-life", codes)
+	if codes := s.checks("directory"); codes != "durable" {
+		t.Errorf("fleet check finds %q about the directory, want durable", codes)
 	}
 	if codes := s.checks("agents"); codes != "ok" {
 		t.Errorf("fleet check finds %q about agents, want ok", codes)
@@ -62,7 +62,7 @@ func TestFleetOnEtcd(t *testing.T) {
 
 	cluster.Leader().Kill()
 	written("without a member of etcd")
-	if codes := s.checks("directory"); codes != "short_view silent" {
+	if codes := s.checks("directory"); codes != "silent" {
 		t.Errorf("fleet check finds %q about the directory, want a silent member", codes)
 	}
 	servers[0].Kill()
@@ -93,24 +93,22 @@ func (s shell) checks(name string) string {
 	return strings.Join(codes, " ")
 }
 
-// TestFleetInitOnEtcd gives clients three election timeouts of etcd, unless told
-// otherwise. Fleets of other names are others.
+// TestFleetInitOnEtcd gives clients three election timeouts of etcd or more. Fleets of other names are others.
 func TestFleetInitOnEtcd(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{Members: 1})
 	for name, tc := range map[string]struct {
-		args   []string
-		want   time.Duration
-		warned bool
+		args []string
+		want time.Duration
 	}{
-		"default": {nil, 3 * time.Second, false},
-		"short":   {[]string{"--view-life", "1s"}, time.Second, true},
-		"long":    {[]string{"--view-life", "4s"}, 4 * time.Second, false},
+		"default": {nil, 3 * time.Second},
+		"long":    {[]string{"--view-life", "4s"}, 4 * time.Second},
 	} {
 		s := shell{t: t, url: cluster.URL(name)}
-		got := s.run(append([]string{"fleet", "init", "--skip-restart", "--partition", member(t).Addr()}, tc.args...)...)
-		if warned := strings.Contains(got.stderr, "level=WARN") && strings.Contains(got.stderr, "recommended=3s"); got.code != 0 || warned != tc.warned {
-			t.Errorf("%s: init = %+v, want a warning: %v", name, got, tc.warned)
+		args := []string{"fleet", "init", "--skip-restart", "--partition", member(t).Addr()}
+		s.refused(2, "bad_usage", append(args, "--view-life", "2999ms")...)
+		if got := s.run(append(args, tc.args...)...); got.code != 0 {
+			t.Errorf("%s: init = %+v", name, got)
 		}
 		f, err := (&app{env: s.env, stderr: t.Output()}).openFleet(t.Context())
 		if err != nil {

@@ -159,7 +159,10 @@ Examples:
 
 func (c *fleetInit) Run(ctx context.Context, a *app) error {
 	c.ViewTTL = cmp.Or(c.ViewTTL, a.defaultSettings().ViewTTL)
-	a.warnOfShort(ctx, c.ViewTTL)
+	if isEtcd(a.url()) && c.ViewTTL < etcdViewTTL {
+		return errUsage.Errorf("view-life cannot be %s with a directory in etcd, which confirms nothing while it elects a leader: the fleet would be read-only then", c.ViewTTL).
+			WithHint("Leave it out: the default is 3s, three election timeouts of etcd.")
+	}
 	settings := directory.Settings{
 		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed, MaxAge: c.MaxAge,
 	}
@@ -183,14 +186,6 @@ func (a *app) defaultSettings() (s directory.Settings) {
 // etcdViewTTL is three election timeouts of etcd, by its default of a second: while it
 // elects a leader it confirms nothing.
 const etcdViewTTL = 3 * time.Second
-
-// warnOfShort logs that a ViewTTL is short for a directory in etcd.
-func (a *app) warnOfShort(ctx context.Context, viewTTL time.Duration) {
-	if isEtcd(a.url()) && viewTTL < etcdViewTTL {
-		a.logger().WarnContext(ctx, "etcd confirms nothing while it elects a leader, one to two seconds with its default election timeout: with a shorter view-life the fleet is read-only then",
-			"view-life", viewTTL.String(), "recommended", etcdViewTTL.String())
-	}
-}
 
 type fleetAdd struct {
 	newPartitions

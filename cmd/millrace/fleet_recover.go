@@ -154,7 +154,10 @@ func (c *fleetRecover) serve(ctx context.Context, a *app, dir *directory.Directo
 		return nil, nil, err
 	}
 	defer f.Close()
-	a.warnOfShort(ctx, directory.MapOf(f.Client()).Settings.Effective().ViewTTL)
+	if viewTTL := directory.MapOf(f.Client()).Settings.Effective().ViewTTL; isEtcd(a.url()) && viewTTL < etcdViewTTL {
+		log.WarnContext(ctx, "etcd confirms nothing while it elects a leader, one to two seconds with its default election timeout: with this view-life the fleet is read-only then",
+			"view-life", viewTTL.String(), "recommended", etcdViewTTL.String())
+	}
 	working, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	var failed error
