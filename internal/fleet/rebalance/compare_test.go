@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -188,8 +189,14 @@ func TestGivingUpIsCutOff(t *testing.T) {
 			}
 			again := tf.mover(Config{Moves: tf.dir})
 			must(t, tf.compare(again, 0, 1, lost))
+			end, adopted, err := directory.AdoptMoves(ctx, tf.dir)
+			must(t, err)
+			if !adopted {
+				t.Fatal("no agent knows that keys are to be deleted")
+			}
 			_, err = again.resume(ctx, 0)
 			must(t, err)
+			end(true)
 			if !told {
 				t.Errorf("nobody was told that %q is lost", tag)
 			}

@@ -2,8 +2,6 @@ package rebalance
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -24,6 +22,12 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves *directory
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
 	skip := map[int]bool{}
+	var end func(finished bool)
+	defer func() {
+		if end != nil {
+			end(false) // an agent deletes the old data, also if this one dies before
+		}
+	}()
 	_, err = members.Ask(ctx, pool, addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
 		return struct{}{}, eachPage(ctx, c, func(page []string) error {
 			here, _, err := readRecords(ctx, c, m, partition, "", page)
@@ -49,7 +53,13 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves *directory
 				if skip[p.ID] = err != nil; skip[p.ID] {
 					continue
 				}
-				for _, tag := range tagsIn(there, p.ID) {
+				given := tagsIn(there, p.ID)
+				if len(given) > 0 && end == nil {
+					if end, err = directory.BeginMoves(ctx, moves); err != nil {
+						return err
+					}
+				}
+				for _, tag := range given {
 					after := trip{from: partition, to: p.ID, run: restoredRun}.gone()
 					reply, err := c.Do(ctx, c.B().Eval().Script(members.Scripts.Script("exchange").Source()).Numkeys(1).Key(members.Base).
 						Arg(m.Fleet, strconv.Itoa(partition), tag, records[tag], after).Build()).AsStrSlice()
@@ -64,13 +74,5 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves *directory
 			return nil
 		})
 	})
-	if tags > 0 {
-		err = errors.Join(err, cleanUp(ctx, moves, m, partition))
-	}
 	return tags, err
-}
-
-// cleanUp has an agent delete the old data of tags that a partition has given back.
-func cleanUp(ctx context.Context, moves *directory.Directory, m *directory.Map, partition int) error {
-	return moves.Unfinished(ctx, fmt.Sprint(restoredRun, "-", partition, "-", m.Epoch))
 }
