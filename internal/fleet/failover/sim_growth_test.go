@@ -18,7 +18,7 @@ func (w *world) newPartition(id int, floor int64) directory.Partition {
 		one := &server{host: w.newHost(fmt.Sprintf("%c%d:6379", 'a'+j, id)), w: w, partition: id}
 		one.identity, one.floor = one.belongs(), floor
 		one.lag = w.quickly(one)
-		w.servers = append(w.servers, one)
+		w.add(one)
 		member := directory.Member{Addr: one.name, Node: fmt.Sprintf("node%d", (id+j)%3), Run: one.run()}
 		if j == 0 {
 			master, p.Master = one, member

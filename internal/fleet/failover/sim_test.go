@@ -118,7 +118,7 @@ func newWorld(s schedule) *world {
 		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, w.server(p.Master.Addr)})
 	}
 	for i := range s.spares * s.parts {
-		w.servers = append(w.servers, w.spare(i%s.parts, i/s.parts))
+		w.add(w.spare(i%s.parts, i/s.parts))
 	}
 	w.dir = w.newDirectory(m)
 	for i := range 2 {
@@ -130,13 +130,16 @@ func newWorld(s schedule) *world {
 	return w
 }
 
+// add adds a server to the world.
+func (w *world) add(s *server) {
+	w.servers = append(w.servers, s)
+	w.byName.Store(s.name, s)
+}
+
 func (w *world) server(addr string) *server {
-	for _, s := range w.servers {
-		if s.name == addr {
-			return s
-		}
-	}
-	return nil
+	s, _ := w.byName.Load(addr)
+	found, _ := s.(*server)
+	return found
 }
 
 // everybody is all who are on the network.

@@ -32,6 +32,7 @@ type world struct {
 	events    []event
 	wrong     []string
 	servers   []*server
+	byName    sync.Map // the same servers
 	dir       *simDirectory
 	agents    []*agency
 	clients   []*client
