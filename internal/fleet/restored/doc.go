@@ -20,7 +20,7 @@
 //	  here        the tags that the partition has are marked
 //	  with:N      the tags are compared with the records of partition N: a second time if the
 //	              first one had to change something
-//	the end       -
+//	the end       an agent finishes the moves of which the old data has marks
 //
 // Only the elected master of a partition is believed, in the run that the map has. A partition
 // without one is silent, and its step waits. [BeforeUse] does a part of the work before clients

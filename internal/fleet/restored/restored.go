@@ -131,7 +131,14 @@ func (j *Job) finish(ctx context.Context, id int, c rueidis.Client, t progress) 
 	if err != nil {
 		return err
 	}
-	if _, err := t.finish(ctx, c); err != nil {
+	// The data may have marks of moves that were finished since, and that no list has any more.
+	look, err := directory.BeginMoves(ctx, j.dir)
+	if err != nil {
+		return err
+	}
+	_, err = t.finish(ctx, c)
+	look(false) // an agent looks at all partitions
+	if err != nil {
 		return err
 	}
 	j.note(ctx, m, id, t)

@@ -406,3 +406,44 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestOldMarksAreFinished: the data that a partition came back with has marks of moves that were finished since, and that no
+// list has any more. An agent finishes them once more: their keys go, and no writer waits.
+func TestOldMarksAreFinished(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2, Replicas: devfleet.NoReplicas})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := w.agent(ctx, w.mark)
+	t.Cleanup(func() { stop(); <-ended })
+	moved, stayed := w.tagOf(0, "moved"), w.tagOf(0, "stayed")
+	for _, tag := range []string{moved, stayed} {
+		redistest.Eventually(t, "the fleet takes writes", func() bool { return w.write(t.Context(), tag) == nil })
+	}
+	_, err := w.mover.Move(t.Context(), 1, moved)
+	must(t, err)
+	record := func(tag, text string) {
+		c := w.f.Partitions()[0]
+		must(t, retry.Policy{}.Do(t.Context(), func(int) error {
+			return c.Do(t.Context(), c.B().Set().Key(members.RecordKey(tag)).Value(text).Build()).Error()
+		}))
+	}
+	record(moved, "1 +to.1.restored")
+	record(stayed, "0 !to.1.OLD")
+	file := w.archive(0)
+	record(moved, "1")
+	record(stayed, "0")
+	w.restore(0, file)
+	redistest.Eventually(t, "no tag is marked, and both are written", func() bool {
+		if w.pending(0) {
+			return false
+		}
+		for _, text := range w.recordsAt(w.mapNow().Partitions[0].Master.Addr) {
+			if strings.Contains(text, " ") {
+				return false
+			}
+		}
+		brief, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return w.write(brief, moved) == nil && w.write(brief, stayed) == nil
+	})
+}
