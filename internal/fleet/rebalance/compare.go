@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -63,6 +64,13 @@ type comparison struct {
 // homes looks for tags of the restored partition that have another home by the other one's
 // records, and for tags that it sends there and that are not there.
 func (c *comparison) homes(ctx context.Context, page []tagRecord) error {
+	for _, r := range page { // of a giving up that was cut off, or that the old data has
+		if r.isIn(c.here) && strings.HasPrefix(r.Token, restoredRun+".") {
+			if err := ignoreTaken(c.exchange(ctx, "go on", c.here, r.tag, r.text, homeText(c.here))); err != nil {
+				return err
+			}
+		}
+	}
 	mine, sent := tagsIn(page, c.here), tagsIn(page, c.there)
 	there, back, err := c.ask(ctx, c.there, append(mine, sent...)...)
 	if err != nil {
@@ -157,6 +165,15 @@ func (c *comparison) named(ctx context.Context, page []tagRecord) error {
 	var lost []string
 	for i, r := range page {
 		to, run, going := r.to()
+		if third := here[i].Home; going && to == c.here && here[i].text != "" && third != c.here && third != c.there {
+			at, _, err := c.ask(ctx, third, r.tag)
+			if err != nil {
+				return err
+			}
+			if at[0].isIn(third) {
+				continue // it went on, and an agent removes the mark
+			}
+		}
 		going = going && to == c.here // keys may be left there
 		from, by, came := here[i].from()
 		circle := here[i].isIn(c.there)

@@ -467,6 +467,42 @@ func TestATagThatWentOn(t *testing.T) {
 	tf.wantReads("afterwards", tag)
 }
 
+// TestAnOldMarkOfATagThatWentOn: by the data of partition 1 the tag has just gone to partition 2, which has sent it on to
+// partition 0 since. It stays there.
+func TestAnOldMarkOfATagThatWentOn(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}, redistest.Options{}), t.Context()
+	m, tag := impatient(tf.mover(Config{Moves: tf.dir})), tf.place(1, 1, "t")
+	for _, to := range []int{2, 0} {
+		_, err := m.Move(ctx, to, tag)
+		must(t, err)
+	}
+	must(t, set(ctx, tf.direct[1], members.RecordKey(tag), trip{1, 2, restoredRun}.gone()))
+	for _, with := range []int{0, 1} {
+		must(t, tf.compare(m, 2, with, func([]string) error { return nil }))
+	}
+	_, err := m.resumeAll(ctx)
+	must(t, err)
+	tf.wantHome(tf.open(), tag, 0)
+	tf.wantReads("afterwards", tag)
+}
+
+// TestLeftMarksOfGivingUp: an agent died while it gave a tag up, or the data is of that time, and the other partition has not got
+// the tag: its writers go on.
+func TestLeftMarksOfGivingUp(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}), t.Context()
+	m := impatient(tf.mover(Config{Moves: tf.dir}))
+	for _, mark := range []members.Mark{members.Leaving, members.Moving} {
+		tag := tf.place(0, 0, "t")
+		must(t, set(ctx, tf.direct[0], members.RecordKey(tag), markedText(0, mark, restoredRun+".1")))
+		must(t, tf.compare(m, 0, 1, func([]string) error { return nil }))
+		if got, want := tf.records(tag), []string{"0", ""}; !slices.Equal(got, want) {
+			t.Errorf("the records are %q, want %q", got, want)
+		}
+	}
+}
+
 // TestAClientBeginsTheLostTag at its destination while it is taken back: it stays there, and what is
 // left where it was is kept.
 func TestAClientBeginsTheLostTag(t *testing.T) {
