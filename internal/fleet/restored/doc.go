@@ -51,6 +51,10 @@
 // If F and T send the tag to each other, the one that went back has the tag, without data. If both
 // did, it is the one where it would have stayed.
 //
+// If T's record leads to a third partition that has the tag, T has moved it on, and F's mark is an old
+// one: the tag stays there. Marks of a giving up that the old data has, or that a killed job left, are
+// taken off before anything is compared.
+//
 // A record by which clients are led to a tag may be lost, too. The comparison of the partition
 // that lost it with the one that has the tag writes it again. A record of a third partition that
 // leads to where the tag is no more is corrected by the comparison of the one that has the tag.
