@@ -34,8 +34,8 @@ func parallel(t *testing.T) {
 
 // TestGrowingQueue: while a queue grows by a million messages of 100,000 tenants, and is emptied again, a script call
 // takes the server 5 ms at most, also while the server enlarges the table of its largest hash, which takes hundreds of
-// calls. The soak judges 999 of 1,000 calls of each kind, `make test` nine of ten with fewer messages: no clock tells a
-// call that was long from one that a busy machine held up.
+// calls. The soak judges 999 of 1,000 calls of each kind, on a machine that has nothing else to do. `make test` only does the
+// same with fewer messages: no clock tells a call that was long from one that a busy machine held up.
 func TestGrowingQueue(t *testing.T) {
 	parallel(t)
 	for name, limits := range map[string]Limits{
@@ -93,19 +93,17 @@ func (c *crowd) growAndShrink(messages int) {
 		measure("ack "+strconv.Itoa(n), func() { ack(c.t, c.q, got...) })
 		left -= n
 	}
-	share := 0.9 // of the calls that are judged: a machine that runs other tests holds some up
-	if soaks {
-		share = 0.999
-	}
 	for _, kind := range slices.Sorted(maps.Keys(c.costs)) {
 		k := c.costs[kind]
 		c.t.Logf("%s: %d calls, median %v, 999 of 1,000 within %v, at most %v (%s, then with %d fields in hot)",
 			kind, len(k.times), k.quantile(0.5), k.quantile(0.999), k.most, k.worst, largest[kind])
-		if took := min(k.most, k.quantile(share)); took > slowest {
-			c.t.Errorf("%s takes the server %v in one call of %.0f, more than %v", kind, took, 1/(1-share), slowest)
+		if took := k.quantile(0.999); soaks && took > slowest {
+			c.t.Errorf("%s takes the server %v in one call of 1,000, more than %v", kind, took, slowest)
 		}
 	}
-	c.t.Logf("hot had %d fields, and has %d", most, fields())
+	if left := fields(); left >= most || most < int64(messages)/2 {
+		c.t.Errorf("hot had %d fields of %d messages, and has %d", most, messages, left)
+	}
 }
 
 // size is how much a key holds: its members, and its bytes.

@@ -90,7 +90,7 @@ func (w *world) checkGrowth(old, next *directory.Map) {
 // TestGrowth adds a partition, while all that can goes wrong.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
-	forSeeds(t, 150, func(seed uint64) schedule {
+	forSeeds(t, 60, func(seed uint64) schedule {
 		s := random(seed)
 		s.faults *= 2
 		s.only = slices.Concat(faults(), slices.Repeat([]fault{growOnce}, 20))
@@ -111,7 +111,7 @@ func TestEveryStepOfGrowth(t *testing.T) {
 					growOnce(w)
 				})
 				time.Sleep(4 * time.Second)
-			}, 16, schedule{
+			}, 32, schedule{
 				seed: 2, store: store, replicas: 2, parts: 1, every: 300 * time.Millisecond, confirmed: 1,
 				settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond},
 			})

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,19 +128,25 @@ func TestAddBesideOtherChanges(t *testing.T) {
 type meddler struct {
 	directory.Store
 
+	mu      sync.Mutex
 	changes int
 }
 
 func (s *meddler) Put(ctx context.Context, revision string, texts ...directory.Text) (bool, error) {
-	if texts[0].Name != "epoch" || s.changes == 0 {
+	if texts[0].Name != "epoch" {
 		return s.Store.Put(ctx, revision, texts...)
 	}
 	next, err := directory.Unpack(texts[1].Text)
 	if err != nil {
 		return false, err
 	}
-	if !next.Adding() {
+	s.mu.Lock()
+	meddles := s.changes > 0 && !next.Adding()
+	if meddles {
 		s.changes--
+	}
+	s.mu.Unlock()
+	if meddles {
 		dir := directory.New(s.Store)
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
@@ -191,11 +198,17 @@ type copied struct {
 	directory.Store
 
 	tf   *testFleet
+	mu   sync.Mutex
 	seen []int // partitions in the copies, by master
 }
 
 func (d *copied) Put(ctx context.Context, revision string, texts ...directory.Text) (bool, error) {
-	if texts[0].Name != "epoch" || d.seen != nil {
+	if texts[0].Name != "epoch" {
+		return d.Store.Put(ctx, revision, texts...)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen != nil {
 		return d.Store.Put(ctx, revision, texts...)
 	}
 	next, err := directory.Unpack(texts[1].Text)
