@@ -67,7 +67,7 @@ func TestDeadReaderOnAQuietQueue(t *testing.T) {
 				}
 				goOn <- struct{}{}
 			case <-time.After(visibility + 2*late):
-				t.Errorf("the message of a dead reader did not come back within %v, want %v", visibility+2*late, visibility)
+				t.Errorf("the message of a dead reader did not come back within %v, want %v; the queue has %v", visibility+2*late, visibility, dump(t, q))
 			}
 			drained(t, q)
 			if wrong, err := q.Check(t.Context()); len(wrong) > 0 || err != nil {
