@@ -101,7 +101,7 @@ func (w *world) tagOn(f *fleet.Fleet, partition int) string {
 	w.t.Helper()
 	for i := range 100 {
 		tag := fmt.Sprint("tag", i)
-		must(w.t, add(w.t.Context(), f, tag, "first"))
+		redistest.Eventually(w.t, "the fleet takes writes", func() bool { return add(w.t.Context(), f, tag, "first") == nil })
 		where, err := f.Locate(w.t.Context(), tag)
 		must(w.t, err)
 		if where.Partition == partition {
