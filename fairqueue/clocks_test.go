@@ -384,6 +384,32 @@ func TestRewindGoesOnBehindRightInstants(t *testing.T) {
 	}
 }
 
+// TestRewindBeginsAnew: the clock is ahead once more before all instants are moved back.
+func TestRewindBeginsAnew(t *testing.T) {
+	t.Parallel()
+	c := newClockTest(t)
+	c.at(0)
+	for range 7 {
+		_, err := c.WriteBatch(t.Context(), slices.Repeat([]Draft{{Tenant: "a", Delay: 30 * time.Hour}}, 100)...)
+		want(t, "write", nil, nil, err)
+	}
+	c.at(jump)
+	c.draft(Draft{Delay: 20 * time.Hour})
+	c.at(3 * time.Second)
+	c.upkeep() // looks at 500 delays
+	c.at(jump + time.Minute)
+	c.draft(Draft{TTL: time.Hour})
+	c.at(6 * time.Second)
+	for range 10 {
+		c.upkeep()
+	}
+	c.at(time.Hour + 10*time.Second)
+	c.upkeep()
+	if s := stats(t, c.Queue); s.Counters.Expired != 1 {
+		t.Errorf("%d messages have expired, want the one that lives for an hour", s.Counters.Expired)
+	}
+}
+
 // TestRewindOfLargeMessages: deadlines of more than a mebibyte of messages are moved back, in several calls.
 func TestRewindOfLargeMessages(t *testing.T) {
 	t.Parallel()

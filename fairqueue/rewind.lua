@@ -5,7 +5,7 @@
 -- stay: the id of a message, the start of a retry's delay, and the instant of a delivery or of its last extension tell by which clock it was. Of a
 -- sleep nothing tells, so those are moved that end up to an hour after the latest instant that a call saw. The field tended of K has
 -- the instant of the last tend: a clock that was ahead for a moment may have been seen by calls that do nothing of what is due.
--- If there is more, the field rewound of K says where each kind goes on.
+-- If there is more, the field rewound of K says where each kind goes on, unless a clock was further ahead since.
 --
 -- Needs    record, dedupes, deliveries, returns
 -- Touches  hot, flight, delayed, deadlines, dedupes, asleep, buckets, dead, ticks
@@ -14,7 +14,10 @@
 local function rewind()
   local more = false
   local from = math.max(now, seen - 60000) -- by then what was due before was done
-  local before, rewound = redis.call('HGET', K, 'rewound') or '', ''
+  local before, rewound = redis.call('HGET', K, 'rewound') or '', whole(seen) .. ';'
+  if string.sub(before, 1, #rewound) ~= rewound then
+    before = ''
+  end
   local tended = math.max(now, math.min(seen, redis.call('HGET', K, 'tended') or seen))
   local early = math.max(now, tended - 60000)
 
@@ -124,7 +127,7 @@ local function rewind()
   end
   if more then
     redis.call('HSET', K, 'rewound', rewound)
-  elseif before ~= '' then
+  else
     redis.call('HDEL', K, 'rewound')
   end
   return more
