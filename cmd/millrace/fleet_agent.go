@@ -120,7 +120,7 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Directory, option
 	servers := failover.NewRedis(option)
 	defer servers.Close()
 	losses := restored.New(f, mover, restored.Config{Mark: marker(f, log), Logger: log})
-	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Archive: c.Archive, Restored: restored.BeforeUse(option, dir, log)})
+	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Archive: c.Archive, Restored: restored.BeforeUse(option, log)})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = mover.Maintain(ctx) })

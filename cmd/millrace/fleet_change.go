@@ -84,7 +84,7 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		}
 		cfg := membership.Config{
 			Option: option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: besideCommand(option, dir, log),
+			Agent: besideCommand(option, log),
 		}
 		if !plan.Begun {
 			if doc.Warnings, err = cfg.Examine(ctx, m, plan); err != nil {
@@ -106,8 +106,8 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 }
 
 // besideCommand configures the agent that a command runs. It logs warnings only: the command reports its steps.
-func besideCommand(option rueidis.ClientOption, dir *directory.Directory, log *slog.Logger) failover.Config {
-	return failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, dir, log)}
+func besideCommand(option rueidis.ClientOption, log *slog.Logger) failover.Config {
+	return failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, log)}
 }
 
 // warnings passes on what is at least a warning: steps are reported otherwise.

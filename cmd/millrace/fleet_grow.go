@@ -103,7 +103,7 @@ func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Sett
 		defer servers.Close()
 		_, err := change(ctx, dir, n.partitions(), grow.Config{
 			Option: option, Settings: settings, RestartTimeout: n.restartTimeout(), Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: failover.New(dir, servers, besideCommand(option, dir, log)).Help,
+			Agent: failover.New(dir, servers, besideCommand(option, log)).Help,
 		})
 		return err
 	})

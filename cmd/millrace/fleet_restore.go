@@ -71,7 +71,7 @@ func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 		servers := failover.NewRedis(option)
 		defer servers.Close()
 		began, log := time.Now(), a.logger()
-		cfg := failover.Config{Logger: log, Restored: restored.BeforeUse(option, dir, log)}
+		cfg := failover.Config{Logger: log, Restored: restored.BeforeUse(option, log)}
 		if err := failover.Restore(ctx, dir, servers, c.Partition, c.From, cfg); err != nil {
 			return nil, nil, stranded(ctx, dir, c.Partition, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/ring"
 )
@@ -335,10 +334,6 @@ func (c *comparison) give(ctx context.Context, to int, tags []string) error {
 	if err == nil {
 		still, _, err = c.ask(ctx, to, tags...)
 	}
-	end := func(bool) {}
-	if err == nil && c.cfg.Moves != nil {
-		end, err = directory.BeginMoves(ctx, c.cfg.Moves)
-	}
 	if err != nil {
 		late, cancel := c.late(ctx)
 		defer cancel()
@@ -346,7 +341,6 @@ func (c *comparison) give(ctx context.Context, to int, tags []string) error {
 		_ = record("go on", homeText(c.here), tags) // writers need not wait for the next try
 		return err
 	}
-	defer end(false) // an agent deletes the keys here, also if this one dies now
 	there := tagsIn(still, to)
 	if err := record("yield", trip{from: c.here, to: to, run: restoredRun}.gone(), there); err != nil {
 		return err

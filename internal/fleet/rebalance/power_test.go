@@ -125,7 +125,7 @@ func (p *power) lose() {
 		if p.random.IntN(2) == 0 {
 			m, err := p.tf.dir.Confirm(ctx, 0)
 			must(t, err)
-			_, err = Restored(ctx, slowly, p.tf.dir, m, id, p.tf.masters[id].Addr())
+			_, err = Restored(ctx, slowly, m, id, p.tf.masters[id].Addr())
 			must(t, err)
 		}
 	}

@@ -18,16 +18,10 @@ const restoredRun = "restored"
 // the master of a partition with old data: their records name the partitions where they are, and
 // agents delete the old data. It returns how many there were. It asks the elected masters
 // that did not go back themselves; [Mover.Compare] does the rest when the partition is in use.
-func Restored(ctx context.Context, option rueidis.ClientOption, moves *directory.Directory, m *directory.Map, partition int, addr string) (tags int, err error) {
+func Restored(ctx context.Context, option rueidis.ClientOption, m *directory.Map, partition int, addr string) (tags int, err error) {
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
 	skip := map[int]bool{}
-	var end func(finished bool)
-	defer func() {
-		if end != nil {
-			end(false) // an agent deletes the old data, also if this one dies before
-		}
-	}()
 	_, err = members.Ask(ctx, pool, addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
 		return struct{}{}, eachPage(ctx, c, func(page []string) error {
 			here, _, err := readRecords(ctx, c, m, partition, "", page)
@@ -53,13 +47,7 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves *directory
 				if skip[p.ID] = err != nil; skip[p.ID] {
 					continue
 				}
-				given := tagsIn(there, p.ID)
-				if len(given) > 0 && end == nil {
-					if end, err = directory.BeginMoves(ctx, moves); err != nil {
-						return err
-					}
-				}
-				for _, tag := range given {
+				for _, tag := range tagsIn(there, p.ID) {
 					after := trip{from: partition, to: p.ID, run: restoredRun}.gone()
 					reply, err := c.Do(ctx, c.B().Eval().Script(members.Scripts.Script("exchange").Source()).Numkeys(1).Key(members.Base).
 						Arg(m.Fleet, strconv.Itoa(partition), tag, records[tag], after).Build()).AsStrSlice()

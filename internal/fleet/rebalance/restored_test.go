@@ -29,7 +29,7 @@ func TestARestoredPartitionHasNoTagThatWasMoved(t *testing.T) {
 
 	now, err := tf.dir.Confirm(ctx, 0)
 	must(t, err)
-	n, err := Restored(ctx, slowly, tf.dir, now, 0, tf.masters[0].Addr())
+	n, err := Restored(ctx, slowly, now, 0, tf.masters[0].Addr())
 	if n != 1 || err != nil {
 		t.Errorf("Restored = %d, %v, want one tag", n, err)
 	}
@@ -53,7 +53,7 @@ func TestARestoredPartitionHasNoTagThatWasMoved(t *testing.T) {
 	}
 	// A partition that is silent is no reason not to go on.
 	tf.masters[1].Kill()
-	if _, err := Restored(ctx, slowly, tf.dir, now, 0, tf.masters[0].Addr()); err != nil {
+	if _, err := Restored(ctx, slowly, now, 0, tf.masters[0].Addr()); err != nil {
 		t.Errorf("Restored while partition 1 is silent = %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func Example() {
 	go job.Run(ctx)
 	members := failover.NewRedis(rueidis.ClientOption{})
 	defer members.Close()
-	agent := failover.New(dir, members, failover.Config{Logger: quiet, Restored: restored.BeforeUse(rueidis.ClientOption{}, dir, quiet)})
+	agent := failover.New(dir, members, failover.Config{Logger: quiet, Restored: restored.BeforeUse(rueidis.ClientOption{}, quiet)})
 	go agent.Run(ctx)
 
 	set := func(name string) {

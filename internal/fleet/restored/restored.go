@@ -95,9 +95,9 @@ func (j *Job) attend(ctx context.Context, id int, c rueidis.Client) error {
 // BeforeUse returns what failover.Config.Restored is to do before clients use a restored
 // partition: it gives tags that were moved away back to the partitions that are sure to have
 // them. A [Job] does the rest. Option has the user, the password and the TLS settings for members.
-func BeforeUse(option rueidis.ClientOption, dir *directory.Directory, log *slog.Logger) func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+func BeforeUse(option rueidis.ClientOption, log *slog.Logger) func(ctx context.Context, m *directory.Map, partition int, addr string) error {
 	return func(ctx context.Context, m *directory.Map, partition int, addr string) error {
-		tags, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
+		tags, err := rebalance.Restored(ctx, option, m, partition, addr)
 		if tags > 0 {
 			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", tags)
 		}
@@ -131,7 +131,8 @@ func (j *Job) finish(ctx context.Context, id int, c rueidis.Client, t progress) 
 	if err != nil {
 		return err
 	}
-	// The data may have marks of moves that were finished since, and that no list has any more.
+	// Tags that were given up have keys here, and the data may have marks of moves that were
+	// finished since. No list has either.
 	look, err := directory.BeginMoves(ctx, j.dir)
 	if err != nil {
 		return err

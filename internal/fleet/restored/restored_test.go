@@ -75,7 +75,7 @@ func (w *world) agent(ctx context.Context, mark func(ctx context.Context, ick st
 	job := New(f, mover, Config{Mark: mark, Logger: quiet})
 	job.interval = 100 * time.Millisecond
 	servers := failover.NewRedis(rueidis.ClientOption{})
-	agent := failover.New(w.dir, servers, failover.Config{Interval: 100 * time.Millisecond, Logger: quiet, Restored: BeforeUse(rueidis.ClientOption{}, w.dir, quiet)})
+	agent := failover.New(w.dir, servers, failover.Config{Interval: 100 * time.Millisecond, Logger: quiet, Restored: BeforeUse(rueidis.ClientOption{}, quiet)})
 	done = make(chan struct{})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })

@@ -68,13 +68,14 @@ func TestPartitionIsLostMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := make(chan struct{})
-	k.dir = directory.New(&beforeTurn{Store: k.dir.Store, do: func(ctx context.Context) error {
+	store := &beforeTurn{Store: k.dir.Store, do: func(ctx context.Context) error {
 		defer close(lost)
 		return change(ctx, func(m *directory.Map) {
 			m.Partitions = m.Partitions[:1]
 			m.Points = slices.DeleteFunc(m.Points, func(p ring.Point) bool { return p.Partition > 0 })
 		})
-	}})
+	}}
+	k.dir = directory.New(store)
 	ctx := deadline(t)
 	done := make(chan error, 1)
 	go func() {
@@ -83,7 +84,8 @@ func TestPartitionIsLostMeanwhile(t *testing.T) {
 		}
 	}()
 	<-lost
-	time.Sleep(300 * time.Millisecond) // it looks at the directory again
+	before := store.reads.Load()
+	redistest.Eventually(t, "it has looked at the directory twice", func() bool { return store.reads.Load() > before+6 })
 	if err := change(t.Context(), func(m *directory.Map) { m.Partitions, m.Points = whole.Partitions, whole.Points }); err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +97,14 @@ func TestPartitionIsLostMeanwhile(t *testing.T) {
 // beforeTurn has something happen before the first turn is taken.
 type beforeTurn struct {
 	directory.Store
-	do   func(context.Context) error
-	once sync.Once
+	do    func(context.Context) error
+	once  sync.Once
+	reads atomic.Int64 // of the directory
+}
+
+func (s *beforeTurn) Get(ctx context.Context, read directory.Read, names ...string) ([]directory.Value, error) {
+	defer s.reads.Add(1)
+	return s.Store.Get(ctx, read, names...)
 }
 
 func (s *beforeTurn) Hold(ctx context.Context, name, holder string, ttl time.Duration) (string, error) {
