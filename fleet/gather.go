@@ -44,10 +44,10 @@ func (c *gatherConn) Write(b []byte) (int, error) {
 		c.changed.Wait()
 	}
 	switch {
+	case c.closed: // which may be what ended the last write
+		return 0, net.ErrClosed
 	case c.err != nil:
 		return 0, c.err
-	case c.closed:
-		return 0, net.ErrClosed
 	}
 	if len(c.out) == 0 {
 		c.changed.Broadcast()
