@@ -37,7 +37,10 @@ func streamFlow(index int) string { return "#" + strconv.Itoa(index) }
 // readFlow returns the tenant or the stream that a flow is. The stream of a tenant is -1.
 func readFlow(flow string) (tenant string, stream int) {
 	if name, ok := strings.CutPrefix(flow, "="); ok {
-		return unescape.Replace(name), -1
+		if strings.IndexByte(name, 2) >= 0 { // which few have
+			name = unescape.Replace(name)
+		}
+		return name, -1
 	}
 	stream, err := strconv.Atoi(strings.TrimPrefix(flow, "#"))
 	if err != nil {

@@ -1,9 +1,8 @@
 package fairqueue
 
 import (
-	"cmp"
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"math"
 	"regexp"
 	"strconv"
@@ -85,15 +84,46 @@ func isFlow(name string) bool { return name != "" && (name[0] == '=' || name[0] 
 // pastPrefix is in front of a message's id in the name of the field with its past.
 const pastPrefix = "a"
 
-var pastForm = regexp.MustCompile(`^\d+;(\d+);[^\x01]*\x01$`) // how many deliveries it had, since when it waits, and why it was given back last
+// past is what a message has behind it, if it is not plain: how many deliveries, since when it waits, and why it was given back
+// last.
+type past struct {
+	attempts int
+	since    time.Time
+	reason   string
+}
+
+// cutPast reads the past that a text begins with: ATTEMPTS;SINCE;REASON \x01.
+func cutPast(text string) (p past, rest string, ok bool) {
+	attempts, rest, ok := cutDigits(text, ";")
+	if !ok {
+		return p, text, false
+	}
+	since, rest, ok := cutDigits(rest, ";")
+	if !ok {
+		return p, text, false
+	}
+	p.reason, rest, ok = strings.Cut(rest, "\x01")
+	p.attempts, _ = strconv.Atoi(attempts)
+	p.since = milliTime(since)
+	return p, rest, ok
+}
+
+// cutDigits cuts a text where its first digits end, if a separator follows.
+func cutDigits(text, separator string) (digits, rest string, ok bool) {
+	end := 0
+	for end < len(text) && isDigit(text[end]) {
+		end++
+	}
+	rest, ok = strings.CutPrefix(text[end:], separator)
+	return text[:end], rest, ok && end > 0
+}
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
 // readPast reads since when a message waits. A plain message has no past.
 func readPast(value string) (since time.Time, ok bool) {
-	parts := pastForm.FindStringSubmatch(value)
-	if parts == nil {
-		return since, false
-	}
-	return milliTime(parts[1]), true
+	p, rest, ok := cutPast(value)
+	return p.since, ok && rest == ""
 }
 
 // header is what lies in front of the body of a message.
@@ -105,20 +135,36 @@ type header struct {
 	owner    string // the tenant's flow
 }
 
-// headerText is what is stored of a message up to what encode returned: its deadline, its cost unless that is 1, its priority, its flow, its tenant if
-// that is a stream, and its dedupe id.
-const headerText = `(\d*)(?:\*(\d+))?:(\d)(#\d+)?(=[^\x01]*)\x01[^\x01]*\x01`
+var errNoHeader = errors.New("the body has no header")
 
-var headerForm = regexp.MustCompile(`(?s)^` + headerText + `(.*)$`)
-
-// readHeader reads what is stored of a message.
+// readHeader reads what is stored of a message up to what encode returned: its deadline or nothing; '*' and its cost unless that
+// is 1; ':' and its priority; its flow if that is a stream; its tenant, \x01; its dedupe id, \x01. It is by hand since it runs for
+// each message, and a regular expression takes ten times as long.
 func readHeader(stored string) (h header, text string, err error) {
-	parts := headerForm.FindStringSubmatch(stored)
-	if parts == nil {
-		return h, "", fmt.Errorf("the body has no header")
+	h.cost = 1
+	deadline, rest, ok := cutDigits(stored, "")
+	if ok {
+		h.deadline = milliTime(deadline)
 	}
-	cost, _ := strconv.Atoi(cmp.Or(parts[2], "1"))
-	return header{milliTime(parts[1]), cost, parts[3][0], cmp.Or(parts[4], parts[5]), parts[5]}, parts[6], nil
+	if cost, isCostly := strings.CutPrefix(rest, "*"); isCostly {
+		if cost, rest, ok = cutDigits(cost, ""); !ok {
+			return h, "", errNoHeader
+		}
+		h.cost, _ = strconv.Atoi(cost)
+	}
+	names, rest, ok := strings.Cut(rest, "\x01")
+	_, text, ended := strings.Cut(rest, "\x01")
+	at := strings.IndexByte(names, '=')
+	if !ok || !ended || at < 2 || names[0] != ':' || !isDigit(names[1]) {
+		return h, "", errNoHeader
+	}
+	h.priority, h.flow, h.owner = names[1], names[2:at], names[at:]
+	if h.flow == "" {
+		h.flow = h.owner
+	} else if _, rest, ok := cutDigits(h.flow[1:], ""); h.flow[0] != '#' || !ok || rest != "" {
+		return h, "", errNoHeader
+	}
+	return h, text, nil
 }
 
 var idForm = regexp.MustCompile(`^\d{16}$`)

@@ -1,7 +1,6 @@
 package fairqueue
 
 import (
-	"cmp"
 	"encoding/base64"
 	"fmt"
 	"regexp"
@@ -74,13 +73,19 @@ func (m member) fill(msg *Message, stored string) (err error) {
 	msg.Priority, msg.Written, msg.Cost = m.priority, writtenAt(m.id), 1
 	h, text, err := readHeader(stored)
 	if err == nil {
-		msg.Deadline, msg.Cost = h.deadline, h.cost
-		msg.Headers, msg.Body, err = decode(text)
+		err = msg.fill(h, text)
 	}
 	if err != nil {
 		return fmt.Errorf("message %s: %w", m.id, err)
 	}
 	return nil
+}
+
+// fill sets what the header says and the text of the body holds.
+func (msg *Message) fill(h header, text string) (err error) {
+	msg.Deadline, msg.Cost = h.deadline, h.cost
+	msg.Headers, msg.Body, err = decode(text)
+	return err
 }
 
 func checkIDs(ids []string) error {
@@ -124,30 +129,29 @@ func (m Message) receipt() receipt {
 	return receipt(raw)
 }
 
-// itemForm is a delivered message as scripts give it: its handle; how often it was delivered, since when it waits, and why it
-// was given back last, if it does not wait since its write; and what is stored of it.
-var itemForm = regexp.MustCompile(`(?s)^(` + handleText + `)(?:(\d+);(\d+);([^\x01]*)\x01)?(` + headerText + `.*)$`)
-
-// delivered returns the message of an item of a script.
+// delivered returns the message of an item of a script: the handle of the delivery; its past if it does not wait since its
+// write; and what is stored of it.
 func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
-	parts := itemForm.FindStringSubmatch(item)
-	if parts == nil {
-		if len(item) < handleSize {
-			return "", msg, fmt.Errorf("not a message: %.60q", item)
-		}
-		return receipt(item[:handleSize] + "="), msg, fmt.Errorf("the body of message %s has no header", item[:16])
+	if len(item) < handleSize {
+		return "", msg, fmt.Errorf("not a message: %.60q", item)
 	}
-	r = receipt(parts[1] + parts[10])
-	m := member{id: parts[1][:16], flow: cmp.Or(parts[9], parts[10]), priority: 4 - int(parts[8][0]-'0')}
-	_, m.stream = readFlow(m.flow)
-	m.tenant, _ = readFlow(parts[10])
-	m.attempts, _ = strconv.Atoi(parts[2])         // "" is 0
-	msg.Reason = strings.ToValidUTF8(parts[4], "") // a rune may be cut
-	err = m.fill(&msg, parts[5])
-	since := msg.Written
-	if parts[3] != "" {
-		since = milliTime(parts[3])
+	handle := item[:handleSize]
+	p, stored, waited := cutPast(item[handleSize:])
+	h, text, err := readHeader(stored)
+	if err != nil {
+		return receipt(handle + "="), msg, fmt.Errorf("message %s: %w", handle[:16], err)
 	}
-	msg.Receipt, msg.Attempt, msg.PickupDelay = r.String(), m.attempts+1, max(0, at.Sub(since))
+	msg.ID, msg.Written, msg.Priority = handle[:16], writtenAt(handle[:16]), 4-int(h.priority-'0')
+	msg.Tenant, _ = readFlow(h.owner)
+	_, msg.Stream = readFlow(h.flow)
+	if err = msg.fill(h, text); err != nil {
+		err = fmt.Errorf("message %s: %w", msg.ID, err)
+	}
+	if !waited {
+		p.since = msg.Written
+	}
+	msg.Reason = strings.ToValidUTF8(p.reason, "") // a rune may be cut
+	r = receipt(handle + h.owner)
+	msg.Receipt, msg.Attempt, msg.PickupDelay = r.String(), p.attempts+1, max(0, at.Sub(p.since))
 	return r, msg, err
 }

@@ -19,7 +19,7 @@ import (
 //go:embed struct.lua
 var structFragment string
 
-var usesStruct = regexp.MustCompile(`\bstruct\.(un)?pack\b`)
+func usesStruct(text string) bool { return strings.Contains(text, "struct.pack(") || strings.Contains(text, "struct.unpack(") }
 
 // Library holds the scripts of one package. It never changes and is safe for
 // concurrent use.
@@ -124,7 +124,7 @@ func (l *Library) makePrelude(text string) string {
 	quoted := strings.ReplaceAll("'"+l.prefix+"'", "K", "' .. K .. '")
 	quoted = strings.TrimSuffix(strings.TrimPrefix(quoted, "'' .. "), " .. ''")
 	prelude := "local K, on_cluster = KEYS[1], KEYS[2] ~= nil local prefix = " + quoted
-	if usesStruct.MatchString(text) {
+	if usesStruct(text) {
 		prelude += " local struct = struct"
 	}
 	return prelude + "\n"
@@ -173,7 +173,7 @@ func assemble(prefix string, sources map[string]string) *Library {
 		s.prelude = l.makePrelude(text.String())
 		s.source = s.prelude + text.String()
 		s.sha = shaOf(s.source)
-		if usesStruct.MatchString(s.source) {
+		if usesStruct(s.source) {
 			copied := *s
 			copied.source = structFragment + s.source
 			copied.sha = shaOf(copied.source)
