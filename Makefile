@@ -7,8 +7,9 @@ NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sql
 MODULES := . $(NESTED) examples/docsync examples/goredis bench bench/compare
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
-# third of the time without it: `make more` tests them with it, too.
-PROGRAMS := /(cmd/millrace|conformance|dist|examples|grafana|internal/(bench|chaos|devfleet|screen))(/|$$)|/millrace$$
+# third of the time without it, and so do the agents of a fleet, of which internal/devfleet runs all with it: `make more`
+# tests them with it, too.
+PROGRAMS := /(cmd/millrace|conformance|dist|examples|grafana|internal/(bench|chaos|fleet|screen))(/|$$)|/millrace$$
 packages = $(or $(shell go list ./... | grep $(1) '$(PROGRAMS)'),$(error go list ./... names no package: see above))
 # Vet runs with the linters, since half its time here would go to the packages of others. Most tests wait for servers,
 # so twice as many packages are tested at a time as there are CPUs.

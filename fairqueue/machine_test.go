@@ -538,6 +538,9 @@ func TestModel(t *testing.T) {
 		t.Run(network.name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(r *rapid.T) {
+				if skips(r, network.client != mini) {
+					return
+				}
 				name := redistest.Name(t)
 				shape := streams{count: rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "streams")}
 				if shape.count > 0 {
@@ -563,6 +566,12 @@ func TestModel(t *testing.T) {
 			})
 		})
 	}
+}
+
+// skips reports whether a history is not played: two in three on miniredis, which takes ten times as long as a server, unless
+// `make more` runs.
+func skips(r *rapid.T, server bool) bool {
+	return !server && !redistest.More() && rapid.IntRange(0, 2).Draw(r, "skip") > 0
 }
 
 // TestMiniredis is the life of messages on the embedded stand-in for a server.

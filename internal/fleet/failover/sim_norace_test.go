@@ -2,5 +2,5 @@
 
 package failover_test
 
-// slow is by how much less is tried: nothing takes longer than usual.
-const slow = 1
+// slow is by how much less is tried than in a soak's round.
+const slow = 5
