@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -126,6 +128,25 @@ func TestFleetPlanRefuses(t *testing.T) {
 		got := s.refused(2, "bad_usage", strings.Fields("fleet plan"+args)...)
 		if want := (failure{"missing flags: " + missing, "bad_usage", example}); got != want {
 			t.Errorf("fleet plan%s = %+v, want %+v", args, got, want)
+		}
+	}
+}
+
+// docs/FLEET.md plans a fleet, and takes memory and ports from the plan.
+func TestFleetPlanOfDocs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/FLEET.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)`nodes.txt`.*?```\n(.*?)```.*?\n *millrace (fleet plan --nodes )nodes.txt(.*?) > fleet.txt\n.*?`MAXMEMORY=(\\d+)`.*?member@{(.*?)}").FindStringSubmatch(string(page))
+	if found == nil {
+		t.Fatal("the page has no plan")
+	}
+	plan := (shell{t: t}).run(strings.Fields(found[2] + writeFile(t, found[1]) + found[3])...)
+	for _, part := range []string{" maxmemory " + found[4] + ":\n", "\n# a     10.0.0.1  " + found[5] + "  ", "\n# c     10.0.0.3  " + found[5] + "  ", "\n10.0.0.1:7001@a,10.0.0.2:7001@b\n"} {
+		if !strings.Contains(plan.stdout, part) {
+			t.Errorf("the plan has no %q: %+v", part, plan)
 		}
 	}
 }
