@@ -41,7 +41,12 @@ func TestKubernetesMember(t *testing.T) {
 			args[i] = ""
 		}
 	}
-	s := redistest.Start(t, redistest.Options{Args: args})
+	fenced(t, redistest.Start(t, redistest.Options{Args: args}))
+}
+
+// fenced checks that a server has its boot fence, also after a restart.
+func fenced(t *testing.T, s *redistest.Server) {
+	t.Helper()
 	c := s.Client(t)
 	for range 2 {
 		role, err := c.Do(t.Context(), c.B().Role().Build()).ToArray()

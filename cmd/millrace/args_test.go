@@ -141,8 +141,8 @@ func TestWrongArguments(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.message) {
 			t.Errorf("%q: error %v, want one with %q", test.args, err, test.message)
 		}
-		if err != nil && !strings.HasPrefix(millrace.Code(wrongUsage(err, "millrace")), "bad_") {
-			t.Errorf("%q: code %q, want one that begins with bad_", test.args, millrace.Code(wrongUsage(err, "millrace")))
+		if err != nil && !strings.HasPrefix(millrace.Code(wrongUsage(err, tree().Node)), "bad_") {
+			t.Errorf("%q: code %q, want one that begins with bad_", test.args, millrace.Code(wrongUsage(err, tree().Node)))
 		}
 	}
 }

@@ -31,7 +31,7 @@ Examples:
 func (c *demoCommand) Run(ctx context.Context, a *app) error {
 	scenes, err := demo.Choose(c.Scenes...)
 	if err != nil {
-		return wrongUsage(err, "millrace demo")
+		return errUsage.Errorf("%s", err)
 	}
 	cfg := chaos.Config{Scenes: scenes, Redis: a.redis, Progress: a.stderr, Live: watch.IsTerminal(a.stderr)}
 	if !a.json {

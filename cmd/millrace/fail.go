@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
@@ -24,15 +25,28 @@ var (
 )
 
 // wrongUsage turns an error of kong into one of ours, unless it is one already.
-func wrongUsage(err error, command string) error {
+func wrongUsage(err error, command *kong.Node) error {
 	if millrace.Code(err) != "" {
 		return err
 	}
 	wrong := errUsage.Errorf("%s", err)
-	if strings.HasPrefix(wrong.Message, "unknown flag") {
-		wrong.Hint = command + " --help shows the flags. An argument that begins with two hyphens goes behind a bare --, the end of flags."
+	switch {
+	case strings.HasPrefix(wrong.Message, "unknown flag"):
+		wrong.Hint = command.FullPath() + " --help shows the flags. An argument that begins with two hyphens goes behind a bare --, the end of flags."
+	case strings.HasPrefix(wrong.Message, "missing flags"):
+		wrong.Hint = firstExample(command)
 	}
 	return wrong
+}
+
+// firstExample returns the first line of a command's help that is a command, or nothing.
+func firstExample(command *kong.Node) string {
+	for line := range strings.Lines(command.Detail) {
+		if example, ok := strings.CutPrefix(line, "    millrace "); ok {
+			return "millrace " + strings.TrimSpace(example)
+		}
+	}
+	return ""
 }
 
 // failure is an error as JSON.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -34,6 +33,11 @@ var errSpec = &millrace.Error{
 // Decode reads one; kong calls it.
 func (p *partitionSpec) Decode(ctx *kong.DecodeContext) error {
 	arg, _ := ctx.Scan.Pop().Value.(string)
+	return p.parse(arg)
+}
+
+// parse reads one.
+func (p *partitionSpec) parse(arg string) error {
 	*p = partitionSpec{}
 	for i, part := range strings.Split(arg, ",") {
 		if weight, ok := strings.CutPrefix(part, "weight="); ok && i > 0 {
@@ -73,7 +77,8 @@ func parseMember(text string) (directory.Member, error) {
 
 // newPartitions is the flag of both init and add.
 type newPartitions struct {
-	Partition      []partitionSpec `sep:"none" required:"" placeholder:"SPEC" help:"A partition: its master and its replicas, as HOST:PORT[@NODE], with commas between them, and weight=N at the end for more than one share of the ring. May be repeated."`
+	Partition      []partitionSpec `sep:"none" xor:"partitions" placeholder:"SPEC" help:"A partition: its master and its replicas, as HOST:PORT[@NODE], with commas between them, and weight=N at the end for more than one share of the ring. May be repeated."`
+	File           string          `xor:"partitions" placeholder:"FILE" help:"In place of --partition, a file with one SPEC a line, as fleet plan prints it; - for standard input."`
 	RestartTimeout time.Duration   `placeholder:"DURATION" help:"How long a server may take to come back: each is shut down once, to see that it comes back with its boot fence. Defaults to 30s."`
 	SkipRestart    bool            `help:"Restart no server, and trust that it has its boot fence."`
 }
@@ -86,22 +91,29 @@ func (n newPartitions) restartTimeout() time.Duration {
 	return n.RestartTimeout
 }
 
-func (n newPartitions) partitions() []grow.Partition {
+// partitions returns those of the flags, or of the file.
+func (n newPartitions) partitions(ctx context.Context, a *app) ([]grow.Partition, error) {
+	switch {
+	case n.File != "":
+		return a.readPartitions(ctx, n.File)
+	case len(n.Partition) == 0:
+		return nil, errUsage.Errorf("no partitions are given").WithHint("Name a file with --file, or each partition with --partition: 10.0.0.1:7001@a,10.0.0.2:7001@b")
+	}
 	list := make([]grow.Partition, len(n.Partition))
 	for i, p := range n.Partition {
 		list[i] = grow.Partition(p)
 	}
-	return list
+	return list, nil
 }
 
 // grow makes a fleet, or a larger one, and prints it.
-func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Settings,
+func (n newPartitions) grow(ctx context.Context, a *app, partitions []grow.Partition, settings directory.Settings,
 	change func(context.Context, *directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
 ) error {
 	err := a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
 		log, servers := a.logger(), failover.NewRedis(option)
 		defer servers.Close()
-		_, err := change(ctx, dir, n.partitions(), grow.Config{
+		_, err := change(ctx, dir, partitions, grow.Config{
 			Option: option, Settings: settings, RestartTimeout: n.restartTimeout(), Progress: func(step string) { log.InfoContext(ctx, step) },
 			Agent: failover.New(dir, servers, besideCommand(option, log)).Help,
 		})
@@ -150,8 +162,11 @@ func (*fleetInit) Help() string {
 
 With @NODE, two members of a partition on one machine are refused; without it the command cannot know.
 
+A file names partitions one a line, with # for comments. fleet plan prints one.
+
 Examples:
 
+    millrace fleet init --redis fleet://10.0.0.1:7000 --file fleet.txt
     millrace fleet init --redis fleet://10.0.0.1:7000 --partition 10.0.0.1:7001@a,10.0.0.2:7001@b --partition 10.0.0.2:7002@b,10.0.0.1:7002@a
     millrace fleet init --redis etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379/shop --partition 10.0.0.1:7001@a,10.0.0.2:7001@b
     millrace fleet init --redis fleet://10.0.0.1:7000 --partition 10.0.0.1:7001 --max-fill 70`
@@ -166,13 +181,17 @@ func (c *fleetInit) Run(ctx context.Context, a *app) error {
 	settings := directory.Settings{
 		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed, MaxAge: c.MaxAge,
 	}
-	for i, p := range c.partitions() {
+	partitions, err := c.partitions(ctx, a)
+	if err != nil {
+		return err
+	}
+	for i, p := range partitions {
 		if need := c.Confirmed; need > 1 && need > len(p.Replicas) { // writes that wait for so many would fail
 			return errUsage.Errorf("confirmed cannot be %d: partition %d has %s", need, i, readable.Count(len(p.Replicas), "replica")).
 				WithHint("Name so many replicas of each partition. The default, 1, is for all fleets.")
 		}
 	}
-	return c.grow(ctx, a, settings, grow.Init)
+	return c.grow(ctx, a, partitions, settings, grow.Init)
 }
 
 // defaultSettings returns the settings that depend on the kind of the directory.
@@ -199,11 +218,16 @@ Add as many partitions as there are, and each gets half of what one had.
 Examples:
 
     millrace fleet add --partition 10.0.0.5:7001@e,10.0.0.6:7001@f
-    millrace fleet add --partition 10.0.0.5:7001@e,weight=2`
+    millrace fleet add --partition 10.0.0.5:7001@e,weight=2
+    millrace fleet add --file more.txt`
 }
 
 func (c *fleetAdd) Run(ctx context.Context, a *app) error {
-	return c.grow(ctx, a, directory.Settings{}, grow.Add)
+	partitions, err := c.partitions(ctx, a)
+	if err != nil {
+		return err
+	}
+	return c.grow(ctx, a, partitions, directory.Settings{}, grow.Add)
 }
 
 // memorySize is an amount of memory on a command line: 96gb, 200kb, 1024.
@@ -215,65 +239,4 @@ func (m *memorySize) Decode(ctx *kong.DecodeContext) error {
 	n, err := plan.ParseBytes(arg)
 	*m = memorySize(n)
 	return err
-}
-
-type fleetPlan struct {
-	Nodes      int        `required:"" placeholder:"N" help:"How many machines there are."`
-	RAM        memorySize `name:"ram" required:"" placeholder:"SIZE" help:"The memory that a machine has for Redis, such as 96gb."`
-	Threads    int        `required:"" placeholder:"N" help:"How many hardware threads a machine has for Redis."`
-	UserBytes  memorySize `placeholder:"SIZE" help:"What a user, or whatever a tag is, needs at most, such as 200kb. Without it the plan counts no users."`
-	Growth     float64    `placeholder:"FACTOR" help:"How many times the number of machines may grow without more partitions. Defaults to 1."`
-	Copies     int        `placeholder:"N" help:"How many members a partition has, with the master. Defaults to 2."`
-	Partitions int        `placeholder:"N" help:"How many partitions there are, if that is settled. Defaults to what threads and growth make."`
-}
-
-func (*fleetPlan) Help() string {
-	return `It asks no server. A server uses one thread, so a machine runs as many as it has threads, times the growth that is wanted without adding partitions. Each may take its part of the memory, with one more part for the copy that a snapshot makes.
-
-Examples:
-
-    millrace fleet plan --nodes 14 --ram 96GB --threads 16 --user-bytes 200kb --growth 2
-    millrace fleet plan --nodes 14 --ram 96GB --threads 16 --partitions 160 --json`
-}
-
-func (c *fleetPlan) Run(a *app) error {
-	p, err := plan.Make(plan.Config{
-		Nodes: c.Nodes, RAM: int64(c.RAM), Threads: c.Threads, UserBytes: int64(c.UserBytes),
-		Growth: c.Growth, Copies: c.Copies, Partitions: c.Partitions,
-	})
-	if err != nil {
-		return err
-	}
-	return a.print(p, func(w io.Writer) { c.table(w, p) })
-}
-
-func (c *fleetPlan) table(w io.Writer, p plan.Plan) {
-	fmt.Fprintf(w, "%s of %s: %s\n\n", readable.Count(p.Partitions, "partition"), readable.Count(p.Copies, "member"), readable.Count(p.Instances, "server"))
-	grows := p.Grown.Nodes > p.Nodes
-	row := func(name string, at, grown any) {
-		fmt.Fprintf(w, "%s\t%v", name, at)
-		if grows {
-			fmt.Fprintf(w, "\t%v", grown)
-		}
-		fmt.Fprintln(w)
-	}
-	if grows {
-		row("", "AT FIRST", "GROWN")
-	}
-	row("machines", p.Nodes, p.Grown.Nodes)
-	row("servers on a machine, at most", p.InstancesPerNode, p.Grown.InstancesPerNode)
-	row("maxmemory of a server", readable.Bytes(p.InstanceBytes), readable.Bytes(p.Grown.InstanceBytes))
-	if c.UserBytes > 0 {
-		row("users of a partition", readable.Number(p.UsersPerPartition), readable.Number(p.Grown.UsersPerPartition))
-		row("users of the fleet", readable.Number(p.Users), readable.Number(p.Grown.Users))
-	}
-	fmt.Fprintf(w, "\nA machine's memory is cut into %s and one more, for what changes while one of them takes a snapshot.\n",
-		readable.Count(p.InstancesPerNode, "part"))
-	switch {
-	case grows:
-		fmt.Fprintf(w, "With up to %s the servers are spread over them, and no partition is added; beyond that, add partitions.\n", readable.Count(p.Grown.Nodes, "machine"))
-	default:
-		fmt.Fprintln(w, "More machines have no server to take over: to grow, add partitions, or plan with --growth 2.")
-	}
-	fmt.Fprintln(w, "A fleet sends new tags on from a partition that is 80% full, so that those it has can grow: plan with what a user needs at most.")
 }

@@ -53,7 +53,7 @@ func FuzzCommandLine(f *testing.F) {
 			}
 		}
 		if _, err := parser.Parse(line.args); err != nil {
-			if code := millrace.Code(wrongUsage(err, "millrace")); !strings.HasPrefix(code, "bad_") {
+			if code := millrace.Code(wrongUsage(err, tree().Node)); !strings.HasPrefix(code, "bad_") {
 				t.Errorf("parsing %q: %v with the code %q", args, err, code)
 			}
 		}

@@ -100,7 +100,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case helped:
 		return 0
 	case err != nil:
-		return a.fail(wrongUsage(err, line.command.FullPath()), line.command.FullPath())
+		return a.fail(wrongUsage(err, line.command), line.command.FullPath())
 	}
 	a.redis, a.named, a.json = root.Redis, root.Context, root.JSON
 
