@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -23,6 +24,7 @@ type difference struct {
 	Settings   *Settings   `json:"settings,omitempty"` // if they changed
 	Partitions []Partition `json:"partitions,omitempty"`
 	Points     *Points     `json:"points,omitempty"` // all of them, if any changed
+	Spares     *[]Member   `json:"spares,omitempty"` // as for points
 	Sum        string      `json:"sum"`              // of the map that it makes, as the directory holds it
 }
 
@@ -55,6 +57,9 @@ func differ(old, next held) *difference {
 	if !reflect.DeepEqual(old.Points, next.Points) {
 		d.Points = &next.Points
 	}
+	if !slices.Equal(old.Spares, next.Spares) {
+		d.Spares = &next.Spares
+	}
 	return d
 }
 
@@ -70,6 +75,9 @@ func (d *difference) of(old held) (held, error) {
 	}
 	if d.Points != nil {
 		next.Points = *d.Points
+	}
+	if d.Spares != nil {
+		next.Spares = *d.Spares
 	}
 	for _, p := range d.Partitions {
 		switch n := len(next.Partitions); {

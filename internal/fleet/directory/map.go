@@ -24,6 +24,9 @@ type Map struct {
 	Partitions []Partition `json:"partitions"` // by number
 	Points     Points      `json:"points"`     // of the partitions on the ring
 
+	// Spares are empty servers that replace members which are dead for Settings.ReplaceAfter.
+	Spares []Member `json:"spares,omitempty"`
+
 	// Parent is the map from which this one was made. Zero if that is not known, or if an
 	// operator has chosen this map.
 	Parent ID `json:"parent,omitzero"`
@@ -173,7 +176,7 @@ func (m *Map) Next() *Map {
 // Clone returns a copy that shares nothing with the map.
 func (m *Map) Clone() *Map {
 	next := *m
-	next.Points = slices.Clone(m.Points)
+	next.Points, next.Spares = slices.Clone(m.Points), slices.Clone(m.Spares)
 	next.Partitions = slices.Clone(m.Partitions)
 	for i := range next.Partitions {
 		p := &next.Partitions[i]
@@ -271,6 +274,12 @@ func (m *Map) check() error {
 		return invalid("the ring has %d partitions, the list %d", r.Partitions(), len(m.Partitions))
 	}
 	seen := map[string]bool{}
+	for _, spare := range m.Spares {
+		if spare.Addr == "" || seen[spare.Addr] {
+			return invalid("there is a spare at %q, which is empty or a duplicate", spare.Addr)
+		}
+		seen[spare.Addr] = true
+	}
 	for i, p := range m.Partitions {
 		if p.ID != i {
 			return invalid("partition %d is at index %d", p.ID, i)

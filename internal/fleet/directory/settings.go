@@ -47,6 +47,10 @@ type Settings struct {
 	// machines sets the age that it can bear. Defaults to 3 seconds.
 	MaxAge time.Duration `json:"-"`
 
+	// ReplaceAfter is for how long a member has to be dead until agents replace it by a spare, one
+	// at a time. At least 1 second. Defaults to never.
+	ReplaceAfter time.Duration `json:"-"`
+
 	// RestoredIck is the Ick to which agents add the tags of a partition that goes on with
 	// older data, see package restored. Defaults to none.
 	RestoredIck string `json:"restored_ick,omitempty"`
@@ -87,6 +91,8 @@ func (s Settings) Check() error {
 		return millrace.ErrBadArgument.Errorf("confirmed cannot be %d: it is a number of replicas", e.Confirmed)
 	case e.MaxAge < members.BeatInterval:
 		return millrace.ErrBadArgument.Errorf("max-age %v is too short: it is at least %v, the interval of beats", e.MaxAge, members.BeatInterval)
+	case e.ReplaceAfter != 0 && e.ReplaceAfter < time.Second:
+		return millrace.ErrBadArgument.Errorf("replace-after %v is too short: it is at least 1s, or 0s for never", e.ReplaceAfter)
 	case e.RestoredIck != "":
 		return names.CheckText(millrace.ErrBadName, "name of an Ick", e.RestoredIck, maxIck)
 	}
@@ -106,6 +112,7 @@ type settingsJSON struct {
 	ReplyTimeout int64 `json:"reply_limit_ms,omitempty"`
 	PlacementTTL int64 `json:"placement_life_ms,omitempty"`
 	MaxAge       int64 `json:"max_age_ms,omitempty"`
+	ReplaceAfter int64 `json:"replace_after_ms,omitempty"`
 	*plainSettings
 }
 
@@ -114,7 +121,9 @@ type plainSettings Settings
 // MarshalJSON writes durations in milliseconds.
 func (s Settings) MarshalJSON() ([]byte, error) {
 	plain := plainSettings(s)
-	return json.Marshal(settingsJSON{s.ViewTTL.Milliseconds(), s.ReplyTimeout.Milliseconds(), s.PlacementTTL.Milliseconds(), s.MaxAge.Milliseconds(), &plain})
+	return json.Marshal(settingsJSON{
+		s.ViewTTL.Milliseconds(), s.ReplyTimeout.Milliseconds(), s.PlacementTTL.Milliseconds(), s.MaxAge.Milliseconds(), s.ReplaceAfter.Milliseconds(), &plain,
+	})
 }
 
 // UnmarshalJSON reads the form of MarshalJSON.
@@ -128,5 +137,6 @@ func (s *Settings) UnmarshalJSON(text []byte) error {
 	s.ReplyTimeout = time.Duration(j.ReplyTimeout) * time.Millisecond
 	s.PlacementTTL = time.Duration(j.PlacementTTL) * time.Millisecond
 	s.MaxAge = time.Duration(j.MaxAge) * time.Millisecond
+	s.ReplaceAfter = time.Duration(j.ReplaceAfter) * time.Millisecond
 	return nil
 }

@@ -25,6 +25,7 @@ type (
 	// changeMap changes the map if that still has the same epoch.
 	changeMap struct {
 		edit func(next *directory.Map)
+		of   int    // the partition that it concerns, -1 for all
 		say  string // in the log of the directory, when it is done; empty for nothing
 	}
 
@@ -76,11 +77,11 @@ func grow(m *directory.Map, seen func(addr string) health, g growth, now time.Ti
 	}
 	switch {
 	case m.Floor != m.Epoch+1:
-		return changeMap{edit: func(next *directory.Map) { next.Floor = next.Epoch + 1 }}
+		return changeMap{of: -1, edit: func(next *directory.Map) { next.Floor = next.Epoch + 1 }}
 	case g.raised != m.Epoch:
 		return raise{}
 	}
-	return changeMap{say: "the new partitions take tags", edit: func(next *directory.Map) {
+	return changeMap{of: -1, say: "the new partitions take tags", edit: func(next *directory.Map) {
 		for i := range next.Partitions {
 			if p := &next.Partitions[i]; p.Phase == directory.LookUp {
 				p.Phase = directory.Open
@@ -89,7 +90,7 @@ func grow(m *directory.Map, seen func(addr string) health, g growth, now time.Ti
 	}}
 }
 
-// grower does what grow says.
+// grower does what grow and replaceDead say.
 type grower struct {
 	busy sync.Mutex // held while it works
 
@@ -103,13 +104,17 @@ func (g *grower) run(ctx context.Context, a *Agent, m *directory.Map) {
 		if now := announced(m); now != g.announced {
 			g.growth = growth{announced: now, since: time.Now()}
 		}
+		next, waiting := grow(m, a.watch.of, g.growth, time.Now()), "the new partitions wait: "
+		if next == nil {
+			next, waiting = replaceDead(m, a.watch.of, a.cfg.Interval), "a member is not replaced: "
+		}
 		var err error
-		switch do := grow(m, a.watch.of, g.growth, time.Now()).(type) {
+		switch do := next.(type) {
 		case nil:
 			g.waits = wait{}
 			return
 		case waits:
-			g.waits.note(ctx, a, m, -1, "the new partitions wait: ", do.why)
+			g.waits.note(ctx, a, m, -1, waiting, do.why)
 			return
 		case look:
 			if !retry.Sleep(ctx, do.after) {
@@ -144,7 +149,7 @@ func (g *grower) change(ctx context.Context, a *Agent, m *directory.Map, c chang
 	}
 	a.learn(next)
 	if c.say != "" {
-		a.note(ctx, next, -1, c.say)
+		a.note(ctx, next, c.of, c.say)
 	}
 	return next, nil
 }

@@ -217,6 +217,8 @@ func (w *world) well() string {
 			switch {
 			case r.Down != s.down:
 				return fmt.Sprintf("%s is marked as down: %v", s.name, r.Down)
+			case s.down && w.replaceable():
+				return fmt.Sprintf("%s is dead, and no spare replaces it", s.name)
 			case !s.down && (s.target != master || s.link != linked || s.history != master.history):
 				return fmt.Sprintf("%s does not follow %s", s.name, master.name)
 			}

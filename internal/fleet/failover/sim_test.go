@@ -118,7 +118,10 @@ func newWorld(s schedule) *world {
 		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, w.server(p.Master.Addr)})
 	}
 	for i := range s.spares * s.parts {
-		w.add(w.spare(i%s.parts, i/s.parts))
+		one := w.spare(i%s.parts, i/s.parts)
+		if w.add(one); s.settings.ReplaceAfter > 0 {
+			m.Spares = append(m.Spares, directory.Member{Addr: one.name, Node: fmt.Sprint("node of spare ", i)})
+		}
 	}
 	w.dir = w.newDirectory(m)
 	for i := range 2 {

@@ -27,19 +27,24 @@ type health struct {
 	boot   string         // how it came back from a restart that was seen: as Member.Boot
 }
 
-// probe probes all members in parallel, and those that join or leave.
+// probe probes all members in parallel, those that join or leave, and the spares.
 func (w *watch) probe(ctx context.Context, a *Agent, m *directory.Map) {
-	var probes sync.WaitGroup
+	var addrs []string
 	for _, p := range m.Partitions {
-		for _, addr := range concerned(p) {
-			probes.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, a.cfg.Interval)
-				defer cancel()
-				began := time.Now()
-				report, err := a.servers.Probe(ctx, addr)
-				w.saw(addr, began, report, err == nil)
-			})
-		}
+		addrs = append(addrs, concerned(p)...)
+	}
+	for _, spare := range m.Spares {
+		addrs = append(addrs, spare.Addr)
+	}
+	var probes sync.WaitGroup
+	for _, addr := range addrs {
+		probes.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, a.cfg.Interval)
+			defer cancel()
+			began := time.Now()
+			report, err := a.servers.Probe(ctx, addr)
+			w.saw(addr, began, report, err == nil)
+		})
 	}
 	probes.Wait()
 }

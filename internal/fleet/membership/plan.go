@@ -173,6 +173,9 @@ func (d *draft) new(servers ...directory.Member) error {
 		if id := d.home(s.Addr); id >= 0 {
 			return millrace.ErrBadArgument.Errorf("the server at %s is a member of partition %d", s.Addr, id)
 		}
+		if find(d.m.Spares, s.Addr) != nil {
+			return millrace.ErrBadArgument.Errorf("the server at %s is a spare", s.Addr).WithHint("Take it back first: millrace fleet spare rm " + s.Addr)
+		}
 	}
 	return nil
 }
