@@ -54,7 +54,6 @@ func TestDeadMembersAreReplaced(t *testing.T) {
 			dies(w, 1)
 		}, []string{"a0:6379", "s1-0:6379"}, 1},
 		"a spare dies before it has joined": {func(w *world) {
-			w.with(func() { w.servers[2].slow = 400 * time.Millisecond })
 			dies(w, 1)
 			for {
 				time.Sleep(10 * time.Millisecond)

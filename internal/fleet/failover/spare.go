@@ -55,7 +55,9 @@ func choose(m *directory.Map, p directory.Partition, lost directory.Member, seen
 	load := map[string]int{}
 	for _, other := range m.Partitions {
 		for _, member := range other.Everyone() {
-			load[member.Machine()]++
+			if member.Addr != lost.Addr {
+				load[member.Machine()]++
+			}
 		}
 	}
 	for _, one := range m.Spares {
