@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,8 +15,11 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/fleet/etcd"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // fleetCommands is the noun fleet.
@@ -181,21 +185,68 @@ func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Director
 	return do(dir, at.option)
 }
 
-// withMap opens the directory of an existing fleet for do, with the present map.
-func (a *app) withMap(ctx context.Context, do func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
-	at, err := a.fleetURL()
-	if err != nil {
-		return err
-	}
-	return a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
+// fleetAt is a fleet with its present map.
+type fleetAt struct {
+	*fleet.Fleet
+	dir    *directory.Directory
+	option rueidis.ClientOption // how to connect to members
+	m      *directory.Map
+}
+
+// withMap opens the fleet for do, which needs a directory that confirms the map.
+func (a *app) withMap(ctx context.Context, do func(f *fleetAt) (any, table, error)) error {
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
 		bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 		defer cancel()
-		m, err := dir.Confirm(bounded, 0)
-		if err != nil {
-			return at.explain(ctx, err)
+		at := &fleetAt{Fleet: f, dir: directory.Of(f.Client()), option: directory.OptionOf(f.Client())}
+		var err error
+		if at.m, err = at.dir.Confirm(bounded, 0); err != nil {
+			address, _ := a.fleetURL()
+			return nil, nil, address.explain(ctx, err)
 		}
-		return a.show(do(dir, option, m))
+		return do(at)
 	})
+}
+
+// beside returns a function that runs an agent beside a command until end is called, so that a
+// command needs no other one. It logs warnings only: the command reports its steps.
+func beside(dir *directory.Directory, option rueidis.ClientOption, log *slog.Logger) failover.Help {
+	return func(ctx context.Context) (end func()) {
+		ctx, stop := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		running.Go(func() {
+			for ok := true; ok; ok = retry.Sleep(ctx, time.Second) {
+				f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
+				if err == nil {
+					err = agent.Run(ctx, agent.Config{Fleet: f, Logger: slog.New(warnings{log.Handler()})})
+					f.Close()
+				}
+				if untilEnd(ctx, err) != nil {
+					log.WarnContext(ctx, "the command cannot run an agent yet", "error", err)
+				}
+			}
+		})
+		return func() {
+			stop()
+			running.Wait()
+		}
+	}
+}
+
+// warnings passes on what is at least a warning.
+type warnings struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+// untilEnd returns why an agent has ended, unless that was the end of ctx.
+func untilEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // grpcWords finds what gRPC adds to an error of the network.

@@ -8,17 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
-	"github.com/millrace/millrace/internal/fleet/rebalance"
-	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -79,15 +74,17 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		doc := watchedDoc{Ready: true, Epoch: m.Epoch, Partitions: len(m.Partitions)}
-		for _, p := range m.Partitions {
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		doc := watchedDoc{Ready: true, Epoch: f.m.Epoch, Partitions: len(f.m.Partitions)}
+		for _, p := range f.m.Partitions {
 			doc.Members += len(p.Members())
 		}
-		if err := a.print(doc, says(fmt.Sprintf("watching %s, %s, until this command is interrupted", readable.Count(doc.Partitions, "partition"), readable.Count(doc.Members, "server")))); err != nil {
+		if err := a.print(doc, says("watching %s, %s, until this command is interrupted", readable.Count(doc.Partitions, "partition"), readable.Count(doc.Members, "server"))); err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, c.watch(ctx, dir, option, a.logger())
+		return nil, nil, untilEnd(ctx, agent.Run(ctx, agent.Config{
+			Fleet: f.Fleet, Interval: c.Every, SnapshotInterval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Logger: a.logger(),
+		}))
 	})
 }
 
@@ -101,38 +98,6 @@ func (c *fleetAgent) check() error {
 		return errUsage.Errorf("--archive and --keep are for snapshots: set the interval with --snapshots-every")
 	}
 	return c.archiveFlags.check()
-}
-
-// watch does the work of an agent until ctx ends.
-func (c *fleetAgent) watch(ctx context.Context, dir *directory.Directory, option rueidis.ClientOption, log *slog.Logger) error {
-	f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
-		return err
-	}
-	defer f.Close()
-	mover, err := rebalance.New(f, rebalance.Config{Moves: dir, Logger: log})
-	if err != nil {
-		return err
-	}
-	servers := failover.NewRedis(option)
-	defer servers.Close()
-	losses := restored.New(f, mover, restored.Config{Mark: marker(f, log), Logger: log})
-	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Archive: c.Archive, Restored: restored.BeforeUse(option, log)})
-	var work sync.WaitGroup
-	work.Go(func() { _ = agent.Run(ctx) })
-	work.Go(func() { _ = mover.Maintain(ctx) })
-	work.Go(func() { _ = losses.Run(ctx) })
-	if c.SnapshotsEvery > 0 {
-		keeper := snapshot.New(dir, snapshot.Config{
-			Interval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
-		})
-		work.Go(func() { _ = keeper.Run(ctx) })
-	}
-	work.Wait()
-	return nil
 }
 
 type fleetFailover struct {
@@ -163,19 +128,19 @@ func (c *fleetFailover) Run(ctx context.Context, a *app) error {
 	if member, err := parseMember(c.To); c.To != "" && (err != nil || member.Node != "") {
 		return errUsage.Errorf("--to %s: a replica is named by its HOST:PORT", c.To)
 	}
-	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		if err := checkPartitions(m, c.Partition); err != nil {
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		if err := checkPartitions(f.m, c.Partition); err != nil {
 			return nil, nil, err
 		}
-		servers := failover.NewRedis(option)
+		servers := failover.NewRedis(f.option)
 		defer servers.Close()
 		ctx := context.WithoutCancel(ctx) // halfway there is no master
-		began := time.Now()
-		if err := failover.Switch(ctx, dir, servers, c.Partition, c.To, a.logger()); err != nil {
-			return nil, nil, stranded(ctx, dir, c.Partition, err)
+		began, log := time.Now(), a.logger()
+		if err := failover.Switch(ctx, f.dir, servers, c.Partition, c.To, log, beside(f.dir, f.option, log)); err != nil {
+			return nil, nil, stranded(ctx, f.dir, c.Partition, err)
 		}
-		doc := switchDoc{Partition: c.Partition, From: m.Partitions[c.Partition].Master.Addr, Took: time.Since(began).Milliseconds()}
-		now, err := dir.Confirm(ctx, 0)
+		doc := switchDoc{Partition: c.Partition, From: f.m.Partitions[c.Partition].Master.Addr, Took: time.Since(began).Milliseconds()}
+		now, err := f.dir.Confirm(ctx, 0)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -245,15 +210,15 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		if err := checkPartitions(m, c.Partitions...); err != nil {
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		if err := checkPartitions(f.m, c.Partitions...); err != nil {
 			return nil, nil, err
 		}
 		var failed error
 		if c.Now {
-			failed = c.take(ctx, dir, option, a.logger())
+			failed = c.take(ctx, f, a.logger())
 		}
-		ages, err := snapshot.Read(context.WithoutCancel(ctx), dir)
+		ages, err := snapshot.Read(context.WithoutCancel(ctx), f.dir)
 		if err != nil {
 			return nil, nil, errors.Join(failed, err)
 		}
@@ -263,8 +228,8 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 }
 
 // take takes a snapshot of each partition, and returns the failures.
-func (c *fleetSnapshot) take(ctx context.Context, dir *directory.Directory, option rueidis.ClientOption, log *slog.Logger) error {
-	keeper := snapshot.New(dir, snapshot.Config{Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log})
+func (c *fleetSnapshot) take(ctx context.Context, f *fleetAt, log *slog.Logger) error {
+	keeper := snapshot.New(f.dir, snapshot.Config{Archive: c.Archive, Keep: c.Keep, Option: f.option, Logger: log})
 	var failed []error
 	for s, err := range keeper.Now(ctx, c.Partitions...) {
 		switch {

@@ -4,18 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/membership"
-	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -69,8 +64,8 @@ func orDash(text string) string {
 
 // changeMembers plans a request, asks, carries it out, and prints what was done.
 func (a *app) changeMembers(ctx context.Context, r membership.Request, consent consent, restartTimeout time.Duration) error {
-	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		began, log := time.Now(), a.logger()
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		began, log, m := time.Now(), a.logger(), f.m
 		plan, err := membership.Make(m, r)
 		if err != nil {
 			return nil, nil, err
@@ -83,8 +78,8 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 			doc.Drops = slices.DeleteFunc(tasksOf(m), func(t taskDoc) bool { return t.Plan != cancel.Plan })
 		}
 		cfg := membership.Config{
-			Option: option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: besideCommand(option, log),
+			Option: f.option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
+			Agent: beside(f.dir, f.option, log),
 		}
 		if !plan.Begun {
 			if doc.Warnings, err = cfg.Examine(ctx, m, plan); err != nil {
@@ -97,25 +92,12 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		if err := a.agree(ctx, consent, doc); err != nil {
 			return nil, nil, err
 		}
-		if _, err = cfg.CarryOut(ctx, dir, m, r, plan); err != nil {
-			return nil, nil, ofChanging(ctx, dir, r, err)
+		if _, err = cfg.CarryOut(ctx, f.dir, m, r, plan); err != nil {
+			return nil, nil, ofChanging(ctx, f.dir, r, err)
 		}
 		doc.Done, doc.Took = true, time.Since(began).Milliseconds()
 		return doc, says("done: %s in %s", readable.Count(len(doc.Changes), "partition"), readable.Duration(time.Since(began))), nil
 	})
-}
-
-// besideCommand configures the agent that a command runs. It logs warnings only: the command reports its steps.
-func besideCommand(option rueidis.ClientOption, log *slog.Logger) failover.Config {
-	return failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, log)}
-}
-
-// warnings passes on what is at least a warning: steps are reported otherwise.
-type warnings struct{ slog.Handler }
-
-// Enabled implements slog.Handler.
-func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
 // preview shows a person on standard error what a command is about to do.

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redisproc"
@@ -99,19 +99,20 @@ const devEvery = 250 * time.Millisecond
 
 // serve runs an agent, and the commands of standard input, until it is interrupted.
 func (c *fleetDev) serve(ctx context.Context, a *app, log *slog.Logger, f *devfleet.Fleet) error {
-	option := rueidis.ClientOption{InitAddress: []string{f.DirectoryAddr()}}
-	dir, err := directory.Dial(option)
+	opened, err := fleet.Dial(ctx, f.URL(), fleet.Config{Logger: log})
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer opened.Close()
 	if err := c.ready(a, f); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	watched := make(chan error, 1)
-	go func() { watched <- (&fleetAgent{Every: devEvery}).watch(ctx, dir, option, log) }()
-	(&devConsole{a: a, fleet: f, dir: dir}).run(ctx)
+	go func() {
+		watched <- untilEnd(ctx, agent.Run(ctx, agent.Config{Fleet: opened, Interval: devEvery, Logger: log}))
+	}()
+	(&devConsole{a: a, fleet: f, dir: directory.Of(opened.Client())}).run(ctx)
 	stop()
 	return <-watched
 }

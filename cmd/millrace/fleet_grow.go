@@ -17,7 +17,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/readable"
@@ -99,11 +98,10 @@ func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Sett
 	change func(context.Context, *directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
 ) error {
 	err := a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
-		log, servers := a.logger(), failover.NewRedis(option)
-		defer servers.Close()
+		log := a.logger()
 		_, err := change(ctx, dir, n.partitions(), grow.Config{
 			Option: option, Settings: settings, RestartTimeout: n.restartTimeout(), Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: failover.New(dir, servers, besideCommand(option, log)).Help,
+			Agent: beside(dir, option, log),
 		})
 		return err
 	})

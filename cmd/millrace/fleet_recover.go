@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/recovery"
@@ -162,7 +163,7 @@ func (c *fleetRecover) serve(ctx context.Context, a *app, dir *directory.Directo
 	var work sync.WaitGroup
 	var failed error
 	work.Go(func() {
-		failed = (&fleetAgent{Every: agentInterval}).watch(working, dir, option, log)
+		failed = untilEnd(working, agent.Run(working, agent.Config{Fleet: f, Logger: log}))
 		stop()
 	})
 	status := settle(working, f)

@@ -14,7 +14,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
-	"github.com/millrace/millrace/internal/fleet/restored"
 )
 
 type fleetRestore struct {
@@ -49,11 +48,11 @@ func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 	if member, err := parseMember(c.From); err != nil || member.Node != "" {
 		return errUsage.Errorf("--from %s: a member is named by its HOST:PORT", c.From)
 	}
-	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		if err := checkPartitions(m, c.Partition); err != nil {
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		if err := checkPartitions(f.m, c.Partition); err != nil {
 			return nil, nil, err
 		}
-		doc := restoreDoc{Partition: c.Partition, From: c.From, Members: failover.Ages(ctx, option, dir, m.Fleet, m.Partitions[c.Partition])}
+		doc := restoreDoc{Partition: c.Partition, From: c.From, Members: failover.Ages(ctx, f.option, f.dir, f.m.Fleet, f.m.Partitions[c.Partition])}
 		at := slices.IndexFunc(doc.Members, func(age failover.Age) bool { return age.Addr == c.From })
 		switch {
 		case at < 0:
@@ -68,12 +67,11 @@ func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 		if err := a.ask(ctx, c.Yes, question); err != nil {
 			return nil, nil, err
 		}
-		servers := failover.NewRedis(option)
+		servers := failover.NewRedis(f.option)
 		defer servers.Close()
 		began, log := time.Now(), a.logger()
-		cfg := failover.Config{Logger: log, Restored: restored.BeforeUse(option, log)}
-		if err := failover.Restore(ctx, dir, servers, c.Partition, c.From, cfg); err != nil {
-			return nil, nil, stranded(ctx, dir, c.Partition, err)
+		if err := failover.Restore(ctx, f.dir, servers, c.Partition, c.From, log, beside(f.dir, f.option, log)); err != nil {
+			return nil, nil, stranded(ctx, f.dir, c.Partition, err)
 		}
 		doc.Took = time.Since(began).Milliseconds()
 		return doc, says("partition %d goes on with the data of %s: it was %s", c.Partition, c.From, doc.Members[at].Text), nil

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
@@ -112,8 +110,8 @@ type setDoc struct {
 
 func (c *fleetSet) Run(ctx context.Context, a *app) error {
 	if c.Setting == "" {
-		return a.withMap(ctx, func(_ *directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
-			doc := newSettingsDoc(m, a.defaultSettings())
+		return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+			doc := newSettingsDoc(f.m, a.defaultSettings())
 			return doc, doc.table, nil
 		})
 	}
@@ -127,19 +125,19 @@ func (c *fleetSet) Run(ctx context.Context, a *app) error {
 		return errUsage.Errorf("%s needs a value", c.Setting)
 	}
 	setting := fleetSettings[at]
-	return a.withMap(ctx, func(dir *directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		wanted := m.Settings
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		wanted := f.m.Settings
 		if err := setting.edit(&wanted, c.Value); err != nil {
 			return nil, nil, err
 		}
-		doc := setDoc{Setting: setting.name, Before: setting.text(m.Settings.Effective()), After: setting.text(wanted.Effective())}
+		doc := setDoc{Setting: setting.name, Before: setting.text(f.m.Settings.Effective()), After: setting.text(wanted.Effective())}
 		if doc.Before == doc.After {
 			return doc, says("%s is %s already", doc.Setting, doc.After), nil
 		}
 		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Change %s from %s to %s?", doc.Setting, doc.Before, doc.After)); err != nil {
 			return nil, nil, err
 		}
-		_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
+		_, err := directory.Edit(ctx, f.dir, func(next *directory.Map) (bool, error) {
 			return true, setting.edit(&next.Settings, c.Value)
 		})
 		if err != nil {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/document"
@@ -176,17 +174,18 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir *directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		if err := checkPartitions(m, c.named()...); err != nil {
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		if err := checkPartitions(f.m, c.named()...); err != nil {
 			return nil, nil, err
 		}
 		if c.Retire {
-			if err := rebalance.Close(ctx, dir, *c.From); err != nil {
+			if err := rebalance.Close(ctx, f.dir, *c.From); err != nil {
 				return nil, nil, err
 			}
 		}
-		return nil, nil, a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
-			report, failed := c.move(ctx, f, dir, a.logger())
+		// A client that knows the closed partition from the beginning.
+		return nil, nil, a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+			report, failed := c.move(ctx, f, a.logger())
 			if failed != nil && report.Tags == 0 && len(report.Kept) == 0 {
 				return nil, nil, failed
 			}
@@ -227,10 +226,10 @@ func (c *fleetRebalance) named() []int {
 }
 
 // move moves tags, and logs its progress every second.
-func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir *directory.Directory, log *slog.Logger) (rebalance.Report, error) {
+func (c *fleetRebalance) move(ctx context.Context, f *fleetAt, log *slog.Logger) (rebalance.Report, error) {
 	var logged time.Time
-	mover, err := rebalance.New(f, rebalance.Config{
-		Batch: c.AtOnce, Rate: int64(c.Rate), Moves: dir, Logger: log,
+	mover, err := rebalance.New(f.Fleet, rebalance.Config{
+		Batch: c.AtOnce, Rate: int64(c.Rate), Moves: f.dir, Logger: log,
 		Progress: func(p rebalance.Progress) {
 			if p.Tags < p.Of && time.Since(logged) < time.Second {
 				return

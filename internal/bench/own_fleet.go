@@ -14,9 +14,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/ring"
@@ -93,6 +93,20 @@ func (b *B) dialFleet(ctx context.Context, servers *devfleet.Fleet, replicas int
 	f := must.Get(fleet.Dial(ctx, servers.URL(), fleet.Config{WaitReplicas: replicas, Logger: slog.New(slog.DiscardHandler)}))
 	b.closeAfter(f)
 	return f
+}
+
+// startAgent runs an agent of a fleet until end is called.
+func (b *B) startAgent(ctx context.Context, servers *devfleet.Fleet, interval time.Duration) (end func()) {
+	f := b.dialFleet(ctx, servers, 0)
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = agent.Run(ctx, agent.Config{Fleet: f, Interval: interval, Logger: slog.New(slog.DiscardHandler)}) // without it the figure fails
+	})
+	return func() {
+		stop()
+		running.Wait()
+	}
 }
 
 // dialDirectory connects to the directory of a fleet until the end.
@@ -350,9 +364,7 @@ func questions(doublings int) Measure {
 		for i := range fleetTags {
 			must.Do(c.Do(ctx, c.B().Set().Key(tagged(i)).Value(fieldValue).Build()).Error())
 		}
-		members := failover.NewRedis(rueidis.ClientOption{})
-		b.closeAfter(members)
-		defer failover.New(b.dialDirectory(servers), members, failover.Config{Interval: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Help(ctx)()
+		defer b.startAgent(ctx, servers, 50*time.Millisecond)()
 		for g := range doublings {
 			must.Do(servers.AddPartition(ctx, 1<<g))
 		}

@@ -9,13 +9,15 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -45,16 +47,24 @@ func start(t *testing.T, cfg Config) *Fleet {
 	return f
 }
 
-// agent runs an agent until the test ends.
-func agent(t *testing.T, f *Fleet) {
+// watch runs an agent until the test ends.
+func watch(t *testing.T, f *Fleet) {
 	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
 	dir, done, err := f.dial()
 	if err != nil {
 		t.Fatal(err)
 	}
-	members := failover.NewRedis(rueidis.ClientOption{})
-	end := failover.New(dir, members, failover.Config{Interval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Help(context.Background())
-	t.Cleanup(func() { end(); members.Close(); done() })
+	opened, err := fleet.Open(deadline(t), dir, fleet.Config{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = agent.Run(ctx, agent.Config{Fleet: opened, Interval: 100 * time.Millisecond, Logger: quiet})
+	})
+	t.Cleanup(func() { stop(); running.Wait(); opened.Close(); done() })
 }
 
 func deadline(t *testing.T) context.Context {

@@ -162,7 +162,7 @@ func TestCopiesAreKept(t *testing.T) {
 		w.settled(w.dir, f)
 		p := mapOf(t, w.dir).Partitions[0]
 		servers := failover.NewRedis(w.option())
-		must(t, failover.Switch(t.Context(), w.dir, servers, 0, p.Replicas[0].Addr, silent))
+		must(t, failover.Switch(t.Context(), w.dir, servers, 0, p.Replicas[0].Addr, silent, nil))
 		servers.Close()
 		w.settled(w.dir, f)
 		stop()
@@ -190,7 +190,7 @@ func TestTheMasterChangedAfterTheCopy(t *testing.T) {
 	former := m.Partitions[0].Master.Addr
 	servers := failover.NewRedis(w.option())
 	t.Cleanup(servers.Close)
-	must(t, failover.Switch(t.Context(), w.dir, servers, 0, "", silent))
+	must(t, failover.Switch(t.Context(), w.dir, servers, 0, "", silent, nil))
 	text, err := m.Pack()
 	must(t, err)
 	for _, c := range f.Partitions() { // their copies of later maps are lost
