@@ -16,7 +16,7 @@ import (
 
 func TestAddPartition(t *testing.T) {
 	t.Parallel()
-	f := start(t, Config{Binary: redistest.Binary(t), Partitions: 2, Settings: quick, Pin: true})
+	f := start(t, Config{Binary: redistest.Binary(t), Partitions: 2, Settings: quick})
 	present := placementOf(mapOf(t, f))
 	before := f.Servers()
 	watch(t, f)
