@@ -7,13 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -197,11 +197,6 @@ Examples:
     millrace fleet snapshot 3 7 --now --archive /mnt/backup/redis`
 }
 
-// snapshotsDoc has the snapshots of all partitions that were named.
-type snapshotsDoc struct {
-	Snapshots []snapshotDoc `json:"snapshots"`
-}
-
 // Run takes snapshots with --now, and shows ages.
 func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 	if !c.Now && (c.Archive != "" || c.Keep != 0) {
@@ -222,8 +217,8 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return nil, nil, errors.Join(failed, err)
 		}
-		doc := c.doc(ages)
-		return doc, doc.table, besides{failed}
+		doc := overview.SnapshotsOf(ages, c.Partitions...)
+		return doc, doc.Table, besides{failed}
 	})
 }
 
@@ -249,31 +244,4 @@ func (c *fleetSnapshot) take(ctx context.Context, f *fleetAt, log *slog.Logger) 
 		return failed[0]
 	}
 	return known.Errorf("%s not saved: %s", readable.Count(len(failed), "partition"), known.Message)
-}
-
-// doc describes the partitions that were named, or all.
-func (c *fleetSnapshot) doc(ages snapshot.Ages) snapshotsDoc {
-	doc := snapshotsDoc{Snapshots: []snapshotDoc{}}
-	known := newSnapshotDocs(ages)
-	for _, p := range ages.Partitions {
-		if len(c.Partitions) == 0 || slices.Contains(c.Partitions, p.Partition) {
-			doc.Snapshots = append(doc.Snapshots, snapshotOf(known, p.Partition))
-		}
-	}
-	return doc
-}
-
-func (doc snapshotsDoc) table(w io.Writer) {
-	fmt.Fprintln(w, "PARTITION\tAGE\tTOOK\tON\tARCHIVED\tFILE")
-	for _, s := range doc.Snapshots {
-		var took, on, archived, file string
-		if s.Saved != nil {
-			took, on = (time.Duration(s.Saved.Took) * time.Millisecond).String(), s.Saved.Addr
-		}
-		if s.Archived != nil {
-			archived, file = ageOf(s.Archived.Age), s.Archived.File
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Partition, s.age(), took, on, archived, file)
-	}
-	drawFailures(w, doc.Snapshots)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/membership"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -24,7 +25,7 @@ type consent struct {
 type planDoc struct {
 	Plan     string              `json:"plan"`
 	Changes  []membership.Change `json:"changes"`
-	Drops    []taskDoc           `json:"drops,omitempty"` // what fleet cancel drops
+	Drops    []overview.Task     `json:"drops,omitempty"` // what fleet cancel drops
 	Warnings []string            `json:"warnings,omitempty"`
 	Begun    bool                `json:"begun"` // whether an earlier command has begun it; then changes are those that were left
 	Done     bool                `json:"done"`
@@ -39,7 +40,7 @@ func (doc planDoc) table(w io.Writer) {
 	}
 	if len(doc.Drops) > 0 {
 		fmt.Fprint(w, "This is dropped; what has been done stays:\n")
-		drawTasks(w, doc.Drops)
+		overview.DrawTasks(w, doc.Drops)
 		return
 	}
 	fmt.Fprintln(w, "PARTITION\tCOMES\tLEAVES\tRESTARTS\tMASTER BEFORE\tMASTER AFTER")
@@ -48,18 +49,11 @@ func (doc planDoc) table(w io.Writer) {
 		if after == c.MasterBefore {
 			after = "the same"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", c.Partition, orDash(c.Comes), orDash(c.Leaves), orDash(strings.Join(c.Restarts, ", ")), c.MasterBefore, after)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", c.Partition, overview.OrDash(c.Comes), overview.OrDash(c.Leaves), overview.OrDash(strings.Join(c.Restarts, ", ")), c.MasterBefore, after)
 	}
 	for _, warning := range doc.Warnings {
 		fmt.Fprintf(w, "\nNote: %s.\n", warning)
 	}
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 // changeMembers plans a request, asks, carries it out, and prints what was done.
@@ -75,7 +69,7 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 			return doc, doc.table, nil
 		}
 		if cancel, ok := r.(membership.Cancel); ok {
-			doc.Drops = slices.DeleteFunc(tasksOf(m), func(t taskDoc) bool { return t.Plan != cancel.Plan })
+			doc.Drops = slices.DeleteFunc(overview.TasksOf(m), func(t overview.Task) bool { return t.Plan != cancel.Plan })
 		}
 		cfg := membership.Config{
 			Option: f.option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
@@ -143,51 +137,4 @@ func ofChanging(ctx context.Context, dir *directory.Directory, r membership.Requ
 		return errCut
 	}
 	return errBegun
-}
-
-// taskDoc is what is left of a change of a partition's members. Absent fields: nothing of
-// that kind.
-type taskDoc struct {
-	Partition int      `json:"partition"`
-	Plan      string   `json:"plan,omitempty"`
-	Joins     string   `json:"joins,omitempty"`    // copies the master
-	Leaves    string   `json:"leaves,omitempty"`   // is to leave, or does so
-	Restarts  []string `json:"restarts,omitempty"` // one at a time
-	Master    string   `json:"master,omitempty"`   // is to lead
-}
-
-// tasksOf returns the tasks in a map.
-func tasksOf(m *directory.Map) []taskDoc {
-	var docs []taskDoc
-	for _, p := range m.Partitions {
-		if p.Task == nil && p.Leaving == nil {
-			continue
-		}
-		doc := taskDoc{Partition: p.ID}
-		if t := p.Task; t != nil {
-			doc.Plan, doc.Leaves, doc.Master = t.Plan, t.Remove, t.Master
-			if t.Add != nil {
-				doc.Joins = t.Add.Addr
-			}
-			for _, restart := range t.Restart {
-				doc.Restarts = append(doc.Restarts, restart.Addr)
-			}
-		}
-		if p.Leaving != nil {
-			doc.Leaves = p.Leaving.Addr
-		}
-		docs = append(docs, doc)
-	}
-	return docs
-}
-
-// drawTasks writes what is left of changes of members.
-func drawTasks(w io.Writer, tasks []taskDoc) {
-	if len(tasks) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\nPARTITION\tPLAN\tJOINS\tLEAVES\tRESTARTS\tMASTER AFTER\n")
-	for _, t := range tasks {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", t.Partition, orDash(t.Plan), orDash(t.Joins), orDash(t.Leaves), orDash(strings.Join(t.Restarts, ", ")), orDash(t.Master))
-	}
 }

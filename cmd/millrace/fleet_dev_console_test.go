@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -58,7 +59,7 @@ func TestFleetDevAccidents(t *testing.T) {
 		t.Errorf("kill 0 = %+v, want %+v", killed, want)
 	}
 	t.Logf("the first write was accepted %s after the kill", s.pauseOf(0))
-	s.shows("the killed one is a replica in step", func(doc fleetDoc) bool {
+	s.shows("the killed one is a replica in step", func(doc overview.Fleet) bool {
 		return doc.State == fleet.Healthy && doc.Partitions[0].Master.Addr != old.Addr
 	})
 	if said := d.stderr.String(); !strings.Contains(said, "was restarted") {
@@ -67,7 +68,7 @@ func TestFleetDevAccidents(t *testing.T) {
 
 	// A freeze, a partition whose number then means another server, and a resume.
 	frozen := tell[doneDoc](d, "freeze 1")
-	s.shows("another master is there", func(doc fleetDoc) bool {
+	s.shows("another master is there", func(doc overview.Fleet) bool {
 		return doc.Partitions[1].State == fleet.Partial && doc.Partitions[1].Master.Addr != frozen.Addr
 	})
 	for _, server := range tell[struct{ Servers []devfleet.Status }](d, "servers").Servers {
@@ -106,7 +107,7 @@ func TestFleetDevAccidents(t *testing.T) {
 		t.Errorf("help = %+v, want six commands", got)
 	}
 	d.stdin.Close() // which is no reason to end
-	if doc := answer[fleetDoc](s, "fleet", "show"); doc.State != fleet.Healthy {
+	if doc := answer[overview.Fleet](s, "fleet", "show"); doc.State != fleet.Healthy {
 		t.Errorf("show = %+v, want it healthy", doc)
 	}
 	d.end(syscall.SIGTERM)

@@ -22,6 +22,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -66,7 +67,7 @@ func TestFleetOnEtcd(t *testing.T) {
 		t.Errorf("fleet check finds %q about the directory, want a silent member", codes)
 	}
 	servers[0].Kill()
-	s.shows("another master is there", func(doc fleetDoc) bool {
+	s.shows("another master is there", func(doc overview.Fleet) bool {
 		return doc.State == fleet.Partial && doc.Partitions[0].Master.Addr != servers[0].Addr()
 	})
 	written("without the master")

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -17,8 +16,8 @@ import (
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/recovery"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 type fleetRecover struct {
@@ -47,9 +46,9 @@ Examples:
 
 // recoveredDoc is what was found, and the fleet that was made of it.
 type recoveredDoc struct {
-	Found  foundDoc  `json:"found"`
-	Stored bool      `json:"stored"`          // by this command; else it was there, or --dry-run
-	Fleet  *fleetDoc `json:"fleet,omitempty"` // absent with --dry-run
+	Found  foundDoc        `json:"found"`
+	Stored bool            `json:"stored"`          // by this command; else it was there, or --dry-run
+	Fleet  *overview.Fleet `json:"fleet,omitempty"` // absent with --dry-run
 }
 
 type foundDoc struct {
@@ -166,7 +165,7 @@ func (c *fleetRecover) serve(ctx context.Context, a *app, dir *directory.Directo
 		failed = untilEnd(working, agent.Run(working, agent.Config{Fleet: f, Logger: log}))
 		stop()
 	})
-	status := settle(working, f)
+	status := overview.Settle(working, f)
 	stop()
 	work.Wait()
 	if err := errors.Join(failed, context.Cause(ctx)); err != nil {
@@ -182,52 +181,10 @@ func (c *fleetRecover) serve(ctx context.Context, a *app, dir *directory.Directo
 	if err != nil {
 		return nil, nil, err
 	}
-	now := shown.(fleetDoc) //nolint:forcetypeassert // that is what it shows
+	now := shown.(overview.Fleet) //nolint:forcetypeassert // that is what it shows
 	doc.Fleet = &now
 	if len(without) > 0 {
 		return doc, table, besides{errWithoutMaster.Errorf("without a master: partition %s", strings.Join(without, ", "))}
 	}
 	return doc, table, nil
-}
-
-const (
-	// agentInterval is the interval of the agent that the command runs.
-	agentInterval = 500 * time.Millisecond
-
-	// betterTimeout is how long a partition has to become better, besides the Grace.
-	betterTimeout = 5 * time.Second
-)
-
-// settle waits until all partitions are healthy, or none has changed for a while and no
-// member copies or loads data, and returns the state.
-func settle(ctx context.Context, f *fleet.Fleet) (last fleet.Status) {
-	limit := directory.MapOf(f.Client()).Grace() + betterTimeout
-	since, before := time.Now(), ""
-	for {
-		status, err := f.Status(ctx)
-		if err == nil {
-			last = status
-		}
-		states, busy := describeStates(last)
-		if states != before || busy {
-			since, before = time.Now(), states
-		}
-		if err == nil && last.State == fleet.Healthy || time.Since(since) > limit || !retry.Sleep(ctx, agentInterval/5) {
-			return last
-		}
-	}
-}
-
-// describeStates returns the states of all members, and whether one of them copies or loads
-// data.
-func describeStates(s fleet.Status) (states string, busy bool) {
-	var b strings.Builder
-	for _, p := range s.Partitions {
-		fmt.Fprint(&b, p.State)
-		for _, m := range append([]fleet.MemberStatus{p.Master}, p.Replicas...) {
-			fmt.Fprint(&b, " ", m.Addr, " ", m.State)
-			busy = busy || m.State == fleet.Copying || m.State == fleet.Loading
-		}
-	}
-	return b.String(), busy
 }

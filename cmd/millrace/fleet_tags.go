@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -71,7 +72,7 @@ func (doc locationDoc) table(w io.Writer, partitions []directory.Partition) {
 		fmt.Fprintf(w, "%s has no place yet: it would go to %s%s\n", doc.Tag, there, unlessFull(partitions, doc.Partition))
 		fmt.Fprintf(w, "asked %s; none has it\n", asked)
 	}
-	fmt.Fprintf(w, "position on the ring: %s, %s of the way round\n", doc.Position, percent(float64(doc.Location.Position)/(1<<64)))
+	fmt.Fprintf(w, "position on the ring: %s, %s of the way round\n", doc.Position, overview.Percent(float64(doc.Location.Position)/(1<<64)))
 }
 
 // unlessFull adds that a partition without room forwards new tags.
