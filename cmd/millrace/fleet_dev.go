@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -83,7 +81,7 @@ func (*fleetDev) serve(ctx context.Context, a *app, servers *devfleet.Fleet) err
 		Directory string `json:"directory"`
 	}{true, servers.URL()}
 	err = a.print(doc, func(w io.Writer) {
-		listServers(w, servers.States(ctx), false)
+		devfleet.List(w, servers.States(ctx), false)
 		fmt.Fprintf(w, `
 The fleet serves, until this command is interrupted. In another shell:
 
@@ -117,84 +115,11 @@ And here, a line each: kill 0, freeze 0, resume 0, restart 0, servers, help
 	for {
 		select {
 		case line := <-lines: // whose end is not the fleet's
-			if err := a.devLine(ctx, servers, strings.Fields(line)); err != nil && ctx.Err() == nil {
+			if err := a.show(servers.Execute(ctx, line)); err != nil && ctx.Err() == nil {
 				a.fail(err, "help")
 			}
 		case err := <-watched:
 			return err
 		}
 	}
-}
-
-// errCommand means that a line of standard input is no command.
-var errCommand = &millrace.Error{
-	Code: "bad_usage",
-	Hint: "kill, freeze, resume or restart, with HOST:PORT or the number of a partition; servers; help",
-}
-
-// devLine does what a line of standard input says.
-func (a *app) devLine(ctx context.Context, servers *devfleet.Fleet, words []string) error {
-	switch line := strings.Join(words, " "); {
-	case line == "":
-		return nil
-	case line == "help":
-		return a.devHelp()
-	case line == "servers":
-		doc := struct {
-			Servers []devfleet.Status `json:"servers"`
-		}{servers.States(ctx)}
-		return a.print(doc, func(w io.Writer) { listServers(w, doc.Servers, true) })
-	default:
-		i := slices.IndexFunc(devfleet.Verbs, func(v devfleet.Verb) bool { return v.Name == words[0] })
-		if i < 0 || len(words) != 2 {
-			return errCommand.Errorf("%q is no command", line)
-		}
-		verb := devfleet.Verbs[i]
-		s, err := servers.Do(ctx, verb, words[1])
-		if err != nil {
-			return err
-		}
-		return a.print(struct {
-			Done string `json:"done"`
-			devfleet.Status
-		}{verb.Name, s}, says("%s: %s, %s", verb.Done, s.Addr, s))
-	}
-}
-
-func listServers(w io.Writer, servers []devfleet.Status, states bool) {
-	row := func(role, partition, node, addr, pid, state any) {
-		fmt.Fprintf(w, "%s\t%v\t%s\t%s\t%v", role, partition, node, addr, pid)
-		if states {
-			fmt.Fprintf(w, "\t%s", state)
-		}
-		fmt.Fprintln(w)
-	}
-	row("ROLE", "PARTITION", "NODE", "ADDRESS", "PID", "STATE")
-	for _, s := range servers {
-		var partition any = s.Partition
-		if s.Role == devfleet.Directory {
-			partition = ""
-		}
-		row(s.Role, partition, s.Node, s.Addr, s.PID, s.State)
-	}
-}
-
-func (a *app) devHelp() error {
-	type command struct {
-		Command string `json:"command"`
-		Does    string `json:"does"`
-	}
-	var doc struct {
-		Commands []command `json:"commands"`
-	}
-	for _, v := range devfleet.Verbs {
-		doc.Commands = append(doc.Commands, command{v.Name + " HOST:PORT|PARTITION", v.Does})
-	}
-	doc.Commands = append(doc.Commands, command{"servers", "lists the servers"}, command{"help", "prints this"})
-	return a.print(doc, func(w io.Writer) {
-		for _, command := range doc.Commands {
-			fmt.Fprintf(w, "%s\t%s\n", command.Command, command.Does)
-		}
-		fmt.Fprintln(w, "The number of a partition means its master of the moment.")
-	})
 }

@@ -4,24 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
-// Verb is an accident that a person can cause.
-type Verb struct {
-	Name string
-	Does string
-	Done string // its past participle
+// verb is an accident that a person can cause.
+type verb struct {
+	name string
+	does string
+	done string // its past participle
 	do   func(ctx context.Context, p *redisproc.Proc) error
 }
 
-// Verbs are all accidents.
-var Verbs = []Verb{
+var verbs = []verb{
 	{"kill", "ends a server at once (SIGKILL)", "killed", func(_ context.Context, p *redisproc.Proc) error { return p.Kill() }},
 	{"freeze", "stops it: it keeps its connections and answers nothing (SIGSTOP)", "frozen", func(_ context.Context, p *redisproc.Proc) error {
 		if p.Ended() {
@@ -43,8 +44,11 @@ var Verbs = []Verb{
 	}},
 }
 
-// Errors of accidents.
 var (
+	errCommand = &millrace.Error{
+		Code: "bad_usage",
+		Hint: "kill, freeze, resume or restart, with HOST:PORT or the number of a partition; servers; help",
+	}
 	errDead         = &millrace.Error{Code: "dead", Message: "it does not run", Hint: "Start it again with restart."}
 	errNotFrozen    = &millrace.Error{Code: "not_frozen", Message: "it is not frozen", Hint: "No server is."}
 	errNoSuchServer = &millrace.Error{Code: "not_found", Hint: "Name a server by its address: servers lists them."}
@@ -79,9 +83,81 @@ func (f *Fleet) States(ctx context.Context) []Status {
 	return all
 }
 
-// Do causes an accident to a server, which is named by its address or, for its present
-// master, by the number of a partition.
-func (f *Fleet) Do(ctx context.Context, v Verb, name string) (Status, error) {
+// Execute does what a person says in one line: a verb and a server, servers, or help. It returns
+// the result for programs, nil for none, and a function that writes it for people. A server is
+// named by its address or, for its present master, by the number of a partition.
+func (f *Fleet) Execute(ctx context.Context, line string) (doc any, table func(w io.Writer), err error) {
+	words := strings.Fields(line)
+	switch line = strings.Join(words, " "); line {
+	case "":
+		return nil, nil, nil
+	case "help":
+		doc, table = help()
+		return doc, table, nil
+	case "servers":
+		states := f.States(ctx)
+		return map[string][]Status{"servers": states}, func(w io.Writer) { List(w, states, true) }, nil
+	}
+	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == words[0] })
+	if i < 0 || len(words) != 2 {
+		return nil, nil, errCommand.Errorf("%q is no command", line)
+	}
+	v := verbs[i]
+	s, err := f.cause(ctx, v, words[1])
+	if err != nil {
+		return nil, nil, err
+	}
+	doc = struct {
+		Done string `json:"done"`
+		Status
+	}{v.name, s}
+	return doc, func(w io.Writer) { fmt.Fprintf(w, "%s: %s, %s\n", v.done, s.Addr, s) }, nil
+}
+
+// List writes servers for people, with their states or without.
+func List(w io.Writer, servers []Status, states bool) {
+	row := func(state string, cells ...any) {
+		fmt.Fprintf(w, "%v\t%v\t%v\t%v\t%v", cells...)
+		if states {
+			fmt.Fprint(w, "\t", state)
+		}
+		fmt.Fprintln(w)
+	}
+	row("STATE", "ROLE", "PARTITION", "NODE", "ADDRESS", "PID")
+	for _, s := range servers {
+		var partition any = s.Partition
+		if s.Role == Directory {
+			partition = ""
+		}
+		row(s.State, s.Role, partition, s.Node, s.Addr, s.PID)
+	}
+}
+
+// helpDoc lists the commands.
+type helpDoc struct {
+	Commands []helpLine `json:"commands"`
+}
+
+type helpLine struct {
+	Command string `json:"command"`
+	Does    string `json:"does"`
+}
+
+func help() (doc helpDoc, table func(w io.Writer)) {
+	for _, v := range verbs {
+		doc.Commands = append(doc.Commands, helpLine{v.name + " HOST:PORT|PARTITION", v.does})
+	}
+	doc.Commands = append(doc.Commands, helpLine{"servers", "lists the servers"}, helpLine{"help", "prints this"})
+	return doc, func(w io.Writer) {
+		for _, line := range doc.Commands {
+			fmt.Fprintf(w, "%s\t%s\n", line.Command, line.Does)
+		}
+		fmt.Fprintln(w, "The number of a partition means its master of the moment.")
+	}
+}
+
+// cause causes an accident to the server of a name.
+func (f *Fleet) cause(ctx context.Context, v verb, name string) (Status, error) {
 	masters := f.masters(ctx)
 	s, err := f.find(name, masters)
 	if err != nil {
@@ -96,7 +172,7 @@ func (f *Fleet) Do(ctx context.Context, v Verb, name string) (Status, error) {
 		}
 		fallthrough
 	case err != nil:
-		return Status{}, fmt.Errorf("cannot %s %s: %w", v.Name, s.Addr, err)
+		return Status{}, fmt.Errorf("cannot %s %s: %w", v.name, s.Addr, err)
 	}
 	return s.status(masters), nil
 }

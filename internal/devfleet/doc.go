@@ -31,8 +31,8 @@
 // An agent (package fleet/agent) gives restarted servers their roles. Callers run one if
 // they need it.
 //
-// [Fleet.Do] causes the accidents that a person asks for: a server is killed, frozen, resumed or
-// restarted.
+// [Fleet.Execute] causes the accidents that a person asks for in a line: a server is killed, frozen,
+// resumed or restarted.
 //
 // # Guarantees
 //
