@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,50 +45,9 @@ Examples:
 
 // recoveredDoc is what was found, and the fleet that was made of it.
 type recoveredDoc struct {
-	Found  foundDoc        `json:"found"`
+	Found  recovery.Report `json:"found"`
 	Stored bool            `json:"stored"`          // by this command; else it was there, or --dry-run
 	Fleet  *overview.Fleet `json:"fleet,omitempty"` // absent with --dry-run
-}
-
-type foundDoc struct {
-	Fleet    string            `json:"fleet"`
-	From     string            `json:"from"`        // the copy that is taken, the newest without --from
-	Epoch    int64             `json:"epoch"`       // of that copy
-	Known    int64             `json:"known_epoch"` // the highest one that a member knows
-	Copies   []recovery.Copy   `json:"copies"`      // the newest first
-	Members  []recovery.Member `json:"members"`
-	Findings []string          `json:"findings"`
-	Unknown  []string          `json:"unknown"`
-}
-
-func newFoundDoc(f *recovery.Found) foundDoc {
-	return foundDoc{
-		Fleet: f.Fleet, From: f.From.From, Epoch: f.From.Epoch, Known: f.Known, Copies: f.Copies, Members: f.Members,
-		Findings: append([]string{}, f.Findings...), Unknown: append([]string{}, f.Unknown...),
-	}
-}
-
-func (doc foundDoc) table(w io.Writer) {
-	fmt.Fprintf(w, "The map is that of %s, as of epoch %d.\n\n", doc.From, doc.Epoch)
-	fmt.Fprintln(w, "PARTITION\tMEMBER\tNODE\tSTATE\tHAS DATA AS OF EPOCH")
-	for _, m := range doc.Members {
-		partition, epoch := strconv.Itoa(m.Partition), ""
-		if m.Partition < 0 {
-			partition = "none"
-		}
-		if m.Copy > 0 {
-			epoch = strconv.FormatInt(m.Copy, 10)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", partition, m.Addr, m.Node, m.State, epoch)
-	}
-	list := func(title string, lines []string) {
-		if len(lines) > 0 {
-			fmt.Fprintf(w, "\n%s\n- %s\n", title, strings.Join(lines, "\n- "))
-		}
-	}
-	list("What differs, or goes on:", doc.Findings)
-	list("What is not known:", doc.Unknown)
-	fmt.Fprintln(w)
 }
 
 // errWithoutMaster means that the map was stored, and that some partitions elect nobody yet.
@@ -109,11 +67,11 @@ func (c *fleetRecover) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return inOneLine(err)
 		}
-		doc := recoveredDoc{Found: newFoundDoc(found)}
+		doc := recoveredDoc{Found: found.Report()}
 		if c.DryRun {
-			return a.print(doc, doc.Found.table)
+			return a.print(doc, doc.Found.Table)
 		}
-		if err := a.preview(doc, doc.Found.table); err != nil {
+		if err := a.preview(doc, doc.Found.Table); err != nil {
 			return err
 		}
 		if found.Behind {
