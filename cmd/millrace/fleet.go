@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/millrace/millrace/fleet/etcd"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -267,7 +267,7 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 	case isKnown:
 		return known
 	}
-	failed := dial.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1")))
+	failed := dial.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(overview.OneLine(err), "$1")))
 	switch {
 	case isEtcd(at.url) && strings.Contains(err.Error(), "server preface"):
 		failed.Hint = "Write etcds:// if etcd serves TLS. Otherwise another kind of server listens there."
@@ -279,15 +279,4 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 		failed.Hint = "Check that the directory's redis-server runs, and that the URL names it."
 	}
 	return failed
-}
-
-// oneLine returns the messages of joined errors, each once, on one line.
-func oneLine(err error) string {
-	var lines []string
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, "; ")
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -21,41 +18,6 @@ type consent struct {
 	DryRun bool `help:"Only show what would be done."`
 }
 
-// planDoc is what a command does to the members of partitions.
-type planDoc struct {
-	Plan     string              `json:"plan"`
-	Changes  []membership.Change `json:"changes"`
-	Drops    []overview.Task     `json:"drops,omitempty"` // what fleet cancel drops
-	Warnings []string            `json:"warnings,omitempty"`
-	Begun    bool                `json:"begun"` // whether an earlier command has begun it; then changes are those that were left
-	Done     bool                `json:"done"`
-	Took     int64               `json:"took_ms"`
-}
-
-// table writes the plan, and what may be wrong with it.
-func (doc planDoc) table(w io.Writer) {
-	if len(doc.Changes) == 0 {
-		fmt.Fprintln(w, "there is nothing to do")
-		return
-	}
-	if len(doc.Drops) > 0 {
-		fmt.Fprint(w, "This is dropped; what has been done stays:\n")
-		overview.DrawTasks(w, doc.Drops)
-		return
-	}
-	fmt.Fprintln(w, "PARTITION\tCOMES\tLEAVES\tRESTARTS\tMASTER BEFORE\tMASTER AFTER")
-	for _, c := range doc.Changes {
-		after := c.MasterAfter
-		if after == c.MasterBefore {
-			after = "the same"
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", c.Partition, overview.OrDash(c.Comes), overview.OrDash(c.Leaves), overview.OrDash(strings.Join(c.Restarts, ", ")), c.MasterBefore, after)
-	}
-	for _, warning := range doc.Warnings {
-		fmt.Fprintf(w, "\nNote: %s.\n", warning)
-	}
-}
-
 // changeMembers plans a request, asks, carries it out, and prints what was done.
 func (a *app) changeMembers(ctx context.Context, r membership.Request, consent consent, restartTimeout time.Duration) error {
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
@@ -64,9 +26,9 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		if err != nil {
 			return nil, nil, err
 		}
-		doc := planDoc{Plan: plan.ID, Changes: plan.Changes(m), Begun: plan.Begun, Done: len(plan.Tasks) == 0}
+		doc := overview.Change{Plan: plan.ID, Changes: plan.Changes(m), Begun: plan.Begun, Done: len(plan.Tasks) == 0}
 		if doc.Done {
-			return doc, doc.table, nil
+			return doc, doc.Table, nil
 		}
 		if cancel, ok := r.(membership.Cancel); ok {
 			doc.Drops = slices.DeleteFunc(overview.TasksOf(m), func(t overview.Task) bool { return t.Plan != cancel.Plan })
@@ -81,7 +43,7 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 			}
 		}
 		if consent.DryRun {
-			return doc, doc.table, nil
+			return doc, doc.Table, nil
 		}
 		if err := a.agree(ctx, consent, doc); err != nil {
 			return nil, nil, err
@@ -105,8 +67,8 @@ func (a *app) preview(doc any, t table) error {
 }
 
 // agree shows a plan, and asks whether to begin it. One that has begun needs no answer.
-func (a *app) agree(ctx context.Context, consent consent, doc planDoc) error {
-	if err := a.preview(doc, doc.table); err != nil {
+func (a *app) agree(ctx context.Context, consent consent, doc overview.Change) error {
+	if err := a.preview(doc, doc.Table); err != nil {
 		return err
 	}
 	if doc.Begun {

@@ -104,7 +104,7 @@ func TestAKilledChangeIsFinished(t *testing.T) {
 			if got := interrupted.stderr.String(); !strings.Contains(got, `"code":"interrupted"`) || !strings.Contains(got, "agents go on with it") {
 				t.Errorf("an interrupted command says %q, want that agents go on", got)
 			}
-			var doc planDoc
+			var doc overview.Change
 			if got := s.run(change...); json.Unmarshal([]byte(got.stdout), &doc) != nil || !doc.Begun || !doc.Done || len(doc.Changes) != 1 {
 				t.Errorf("the same command prints %+v, want that an earlier one has begun it, and that it is done", got)
 			}

@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/check"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/readable"
 )
 
 type fleetCheck struct {
@@ -32,23 +28,6 @@ Examples:
     millrace fleet check --json | jq -r '.findings[] | select(.level == "fail") | .hint'`
 }
 
-// checkDoc is the outcome of all checks.
-type checkDoc struct {
-	OK       bool            `json:"ok"` // nothing failed
-	Fail     int             `json:"fail"`
-	Warn     int             `json:"warn"`
-	Unknown  int             `json:"unknown"`
-	Findings []check.Finding `json:"findings"` // the worst first
-}
-
-func newCheckDoc(found []check.Finding) checkDoc {
-	doc := checkDoc{
-		Fail: check.Count(found, directory.Fail), Warn: check.Count(found, directory.Warn), Unknown: check.Count(found, directory.Unknown), Findings: found,
-	}
-	doc.OK = doc.Fail == 0
-	return doc
-}
-
 func (c *fleetCheck) Run(ctx context.Context, a *app) error {
 	if c.Sample < 0 || c.MaxSnapshotAge < 0 {
 		return errUsage.Errorf("--sample and --max-snapshot-age must not be negative")
@@ -63,8 +42,8 @@ func (c *fleetCheck) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	doc := newCheckDoc(found)
-	if err := a.print(doc, doc.table); err != nil {
+	doc := check.NewReport(found)
+	if err := a.print(doc, doc.Table); err != nil {
 		return err
 	}
 	if !doc.OK {
@@ -82,14 +61,4 @@ func (a *app) tagProgress() func(visited, keys int64) {
 			log.Info("looking tags up", "visited", visited, "keys", keys)
 		}
 	}
-}
-
-func (doc checkDoc) table(w io.Writer) {
-	for _, g := range check.Groups(doc.Findings) {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", g.Level, g.Check, g)
-		if g.Hint != "" {
-			fmt.Fprintf(w, "\t\t%s\n", g.Hint)
-		}
-	}
-	fmt.Fprintf(w, "\n%s, %s, %d unknown\n", readable.Count(doc.Fail, "failure"), readable.Count(doc.Warn, "warning"), doc.Unknown)
 }

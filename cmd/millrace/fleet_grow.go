@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -119,7 +120,7 @@ func ofGrowing(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return errCut
 	case errors.Is(err, fleet.ErrUnavailable):
-		unavailable := fleet.ErrUnavailable.Errorf("%s", oneLine(err))
+		unavailable := fleet.ErrUnavailable.Errorf("%s", overview.OneLine(err))
 		unavailable.Hint = "Start a redis-server there, or give the right address, and repeat the command: it skips what is done."
 		return unavailable
 	}

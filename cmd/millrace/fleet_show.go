@@ -32,7 +32,7 @@ func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any,
 		return nil, nil, err
 	}
 	if unread != nil {
-		a.logger().WarnContext(ctx, "cannot read from the directory what agents did", "error", oneLine(unread))
+		a.logger().WarnContext(ctx, "cannot read from the directory what agents did", "error", overview.OneLine(unread))
 	}
 	return doc, func(w io.Writer) {
 		fmt.Fprint(w, title)

@@ -38,7 +38,7 @@ func Read(ctx context.Context, f *fleet.Fleet) (doc Fleet, unread, err error) {
 	doc.Data = dataOf(ctx, directory.OptionOf(f.Client()), dir, m, doc.Events)
 	ages, err := snapshot.Read(bounded, dir)
 	if err == nil {
-		doc.Snapshots = Attempts(ages)
+		doc.Snapshots = attempts(ages)
 	}
 	return doc, errors.Join(noEvents, err), nil
 }

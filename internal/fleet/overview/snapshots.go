@@ -44,8 +44,8 @@ type Failed struct {
 	Why  string `json:"why"`
 }
 
-// Attempts describes snapshots. It omits partitions without any attempt.
-func Attempts(ages snapshot.Ages) []Snapshot {
+// attempts describes snapshots. It omits partitions without any attempt.
+func attempts(ages snapshot.Ages) []Snapshot {
 	docs := []Snapshot{}
 	for _, s := range ages.Partitions {
 		if s == (directory.Snapshot{Partition: s.Partition}) {
@@ -83,7 +83,7 @@ type Snapshots struct {
 // SnapshotsOf returns the snapshots of the named partitions, or of all.
 func SnapshotsOf(ages snapshot.Ages, partitions ...int) Snapshots {
 	doc := Snapshots{[]Snapshot{}}
-	known := Attempts(ages)
+	known := attempts(ages)
 	for _, p := range ages.Partitions {
 		if len(partitions) == 0 || slices.Contains(partitions, p.Partition) {
 			doc.Snapshots = append(doc.Snapshots, snapshotOf(known, p.Partition))

@@ -21,7 +21,7 @@ func (doc Fleet) Table(w io.Writer) {
 	drawExposure(w, doc)
 	drawTroubles(w, doc.Status)
 	drawData(w, doc.Data)
-	DrawTasks(w, doc.Tasks)
+	drawTasks(w, doc.Tasks)
 	drawEvents(w, doc.Events)
 }
 

@@ -44,19 +44,19 @@ func TasksOf(m *directory.Map) []Task {
 	return docs
 }
 
-// DrawTasks writes what is left of changes of members.
-func DrawTasks(w io.Writer, tasks []Task) {
+// drawTasks writes what is left of changes of members.
+func drawTasks(w io.Writer, tasks []Task) {
 	if len(tasks) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "\nPARTITION\tPLAN\tJOINS\tLEAVES\tRESTARTS\tMASTER AFTER\n")
 	for _, t := range tasks {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", t.Partition, OrDash(t.Plan), OrDash(t.Joins), OrDash(t.Leaves), OrDash(strings.Join(t.Restarts, ", ")), OrDash(t.Master))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", t.Partition, orDash(t.Plan), orDash(t.Joins), orDash(t.Leaves), orDash(strings.Join(t.Restarts, ", ")), orDash(t.Master))
 	}
 }
 
-// OrDash writes a cell that may be empty.
-func OrDash(text string) string {
+// orDash writes a cell that may be empty.
+func orDash(text string) string {
 	if text == "" {
 		return "-"
 	}
