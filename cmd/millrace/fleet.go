@@ -73,66 +73,39 @@ func isEtcd(url string) bool {
 	return strings.HasPrefix(url, "etcd://") || strings.HasPrefix(url, "etcds://")
 }
 
-// fleetAddress is what the URL of a fleet says.
-type fleetAddress struct {
-	url     string
-	servers string               // of the directory, for people
-	option  rueidis.ClientOption // how to connect to members
-}
-
-// fleetURL returns the address of the fleet.
-func (a *app) fleetURL() (fleetAddress, error) {
-	at := fleetAddress{url: a.url()}
-	if !isFleet(at.url) {
+// fleetURL returns the URL of the fleet.
+func (a *app) fleetURL() (string, error) {
+	url := a.url()
+	if !isFleet(url) {
 		err := dial.ErrURL.Errorf("this command needs to know which fleet to work on")
-		if at.url != "" {
+		if url != "" {
 			err = dial.ErrURL.Errorf("this command works on a fleet, not on one Redis")
 		}
 		err.Hint = "Add --redis fleet://HOST:PORT or --redis etcd://HOST:PORT/FLEET, where the fleet's directory is, or set MILLRACE_REDIS_URL."
-		return at, a.noURL(err)
+		return "", a.noURL(err)
 	}
-	var err error
-	if isEtcd(at.url) {
+	_, err := fleet.ParseURL(url)
+	if isEtcd(url) {
 		var dir *directory.Directory
-		if dir, at.option, err = etcd.Open(at.url); err == nil {
+		if dir, _, err = etcd.Open(url); err == nil {
 			dir.Close()
-			at.servers = etcdServers(at.url)
 		}
-	} else if at.option, err = fleet.ParseURL(at.url); err == nil {
-		at.servers = strings.Join(at.option.InitAddress, ", ")
 	}
 	if err != nil {
-		wrong := dial.ErrURL.Errorf("%s", err)
-		wrong.Hint = millrace.Hint(err)
-		return at, wrong
+		return "", dial.ErrURL.Errorf("%s", err).WithHint(millrace.Hint(err))
 	}
-	return at, nil
+	return url, nil
 }
 
-// etcdServers returns the members of etcd that a valid URL names.
-func etcdServers(url string) string {
-	_, rest, _ := strings.Cut(url, "://")
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
+// openDirectory opens the directory of a fleet's URL. Option says how to connect to members.
+func openDirectory(url string) (dir *directory.Directory, option rueidis.ClientOption, err error) {
+	if isEtcd(url) {
+		return etcd.Open(url)
 	}
-	return strings.ReplaceAll(rest[strings.LastIndex(rest, "@")+1:], ",", ", ")
-}
-
-// open opens the directory.
-func (at fleetAddress) open() (*directory.Directory, error) {
-	if isEtcd(at.url) {
-		dir, _, err := etcd.Open(at.url)
-		return dir, err
+	if option, err = fleet.ParseURL(url); err == nil {
+		dir, err = directory.Dial(option)
 	}
-	return directory.Dial(at.option)
-}
-
-// dial opens the fleet.
-func (at fleetAddress) dial(ctx context.Context, log *slog.Logger) (*fleet.Fleet, error) {
-	if isEtcd(at.url) {
-		return etcd.Dial(ctx, at.url, fleet.Config{Logger: log})
-	}
-	return fleet.Dial(ctx, at.url, fleet.Config{Logger: log})
+	return dir, option, err
 }
 
 // directoryTimeout is how long the directory may take to answer at first.
@@ -142,15 +115,26 @@ var errNoAnswer = errors.New("no answer within " + directoryTimeout.String())
 
 // openFleet opens the fleet. Close it when done.
 func (a *app) openFleet(ctx context.Context) (*fleet.Fleet, error) {
-	at, err := a.fleetURL()
+	url, err := a.fleetURL()
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	f, err := within(bounded, func() (*fleet.Fleet, error) { return at.dial(bounded, a.logger()) }, (*fleet.Fleet).Close)
+	f, err := within(bounded, func() (*fleet.Fleet, error) {
+		dir, option, err := openDirectory(url)
+		if err != nil {
+			return nil, err
+		}
+		dir.Owned = true
+		f, err := fleet.Open(bounded, dir, fleet.Config{Option: option, Logger: a.logger()})
+		if err != nil {
+			dir.Close()
+		}
+		return f, err
+	}, (*fleet.Fleet).Close)
 	if err != nil {
-		return nil, at.explain(ctx, err)
+		return nil, explain(ctx, url, err)
 	}
 	return f, nil
 }
@@ -168,21 +152,25 @@ func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) (any, table
 // withDirectory opens a directory that answers for do, which is told how to connect to
 // members. It may have no fleet yet.
 func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Directory, option rueidis.ClientOption) error) error {
-	at, err := a.fleetURL()
+	url, err := a.fleetURL()
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	dir, err := within(bounded, at.open, func(dir *directory.Directory) { dir.Close() })
+	var option rueidis.ClientOption
+	dir, err := within(bounded, func() (dir *directory.Directory, err error) {
+		dir, option, err = openDirectory(url)
+		return dir, err
+	}, (*directory.Directory).Close)
 	if err != nil {
-		return at.explain(ctx, err)
+		return explain(ctx, url, err)
 	}
 	defer dir.Close()
 	if _, err := dir.Confirm(bounded, 0); err != nil && !errors.Is(err, directory.ErrNoFleet) {
-		return at.explain(ctx, err)
+		return explain(ctx, url, err)
 	}
-	return do(dir, at.option)
+	return do(dir, option)
 }
 
 // fleetAt is a fleet with its present map.
@@ -201,8 +189,7 @@ func (a *app) withMap(ctx context.Context, do func(f *fleetAt) (any, table, erro
 		at := &fleetAt{Fleet: f, dir: directory.Of(f.Client()), option: directory.OptionOf(f.Client())}
 		var err error
 		if at.m, err = at.dir.Confirm(bounded, 0); err != nil {
-			address, _ := a.fleetURL()
-			return nil, nil, address.explain(ctx, err)
+			return nil, nil, explain(ctx, a.url(), err)
 		}
 		return do(at)
 	})
@@ -252,8 +239,8 @@ func untilEnd(ctx context.Context, err error) error {
 // grpcWords finds what gRPC adds to an error of the network.
 var grpcWords = regexp.MustCompile(`connection error: desc = "(?:transport: )?|Error while dialing: |"(;|$)`)
 
-// explain adds the directory's address and a hint to an error.
-func (at fleetAddress) explain(ctx context.Context, err error) error {
+// explain adds the directory's address and a hint to an error of opening a fleet.
+func explain(ctx context.Context, url string, err error) error {
 	if unavailable, ok := errors.AsType[*millrace.Error](err); ok && unavailable.Err != nil && millrace.Code(unavailable.Err) == "" && errors.Is(err, fleet.ErrUnavailable) {
 		err = unavailable.Err // without the address
 	}
@@ -263,15 +250,15 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, directory.ErrNoFleet):
-		return directory.ErrNoFleet.Errorf("there is no fleet in the directory at %s", at.servers)
+		return directory.ErrNoFleet.Errorf("there is no fleet in the directory at %s", serversOf(url))
 	case isKnown:
 		return known
 	}
-	failed := dial.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(overview.OneLine(err), "$1")))
+	failed := dial.ErrConnect.Errorf("the fleet's directory at %s does not answer", serversOf(url)).Wrap(errors.New(grpcWords.ReplaceAllString(overview.OneLine(err), "$1")))
 	switch {
-	case isEtcd(at.url) && strings.Contains(err.Error(), "server preface"):
+	case isEtcd(url) && strings.Contains(err.Error(), "server preface"):
 		failed.Hint = "Write etcds:// if etcd serves TLS. Otherwise another kind of server listens there."
-	case isEtcd(at.url):
+	case isEtcd(url):
 		failed.Hint = "Check that most members of etcd run, and that the URL names them: etcd://HOST:PORT,HOST2:PORT2/FLEET."
 	case isReply:
 		failed.Hint = "The URL names the fleet's directory, with user and password if it has any: fleet://USER:PASSWORD@HOST:PORT."
@@ -279,4 +266,13 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 		failed.Hint = "Check that the directory's redis-server runs, and that the URL names it."
 	}
 	return failed
+}
+
+// serversOf returns the servers of the directory that a valid URL names.
+func serversOf(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return strings.ReplaceAll(rest[strings.LastIndex(rest, "@")+1:], ",", ", ")
 }
