@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,10 +15,10 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/fleet/etcd"
+	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 // fleetCommands is the noun fleet.
@@ -195,29 +194,10 @@ func (a *app) withMap(ctx context.Context, do func(f *fleetAt) (any, table, erro
 	})
 }
 
-// beside returns a function that runs an agent beside a command until end is called, so that a
-// command needs no other one. It logs warnings only: the command reports its steps.
-func beside(dir *directory.Directory, option rueidis.ClientOption, log *slog.Logger) failover.Help {
-	return func(ctx context.Context) (end func()) {
-		ctx, stop := context.WithCancel(ctx)
-		var running sync.WaitGroup
-		running.Go(func() {
-			for ok := true; ok; ok = retry.Sleep(ctx, time.Second) {
-				f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
-				if err == nil {
-					err = agent.Run(ctx, agent.Config{Fleet: f, Logger: slog.New(warnings{log.Handler()})})
-					f.Close()
-				}
-				if untilEnd(ctx, err) != nil {
-					log.WarnContext(ctx, "the command cannot run an agent yet", "error", err)
-				}
-			}
-		})
-		return func() {
-			stop()
-			running.Wait()
-		}
-	}
+// help returns a function that runs an agent beside a command until end is called, so that the
+// command needs no other one. The agent logs warnings only: the command reports its steps.
+func (a *app) help(dir *directory.Directory, option rueidis.ClientOption) failover.Help {
+	return beside.Agent(dir, option, agent.Config{Logger: slog.New(warnings{a.logger().Handler()})})
 }
 
 // warnings passes on what is at least a warning.

@@ -136,7 +136,7 @@ func (c *fleetFailover) Run(ctx context.Context, a *app) error {
 		defer servers.Close()
 		ctx := context.WithoutCancel(ctx) // halfway there is no master
 		began, log := time.Now(), a.logger()
-		if err := failover.Switch(ctx, f.dir, servers, c.Partition, c.To, log, beside(f.dir, f.option, log)); err != nil {
+		if err := failover.Switch(ctx, f.dir, servers, c.Partition, c.To, log, a.help(f.dir, f.option)); err != nil {
 			return nil, nil, stranded(ctx, f.dir, c.Partition, err)
 		}
 		doc := switchDoc{Partition: c.Partition, From: f.m.Partitions[c.Partition].Master.Addr, Took: time.Since(began).Milliseconds()}

@@ -35,7 +35,7 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		}
 		cfg := membership.Config{
 			Option: f.option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: beside(f.dir, f.option, log),
+			Agent: a.help(f.dir, f.option),
 		}
 		if !plan.Begun {
 			if doc.Warnings, err = cfg.Examine(ctx, m, plan); err != nil {

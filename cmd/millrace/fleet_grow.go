@@ -102,7 +102,7 @@ func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Sett
 		log := a.logger()
 		_, err := change(ctx, dir, n.partitions(), grow.Config{
 			Option: option, Settings: settings, RestartTimeout: n.restartTimeout(), Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: beside(dir, option, log),
+			Agent: a.help(dir, option),
 		})
 		return err
 	})

@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/agent"
+	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/overview"
@@ -116,33 +114,19 @@ func (c *fleetRecover) serve(ctx context.Context, a *app, dir *directory.Directo
 		log.WarnContext(ctx, "etcd confirms nothing while it elects a leader, one to two seconds with its default election timeout: with this view-life the fleet is read-only then",
 			"view-life", viewTTL.String(), "recommended", etcdViewTTL.String())
 	}
-	working, stop := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	var failed error
-	work.Go(func() {
-		failed = untilEnd(working, agent.Run(working, agent.Config{Fleet: f, Logger: log}))
-		stop()
-	})
-	status := overview.Settle(working, f)
-	stop()
-	work.Wait()
-	if err := errors.Join(failed, context.Cause(ctx)); err != nil {
-		return nil, nil, err
+	end := beside.Agent(dir, option, agent.Config{Logger: log})(ctx)
+	without := overview.Settle(ctx, f)
+	end()
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
 	}
-	var without []string
-	for _, p := range status.Partitions {
-		if p.State == fleet.ReadOnly || p.State == fleet.Out {
-			without = append(without, strconv.Itoa(p.ID))
-		}
-	}
-	shown, table, err := a.showFleet(ctx, f, "")
+	now, err := a.readFleet(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
-	now := shown.(overview.Fleet) //nolint:forcetypeassert // that is what it shows
 	doc.Fleet = &now
 	if len(without) > 0 {
-		return doc, table, besides{errWithoutMaster.Errorf("without a master: partition %s", strings.Join(without, ", "))}
+		return doc, now.Table, besides{errWithoutMaster.Errorf("without a master: partition %s", strings.Join(without, ", "))}
 	}
-	return doc, table, nil
+	return doc, now.Table, nil
 }

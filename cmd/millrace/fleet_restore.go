@@ -66,7 +66,7 @@ func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 		servers := failover.NewRedis(f.option)
 		defer servers.Close()
 		began, log := time.Now(), a.logger()
-		if err := failover.Restore(ctx, f.dir, servers, c.Partition, c.From, log, beside(f.dir, f.option, log)); err != nil {
+		if err := failover.Restore(ctx, f.dir, servers, c.Partition, c.From, log, a.help(f.dir, f.option)); err != nil {
 			return nil, nil, stranded(ctx, f.dir, c.Partition, err)
 		}
 		doc.Took = time.Since(began).Milliseconds()

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
@@ -97,16 +98,7 @@ func (b *B) dialFleet(ctx context.Context, servers *devfleet.Fleet, replicas int
 
 // startAgent runs an agent of a fleet until end is called.
 func (b *B) startAgent(ctx context.Context, servers *devfleet.Fleet, interval time.Duration) (end func()) {
-	f := b.dialFleet(ctx, servers, 0)
-	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() {
-		_ = agent.Run(ctx, agent.Config{Fleet: f, Interval: interval, Logger: slog.New(slog.DiscardHandler)}) // without it the figure fails
-	})
-	return func() {
-		stop()
-		running.Wait()
-	}
+	return beside.Agent(b.dialDirectory(servers), rueidis.ClientOption{}, agent.Config{Interval: interval, Logger: slog.New(slog.DiscardHandler)})(ctx)
 }
 
 // dialDirectory connects to the directory of a fleet until the end.

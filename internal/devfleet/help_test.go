@@ -9,14 +9,13 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/agent"
+	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -50,21 +49,12 @@ func start(t *testing.T, cfg Config) *Fleet {
 // watch runs an agent until the test ends.
 func watch(t *testing.T, f *Fleet) {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
 	dir, done, err := f.dial()
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened, err := fleet.Open(deadline(t), dir, fleet.Config{Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		_ = agent.Run(ctx, agent.Config{Fleet: opened, Interval: 100 * time.Millisecond, Logger: quiet})
-	})
-	t.Cleanup(func() { stop(); running.Wait(); opened.Close(); done() })
+	end := beside.Agent(dir, rueidis.ClientOption{}, agent.Config{Interval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})(context.Background())
+	t.Cleanup(func() { end(); done() })
 }
 
 func deadline(t *testing.T) context.Context {

@@ -3,6 +3,7 @@ package overview
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,10 +16,11 @@ import (
 const betterTimeout = 5 * time.Second
 
 // Settle waits until all partitions are healthy, or none has changed for a while and no
-// member copies or loads data, and returns the state.
-func Settle(ctx context.Context, f *fleet.Fleet) (last fleet.Status) {
+// member copies or loads data. It returns the partitions that have no master then.
+func Settle(ctx context.Context, f *fleet.Fleet) (without []string) {
 	limit := directory.MapOf(f.Client()).Grace() + betterTimeout
 	since, before := time.Now(), ""
+	var last fleet.Status
 	for {
 		status, err := f.Status(ctx)
 		if err == nil {
@@ -29,9 +31,15 @@ func Settle(ctx context.Context, f *fleet.Fleet) (last fleet.Status) {
 			since, before = time.Now(), states
 		}
 		if err == nil && last.State == fleet.Healthy || time.Since(since) > limit || !retry.Sleep(ctx, 100*time.Millisecond) {
-			return last
+			break
 		}
 	}
+	for _, p := range last.Partitions {
+		if p.State == fleet.ReadOnly || p.State == fleet.Out {
+			without = append(without, strconv.Itoa(p.ID))
+		}
+	}
+	return without
 }
 
 // describeStates returns the states of all members, and whether one of them copies or loads
