@@ -96,17 +96,6 @@ func (a *app) fleetURL() (string, error) {
 	return url, nil
 }
 
-// openDirectory opens the directory of a fleet's URL. Option says how to connect to members.
-func openDirectory(url string) (dir *directory.Directory, option rueidis.ClientOption, err error) {
-	if isEtcd(url) {
-		return etcd.Open(url)
-	}
-	if option, err = fleet.ParseURL(url); err == nil {
-		dir, err = directory.Dial(option)
-	}
-	return dir, option, err
-}
-
 // directoryTimeout is how long the directory may take to answer at first.
 const directoryTimeout = 3 * time.Second
 
@@ -120,18 +109,11 @@ func (a *app) openFleet(ctx context.Context) (*fleet.Fleet, error) {
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	f, err := within(bounded, func() (*fleet.Fleet, error) {
-		dir, option, err := openDirectory(url)
-		if err != nil {
-			return nil, err
-		}
-		dir.Owned = true
-		f, err := fleet.Open(bounded, dir, fleet.Config{Option: option, Logger: a.logger()})
-		if err != nil {
-			dir.Close()
-		}
-		return f, err
-	}, (*fleet.Fleet).Close)
+	open := fleet.Dial
+	if isEtcd(url) {
+		open = etcd.Dial
+	}
+	f, err := within(bounded, func() (*fleet.Fleet, error) { return open(bounded, url, fleet.Config{Logger: a.logger()}) }, (*fleet.Fleet).Close)
 	if err != nil {
 		return nil, explain(ctx, url, err)
 	}
@@ -159,7 +141,11 @@ func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Director
 	defer cancel()
 	var option rueidis.ClientOption
 	dir, err := within(bounded, func() (dir *directory.Directory, err error) {
-		dir, option, err = openDirectory(url)
+		if isEtcd(url) {
+			dir, option, err = etcd.Open(url)
+		} else if option, err = fleet.ParseURL(url); err == nil {
+			dir, err = directory.Dial(option)
+		}
 		return dir, err
 	}, (*directory.Directory).Close)
 	if err != nil {
@@ -180,8 +166,9 @@ type fleetAt struct {
 	m      *directory.Map
 }
 
-// withMap opens the fleet for do, which needs a directory that confirms the map.
-func (a *app) withMap(ctx context.Context, do func(f *fleetAt) (any, table, error)) error {
+// withMap opens the fleet for do, which needs a directory that confirms the map, and a map that
+// has some partitions.
+func (a *app) withMap(ctx context.Context, do func(f *fleetAt) (any, table, error), partitions ...int) error {
 	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
 		bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 		defer cancel()
@@ -190,8 +177,24 @@ func (a *app) withMap(ctx context.Context, do func(f *fleetAt) (any, table, erro
 		if at.m, err = at.dir.Confirm(bounded, 0); err != nil {
 			return nil, nil, explain(ctx, a.url(), err)
 		}
+		for _, id := range partitions {
+			if n := len(at.m.Partitions); id < 0 || id >= n {
+				return nil, nil, errNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, n)
+			}
+		}
 		return do(at)
 	})
+}
+
+// errNoPartition means that the fleet has no partition of that number.
+var errNoPartition = &millrace.Error{Code: "not_found", Hint: "Look at millrace fleet show for the partitions that there are."}
+
+// checkAddr refuses what is not the address of a member.
+func checkAddr(flag, addr string) error {
+	if m, err := parseMember(addr); err != nil || m.Node != "" {
+		return errUsage.Errorf("%s %s: a member is named by its HOST:PORT", flag, addr)
+	}
+	return nil
 }
 
 // help returns a function that runs an agent beside a command until end is called, so that the

@@ -94,8 +94,8 @@ func (c *fleetRecover) check() error {
 		return errUsage.Errorf("name a member with --member, or the folder of the snapshots with --archive")
 	}
 	for _, addr := range c.Member {
-		if m, err := parseMember(addr); err != nil || m.Node != "" {
-			return errUsage.Errorf("--member %s: a member is named by its HOST:PORT", addr)
+		if err := checkAddr("--member", addr); err != nil {
+			return err
 		}
 	}
 	return checkArchive(c.Archive)

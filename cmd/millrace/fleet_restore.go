@@ -41,13 +41,10 @@ type restoreDoc struct {
 var errNoData = &millrace.Error{Code: "no_data", Hint: "Start it, at its address and with its boot fence, and look at millrace fleet show."}
 
 func (c *fleetRestore) Run(ctx context.Context, a *app) error {
-	if member, err := parseMember(c.From); err != nil || member.Node != "" {
-		return errUsage.Errorf("--from %s: a member is named by its HOST:PORT", c.From)
+	if err := checkAddr("--from", c.From); err != nil {
+		return err
 	}
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
-		if err := checkPartitions(f.m, c.Partition); err != nil {
-			return nil, nil, err
-		}
 		doc := restoreDoc{Partition: c.Partition, From: c.From, Members: failover.Ages(ctx, f.option, f.dir, f.m.Fleet, f.m.Partitions[c.Partition])}
 		at := slices.IndexFunc(doc.Members, func(age failover.Age) bool { return age.Addr == c.From })
 		switch {
@@ -71,5 +68,5 @@ func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 		}
 		doc.Took = time.Since(began).Milliseconds()
 		return doc, says("partition %d goes on with the data of %s: it was %s", c.Partition, c.From, doc.Members[at].Text), nil
-	})
+	}, c.Partition)
 }

@@ -109,9 +109,6 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
-		if err := checkPartitions(f.m, c.named()...); err != nil {
-			return nil, nil, err
-		}
 		if c.Retire {
 			if err := rebalance.Close(ctx, f.dir, *c.From); err != nil {
 				return nil, nil, err
@@ -126,7 +123,7 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 			doc := overview.NewMoved(report)
 			return doc, doc.Table, besides{failed}
 		})
-	})
+	}, c.named()...)
 }
 
 // check refuses flags that contradict each other.
