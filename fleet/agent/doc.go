@@ -22,8 +22,8 @@
 //	snapshots   with SnapshotInterval: the oldest first, one at a time on a node
 //
 // Any number of agents can run. For probes one of them leads, by a lease in the directory,
-// and another one leads within six intervals when it dies, or at once when its Run ends. The
-// other tasks take turns by the directory, partition by partition or node by node.
+// and another one leads within six intervals when it dies, or at once when its Run ends. For
+// the other tasks agents take turns, by the directory, too.
 //
 // An agent keeps nothing on disk, and nothing in memory that another one needs. What is to be
 // done is in the directory and on the members, so an agent may be killed at any time.
@@ -33,8 +33,9 @@
 //   - Agents never let writes succeed on two servers of a partition, however many of them
 //     run, are suspended or cut off. The lease only avoids double work: each change of the
 //     map is a compare-and-set.
-//   - Run ends by itself only before it has begun: settings are wrong, or the directory has
-//     no fleet. While the directory or members do not answer it tries again.
+//   - Run ends by itself only before it has begun: its Config is wrong, or the directory has
+//     no fleet that this version knows. While the directory or members do not answer it
+//     tries again.
 //   - The Fleet of the program is used only to find the directory. Its WaitReplicas, its
 //     caches and its reads have no effect on the agent, and the agent none on them.
 //

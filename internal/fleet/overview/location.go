@@ -51,7 +51,7 @@ func (doc Location) Table(w io.Writer) {
 		fmt.Fprintf(w, "%s has no place yet: it would go to %s%s\n", doc.Tag, there, unlessFull)
 		fmt.Fprintf(w, "asked %s; none has it\n", asked)
 	}
-	fmt.Fprintf(w, "position on the ring: %s, %s of the way round\n", doc.Position, Percent(float64(doc.Location.Position)/(1<<64)))
+	fmt.Fprintf(w, "position on the ring: %s, %s of the way round\n", doc.Position, percent(float64(doc.Location.Position)/(1<<64)))
 }
 
 // chain writes in which order partitions were asked: "5, then 1".

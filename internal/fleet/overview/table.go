@@ -31,18 +31,18 @@ func listPartitions(w io.Writer, doc Fleet) {
 	for _, p := range doc.Partitions {
 		memory, thread, limit := "-", "-", "-"
 		if p.Master.PID != 0 {
-			memory, thread = readable.Bytes(p.Memory), Percent(p.Busy)
+			memory, thread = readable.Bytes(p.Memory), percent(p.Busy)
 			if p.MaxMemory > 0 {
 				memory += " of " + readable.Bytes(p.MaxMemory)
 			}
-			limit = nearerLimit(p) + " " + Percent(use(p))
+			limit = nearerLimit(p) + " " + percent(use(p))
 		}
 		replicas := make([]string, len(p.Replicas))
 		for i, r := range p.Replicas {
 			replicas[i] = memberWord(r)
 		}
 		fmt.Fprintf(w, "%3d\t%3d\t%5d\t%5s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s\n",
-			p.ID, p.Generation, p.Epoch, Percent(p.Share), stateOf(p), readable.Number(p.Tags), memory, thread, limit,
+			p.ID, p.Generation, p.Epoch, percent(p.Share), stateOf(p), readable.Number(p.Tags), memory, thread, limit,
 			doc.column(snapshotOf(doc.Snapshots, p.ID).age()), memberWord(p.Master), strings.Join(replicas, ", "))
 	}
 }
@@ -135,7 +135,7 @@ func drawTotals(w io.Writer, s fleet.Status) {
 	if !unlimited {
 		fmt.Fprintf(w, " of %s", readable.Bytes(limit))
 	}
-	fmt.Fprintf(w, "; nearest to a limit is partition %d: %s at %s\n", fullest.ID, nearerLimit(fullest), Percent(use(fullest)))
+	fmt.Fprintf(w, "; nearest to a limit is partition %d: %s at %s\n", fullest.ID, nearerLimit(fullest), percent(use(fullest)))
 	if unlimited {
 		fmt.Fprintln(w, "Without maxmemory a server has no limit of memory but the machine's, and sends no new tags on.")
 	}
@@ -148,8 +148,8 @@ func drawTroubles(w io.Writer, s fleet.Status) {
 	}
 }
 
-// Percent writes a part of a whole: "0.6%", "12.5%", "78%".
-func Percent(part float64) string {
+// percent writes a part of a whole: "0.6%", "12.5%", "78%".
+func percent(part float64) string {
 	digits := 1
 	if part >= 0.9995 || part == 0 {
 		digits = 0

@@ -162,8 +162,8 @@ func TestFleetTableOfManyPartitions(t *testing.T) {
 func TestPercent(t *testing.T) {
 	t.Parallel()
 	for part, want := range map[float64]string{0: "0%", 0.006: "0.6%", 0.125: "12.5%", 0.9994: "99.9%", 0.9996: "100%", 1: "100%", 1.5: "150%"} {
-		if got := Percent(part); got != want {
-			t.Errorf("Percent(%v) = %q, want %q", part, got, want)
+		if got := percent(part); got != want {
+			t.Errorf("percent(%v) = %q, want %q", part, got, want)
 		}
 	}
 }
