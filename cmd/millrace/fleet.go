@@ -211,14 +211,6 @@ func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
-// untilEnd returns why an agent has ended, unless that was the end of ctx.
-func untilEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 // grpcWords finds what gRPC adds to an error of the network.
 var grpcWords = regexp.MustCompile(`connection error: desc = "(?:transport: )?|Error while dialing: |"(;|$)`)
 

@@ -46,9 +46,13 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 		if err := a.print(doc, says("watching %s, %s, until this command is interrupted", readable.Count(doc.Partitions, "partition"), readable.Count(doc.Members, "server"))); err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, untilEnd(ctx, agent.Run(ctx, agent.Config{
+		err := agent.Run(ctx, agent.Config{
 			Fleet: f.Fleet, Interval: c.Every, SnapshotInterval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Logger: a.logger(),
-		}))
+		})
+		if ctx.Err() != nil {
+			return nil, nil, nil // it was interrupted, as it is to end
+		}
+		return nil, nil, err
 	})
 }
 

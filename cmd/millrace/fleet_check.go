@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/check"
 )
 
@@ -33,23 +34,17 @@ func (c *fleetCheck) Run(ctx context.Context, a *app) error {
 		return errUsage.Errorf("--sample and --max-snapshot-age must not be negative")
 	}
 	cfg := check.Config{All: c.All, Sample: c.Sample, MaxSnapshotAge: c.MaxSnapshotAge, Progress: a.tagProgress()}
-	f, err := a.openFleet(ctx)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	found, err := check.Run(ctx, f, cfg)
-	if err != nil {
-		return err
-	}
-	doc := check.NewReport(found)
-	if err := a.print(doc, doc.Table); err != nil {
-		return err
-	}
-	if !doc.OK {
-		return errPrinted
-	}
-	return nil
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
+		found, err := check.Run(ctx, f, cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		doc := check.NewReport(found)
+		if !doc.OK {
+			return doc, doc.Table, besides{errPrinted}
+		}
+		return doc, doc.Table, nil
+	})
 }
 
 // tagProgress logs how far a pass over all keys is.

@@ -9,10 +9,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/beside"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
@@ -71,11 +74,12 @@ func (c *fleetDev) Run(ctx context.Context, a *app) error {
 
 // serve runs an agent, and does what lines of standard input say, until it is interrupted.
 func (*fleetDev) serve(ctx context.Context, a *app, servers *devfleet.Fleet) error {
-	f, err := fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: a.logger()})
+	option := rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}
+	dir, err := directory.Dial(option)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer dir.Close()
 	doc := struct {
 		Ready     bool   `json:"ready"`
 		Directory string `json:"directory"`
@@ -97,10 +101,7 @@ And here, a line each: kill 0, freeze 0, resume 0, restart 0, servers, help
 	if err != nil {
 		return err
 	}
-	watched := make(chan error, 1)
-	go func() {
-		watched <- untilEnd(ctx, agent.Run(ctx, agent.Config{Fleet: f, Interval: 250 * time.Millisecond, Logger: a.logger()}))
-	}()
+	defer beside.Agent(dir, option, agent.Config{Interval: 250 * time.Millisecond, Logger: a.logger()})(ctx)()
 	neverStopForInput()
 	lines := make(chan string)
 	go func() { // which may wait for a line for as long as the process lives
@@ -118,8 +119,8 @@ And here, a line each: kill 0, freeze 0, resume 0, restart 0, servers, help
 			if err := a.show(servers.Execute(ctx, line)); err != nil && ctx.Err() == nil {
 				a.fail(err, "help")
 			}
-		case err := <-watched:
-			return err
+		case <-ctx.Done():
+			return nil
 		}
 	}
 }

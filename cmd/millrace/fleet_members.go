@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -10,26 +11,14 @@ import (
 	"github.com/millrace/millrace/internal/fleet/membership"
 )
 
-// serverSpec is a server on a command line: HOST:PORT[@NODE].
-type serverSpec directory.Member
-
-// Decode reads one; kong calls it.
-func (s *serverSpec) Decode(ctx *kong.DecodeContext) error {
-	arg, _ := ctx.Scan.Pop().Value.(string)
-	m, err := parseMember(arg)
-	*s = serverSpec(m)
+// decodeMember reads a server on a command line, HOST:PORT[@NODE]; kong calls it.
+func decodeMember(ctx *kong.DecodeContext, target reflect.Value) error {
+	m, err := parseMember(word(ctx))
 	if err != nil {
 		return errUsage.Errorf("%s: write HOST:PORT[@NODE]", err)
 	}
+	target.Set(reflect.ValueOf(m))
 	return nil
-}
-
-func members(specs []serverSpec) []directory.Member {
-	list := make([]directory.Member, len(specs))
-	for i, s := range specs {
-		list[i] = directory.Member(s)
-	}
-	return list
 }
 
 // newServers are the flags of commands that take new servers.
@@ -67,8 +56,8 @@ func (*fleetReplica) Help() string {
 }
 
 type replicaAdd struct {
-	Partition int        `arg:"" help:"The number of a partition."`
-	Server    serverSpec `arg:"" help:"An empty server, as HOST:PORT[@NODE]."`
+	Partition int              `arg:"" help:"The number of a partition."`
+	Server    directory.Member `arg:"" help:"An empty server, as HOST:PORT[@NODE]."`
 	newServers
 }
 
@@ -81,7 +70,7 @@ Examples:
 }
 
 func (c *replicaAdd) Run(ctx context.Context, a *app) error {
-	return c.change(ctx, a, membership.AddReplica{Partition: c.Partition, Member: directory.Member(c.Server)})
+	return c.change(ctx, a, membership.AddReplica{Partition: c.Partition, Member: c.Server})
 }
 
 type replicaRemove struct {
@@ -104,9 +93,9 @@ func (c *replicaRemove) Run(ctx context.Context, a *app) error {
 }
 
 type replicaMove struct {
-	Partition int        `arg:"" help:"The number of a partition."`
-	From      string     `arg:"" help:"The address of the member that leaves."`
-	To        serverSpec `arg:"" help:"An empty server, as HOST:PORT[@NODE]."`
+	Partition int              `arg:"" help:"The number of a partition."`
+	From      string           `arg:"" help:"The address of the member that leaves."`
+	To        directory.Member `arg:"" help:"An empty server, as HOST:PORT[@NODE]."`
 	newServers
 }
 
@@ -119,7 +108,7 @@ Examples:
 }
 
 func (c *replicaMove) Run(ctx context.Context, a *app) error {
-	return c.change(ctx, a, membership.MoveReplica{Partition: c.Partition, From: c.From, To: directory.Member(c.To)})
+	return c.change(ctx, a, membership.MoveReplica{Partition: c.Partition, From: c.From, To: c.To})
 }
 
 type fleetNode struct {
@@ -134,8 +123,8 @@ func (*fleetNode) Help() string {
 }
 
 type nodeReplace struct {
-	Node    string       `arg:"" help:"The name of a node, or the host of members without one."`
-	Servers []serverSpec `arg:"" name:"server" help:"Empty servers, one for each member on the node, as HOST:PORT[@NODE]."`
+	Node    string             `arg:"" help:"The name of a node, or the host of members without one."`
+	Servers []directory.Member `arg:"" name:"server" help:"Empty servers, one for each member on the node, as HOST:PORT[@NODE]."`
 	newServers
 }
 
@@ -148,12 +137,12 @@ Examples:
 }
 
 func (c *nodeReplace) Run(ctx context.Context, a *app) error {
-	return c.change(ctx, a, membership.ReplaceNode{Node: c.Node, Servers: members(c.Servers)})
+	return c.change(ctx, a, membership.ReplaceNode{Node: c.Node, Servers: c.Servers})
 }
 
 type nodeDrain struct {
-	Node    string       `arg:"" help:"The name of a node, or the host of members without one."`
-	Servers []serverSpec `arg:"" optional:"" name:"server" help:"Empty servers on other nodes, as HOST:PORT[@NODE], one for each member on the node. Defaults to none: members leave, and partitions have fewer."`
+	Node    string             `arg:"" help:"The name of a node, or the host of members without one."`
+	Servers []directory.Member `arg:"" optional:"" name:"server" help:"Empty servers on other nodes, as HOST:PORT[@NODE], one for each member on the node. Defaults to none: members leave, and partitions have fewer."`
 	newServers
 }
 
@@ -166,7 +155,7 @@ Examples:
 }
 
 func (c *nodeDrain) Run(ctx context.Context, a *app) error {
-	return c.change(ctx, a, membership.DrainNode{Node: c.Node, Servers: members(c.Servers)})
+	return c.change(ctx, a, membership.DrainNode{Node: c.Node, Servers: c.Servers})
 }
 
 type fleetRestart struct {
