@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // TestTheDirectoryIsEmptied under load, with clients and agents connected: the fleet becomes
@@ -194,7 +195,9 @@ func TestTheMasterChangedAfterTheCopy(t *testing.T) {
 	text, err := m.Pack()
 	must(t, err)
 	for _, c := range f.Partitions() { // their copies of later maps are lost
-		must(t, c.Do(t.Context(), c.B().Set().Key(members.MapKey).Value(members.Copy{Epoch: m.Epoch, Text: text}.String()).Build()).Error())
+		must(t, retry.Policy{}.Do(t.Context(), func(int) error { // until the client has the map of the switch
+			return c.Do(t.Context(), c.B().Set().Key(members.MapKey).Value(members.Copy{Epoch: m.Epoch, Text: text}.String()).Build()).Error()
+		}))
 	}
 	l := w.load(f, "a", "b", "c", "d")
 	l.goesOn()
