@@ -100,6 +100,10 @@ var depRules = []depRule{
 		why: "who has no fleet on etcd builds nothing of etcd; only the command and fleet/etcd import it",
 	},
 	{
+		of: but(under(module), rooms("fleet/agent")), never: rooms("internal/fleet/restored"),
+		why: "one package puts an agent together: who needs one runs fleet/agent, so that each agent does all that agents promise",
+	},
+	{
 		of: is(module + "/schedule"), deep: true, only: anyOf(standard, is(module)),
 		why: "schedule is arithmetic that every queue imports: the parser of expressions is in schedule/cron",
 	},
@@ -301,19 +305,22 @@ func TestDependencyRules(t *testing.T) {
 		{"etcd where it may not be", 11, edges{"/fleet": "/fleet/etcd", "/internal/fleet/failover": etcd + "/client"},
 			[]string{"/fleet /fleet/etcd", "/internal/fleet/failover " + etcd + "/client"}},
 
-		{"schedule on the root", 12, edges{"/schedule": "/ time", "/schedule/cron": "/schedule example.com/cron"}, nil},
-		{"schedule on a parser", 12, edges{"/schedule": "/schedule/cron", "/schedule/cron": "example.com/cron"},
+		{"an agent", 12, edges{"/fleet/agent": "/internal/fleet/restored /internal/fleet/failover", "/cmd/millrace": "/fleet/agent /internal/fleet/failover"}, nil},
+		{"an agent of another package's own", 12, edges{"/cmd/millrace": "/internal/fleet/restored"}, []string{"/cmd/millrace /internal/fleet/restored"}},
+
+		{"schedule on the root", 13, edges{"/schedule": "/ time", "/schedule/cron": "/schedule example.com/cron"}, nil},
+		{"schedule on a parser", 13, edges{"/schedule": "/schedule/cron", "/schedule/cron": "example.com/cron"},
 			[]string{"/schedule /schedule/cron"}},
 
-		{"terminals where they may be", 13, edges{"/cmd/millrace/top": charm + "/bubbletea/v2 " + charmbracelet + "/x/term", "/cmd/millrace": "/cmd/millrace/top"}, nil},
-		{"terminals where they may not be", 13, edges{"/internal/screen": charmbracelet + "/x/ansi", "/cmd/millrace": charm + "/bubbletea/v2"},
+		{"terminals where they may be", 14, edges{"/cmd/millrace/top": charm + "/bubbletea/v2 " + charmbracelet + "/x/term", "/cmd/millrace": "/cmd/millrace/top"}, nil},
+		{"terminals where they may not be", 14, edges{"/internal/screen": charmbracelet + "/x/ansi", "/cmd/millrace": charm + "/bubbletea/v2"},
 			[]string{"/cmd/millrace " + charm + "/bubbletea/v2", "/internal/screen " + charmbracelet + "/x/ansi"}},
 
-		{"go-cron where it may be", 14, edges{"/schedule/cron": goCron, "/cmd/millrace": "/schedule/cron"}, nil},
-		{"go-cron where it may not be", 14, edges{"/fairqueue": goCron}, []string{"/fairqueue " + goCron}},
+		{"go-cron where it may be", 15, edges{"/schedule/cron": goCron, "/cmd/millrace": "/schedule/cron"}, nil},
+		{"go-cron where it may not be", 15, edges{"/fairqueue": goCron}, []string{"/fairqueue " + goCron}},
 
-		{"huma where it may be", 15, edges{"/server/internal/api": huma + "/v2 " + huma + "/v2/adapters/humago", "/internal/document": huma + "/v2"}, nil},
-		{"huma where it may not be", 15, edges{"/cmd/millrace": huma + "/v2"}, []string{"/cmd/millrace " + huma + "/v2"}},
+		{"huma where it may be", 16, edges{"/server/internal/api": huma + "/v2 " + huma + "/v2/adapters/humago", "/internal/document": huma + "/v2"}, nil},
+		{"huma where it may not be", 16, edges{"/cmd/millrace": huma + "/v2"}, []string{"/cmd/millrace " + huma + "/v2"}},
 	}
 	fired := map[int]bool{}
 	for _, tc := range tests {

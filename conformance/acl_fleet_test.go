@@ -254,7 +254,7 @@ func (f *usersFleet) replace(dir *directory.Directory, option rueidis.ClientOpti
 		stop()
 		<-ended
 	}()
-	must(f.t, "Switch", failover.Switch(ctx, dir, servers, 0, "", quiet))
+	must(f.t, "Switch", failover.Switch(ctx, dir, servers, 0, "", quiet, nil))
 	f.members[2].Pause()
 	redistest.Eventually(f.t, "the other one is the master", func() bool {
 		m, err := dir.Confirm(ctx, 0)

@@ -103,7 +103,7 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 	}
 	release := func() {}
 	if dir.Owned {
-		release = dir.Close
+		release, dir.Owned = dir.Close, false // others may be opened on it, too
 	}
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{

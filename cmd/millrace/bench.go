@@ -69,13 +69,9 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 		if err != nil {
 			return nil, err
 		}
-		at, err := a.fleetURL()
-		if err != nil {
-			return nil, err
-		}
 		cfg.Client, cfg.Forget = f.Client(), f.Forget
-		scheme, _, _ := strings.Cut(at.url, "://")
-		cfg.Server = scheme + "://" + at.servers
+		scheme, _, _ := strings.Cut(a.redis, "://")
+		cfg.Server = scheme + "://" + serversOf(a.redis)
 		fmt.Fprintf(a.stderr, "Putting load on %s.\n", cfg.Server)
 		return func() error { f.Close(); return nil }, nil
 	case a.redis != "":

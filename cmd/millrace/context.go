@@ -168,7 +168,7 @@ func redacted(urls string) string {
 		scheme, rest, _ := strings.Cut(urls, "://")
 		path := rest[min(len(rest), strings.IndexByte(rest+"/", '/')):]
 		path, _, _ = strings.Cut(path, "?")
-		return scheme + "://" + strings.ReplaceAll(etcdServers(urls), ", ", ",") + path
+		return scheme + "://" + strings.ReplaceAll(serversOf(urls), ", ", ",") + path
 	}
 	parts := strings.Split(urls, ",")
 	for i, part := range parts {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +13,12 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/fleet/etcd"
+	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/overview"
 )
 
 // fleetCommands is the noun fleet.
@@ -69,66 +72,28 @@ func isEtcd(url string) bool {
 	return strings.HasPrefix(url, "etcd://") || strings.HasPrefix(url, "etcds://")
 }
 
-// fleetAddress is what the URL of a fleet says.
-type fleetAddress struct {
-	url     string
-	servers string               // of the directory, for people
-	option  rueidis.ClientOption // how to connect to members
-}
-
-// fleetURL returns the address of the fleet.
-func (a *app) fleetURL() (fleetAddress, error) {
-	at := fleetAddress{url: a.url()}
-	if !isFleet(at.url) {
+// fleetURL returns the URL of the fleet.
+func (a *app) fleetURL() (string, error) {
+	url := a.url()
+	if !isFleet(url) {
 		err := dial.ErrURL.Errorf("this command needs to know which fleet to work on")
-		if at.url != "" {
+		if url != "" {
 			err = dial.ErrURL.Errorf("this command works on a fleet, not on one Redis")
 		}
 		err.Hint = "Add --redis fleet://HOST:PORT or --redis etcd://HOST:PORT/FLEET, where the fleet's directory is, or set MILLRACE_REDIS_URL."
-		return at, a.noURL(err)
+		return "", a.noURL(err)
 	}
-	var err error
-	if isEtcd(at.url) {
+	_, err := fleet.ParseURL(url)
+	if isEtcd(url) {
 		var dir *directory.Directory
-		if dir, at.option, err = etcd.Open(at.url); err == nil {
+		if dir, _, err = etcd.Open(url); err == nil {
 			dir.Close()
-			at.servers = etcdServers(at.url)
 		}
-	} else if at.option, err = fleet.ParseURL(at.url); err == nil {
-		at.servers = strings.Join(at.option.InitAddress, ", ")
 	}
 	if err != nil {
-		wrong := dial.ErrURL.Errorf("%s", err)
-		wrong.Hint = millrace.Hint(err)
-		return at, wrong
+		return "", dial.ErrURL.Errorf("%s", err).WithHint(millrace.Hint(err))
 	}
-	return at, nil
-}
-
-// etcdServers returns the members of etcd that a valid URL names.
-func etcdServers(url string) string {
-	_, rest, _ := strings.Cut(url, "://")
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
-	}
-	return strings.ReplaceAll(rest[strings.LastIndex(rest, "@")+1:], ",", ", ")
-}
-
-// open opens the directory.
-func (at fleetAddress) open() (*directory.Directory, error) {
-	if isEtcd(at.url) {
-		dir, _, err := etcd.Open(at.url)
-		return dir, err
-	}
-	return directory.Dial(at.option)
-}
-
-// dial opens the fleet.
-func (at fleetAddress) dial(ctx context.Context, log *slog.Logger) (*fleet.Fleet, error) {
-	if isEtcd(at.url) {
-		return etcd.Dial(ctx, at.url, fleet.Config{Logger: log})
-	}
-	return fleet.Dial(ctx, at.url, fleet.Config{Logger: log})
+	return url, nil
 }
 
 // directoryTimeout is how long the directory may take to answer at first.
@@ -138,15 +103,19 @@ var errNoAnswer = errors.New("no answer within " + directoryTimeout.String())
 
 // openFleet opens the fleet. Close it when done.
 func (a *app) openFleet(ctx context.Context) (*fleet.Fleet, error) {
-	at, err := a.fleetURL()
+	url, err := a.fleetURL()
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	f, err := within(bounded, func() (*fleet.Fleet, error) { return at.dial(bounded, a.logger()) }, (*fleet.Fleet).Close)
+	open := fleet.Dial
+	if isEtcd(url) {
+		open = etcd.Dial
+	}
+	f, err := within(bounded, func() (*fleet.Fleet, error) { return open(bounded, url, fleet.Config{Logger: a.logger()}) }, (*fleet.Fleet).Close)
 	if err != nil {
-		return nil, at.explain(ctx, err)
+		return nil, explain(ctx, url, err)
 	}
 	return f, nil
 }
@@ -164,45 +133,89 @@ func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) (any, table
 // withDirectory opens a directory that answers for do, which is told how to connect to
 // members. It may have no fleet yet.
 func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Directory, option rueidis.ClientOption) error) error {
-	at, err := a.fleetURL()
+	url, err := a.fleetURL()
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	dir, err := within(bounded, at.open, func(dir *directory.Directory) { dir.Close() })
+	var option rueidis.ClientOption
+	dir, err := within(bounded, func() (dir *directory.Directory, err error) {
+		if isEtcd(url) {
+			dir, option, err = etcd.Open(url)
+		} else if option, err = fleet.ParseURL(url); err == nil {
+			dir, err = directory.Dial(option)
+		}
+		return dir, err
+	}, (*directory.Directory).Close)
 	if err != nil {
-		return at.explain(ctx, err)
+		return explain(ctx, url, err)
 	}
 	defer dir.Close()
 	if _, err := dir.Confirm(bounded, 0); err != nil && !errors.Is(err, directory.ErrNoFleet) {
-		return at.explain(ctx, err)
+		return explain(ctx, url, err)
 	}
-	return do(dir, at.option)
+	return do(dir, option)
 }
 
-// withMap opens the directory of an existing fleet for do, with the present map.
-func (a *app) withMap(ctx context.Context, do func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
-	at, err := a.fleetURL()
-	if err != nil {
-		return err
-	}
-	return a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
+// fleetAt is a fleet with its present map.
+type fleetAt struct {
+	*fleet.Fleet
+	dir    *directory.Directory
+	option rueidis.ClientOption // how to connect to members
+	m      *directory.Map
+}
+
+// withMap opens the fleet for do, which needs a directory that confirms the map, and a map that
+// has some partitions.
+func (a *app) withMap(ctx context.Context, do func(f *fleetAt) (any, table, error), partitions ...int) error {
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
 		bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 		defer cancel()
-		m, err := dir.Confirm(bounded, 0)
-		if err != nil {
-			return at.explain(ctx, err)
+		at := &fleetAt{Fleet: f, dir: directory.Of(f.Client()), option: directory.OptionOf(f.Client())}
+		var err error
+		if at.m, err = at.dir.Confirm(bounded, 0); err != nil {
+			return nil, nil, explain(ctx, a.url(), err)
 		}
-		return a.show(do(dir, option, m))
+		for _, id := range partitions {
+			if n := len(at.m.Partitions); id < 0 || id >= n {
+				return nil, nil, errNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, n)
+			}
+		}
+		return do(at)
 	})
+}
+
+// errNoPartition means that the fleet has no partition of that number.
+var errNoPartition = &millrace.Error{Code: "not_found", Hint: "Look at millrace fleet show for the partitions that there are."}
+
+// checkAddr refuses what is not the address of a member.
+func checkAddr(flag, addr string) error {
+	if m, err := parseMember(addr); err != nil || m.Node != "" {
+		return errUsage.Errorf("%s %s: a member is named by its HOST:PORT", flag, addr)
+	}
+	return nil
+}
+
+// help returns a function that runs an agent beside a command until end is called, so that the
+// command needs no other one. The agent logs warnings only: the command reports its steps.
+func (a *app) help(dir *directory.Directory, option rueidis.ClientOption) failover.Help {
+	return beside.Agent(dir, option, agent.Config{Logger: slog.New(warnings{a.logger().Handler()})})
+}
+
+// warnings passes on what is at least a warning.
+type warnings struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
 // grpcWords finds what gRPC adds to an error of the network.
 var grpcWords = regexp.MustCompile(`connection error: desc = "(?:transport: )?|Error while dialing: |"(;|$)`)
 
-// explain adds the directory's address and a hint to an error.
-func (at fleetAddress) explain(ctx context.Context, err error) error {
+// explain adds the directory's address and a hint to an error of opening a fleet.
+func explain(ctx context.Context, url string, err error) error {
 	if unavailable, ok := errors.AsType[*millrace.Error](err); ok && unavailable.Err != nil && millrace.Code(unavailable.Err) == "" && errors.Is(err, fleet.ErrUnavailable) {
 		err = unavailable.Err // without the address
 	}
@@ -212,15 +225,15 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, directory.ErrNoFleet):
-		return directory.ErrNoFleet.Errorf("there is no fleet in the directory at %s", at.servers)
+		return directory.ErrNoFleet.Errorf("there is no fleet in the directory at %s", serversOf(url))
 	case isKnown:
 		return known
 	}
-	failed := dial.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1")))
+	failed := dial.ErrConnect.Errorf("the fleet's directory at %s does not answer", serversOf(url)).Wrap(errors.New(grpcWords.ReplaceAllString(overview.OneLine(err), "$1")))
 	switch {
-	case isEtcd(at.url) && strings.Contains(err.Error(), "server preface"):
+	case isEtcd(url) && strings.Contains(err.Error(), "server preface"):
 		failed.Hint = "Write etcds:// if etcd serves TLS. Otherwise another kind of server listens there."
-	case isEtcd(at.url):
+	case isEtcd(url):
 		failed.Hint = "Check that most members of etcd run, and that the URL names them: etcd://HOST:PORT,HOST2:PORT2/FLEET."
 	case isReply:
 		failed.Hint = "The URL names the fleet's directory, with user and password if it has any: fleet://USER:PASSWORD@HOST:PORT."
@@ -230,13 +243,11 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 	return failed
 }
 
-// oneLine returns the messages of joined errors, each once, on one line.
-func oneLine(err error) string {
-	var lines []string
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
+// serversOf returns the servers of the directory that a valid URL names.
+func serversOf(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
 	}
-	return strings.Join(lines, "; ")
+	return strings.ReplaceAll(rest[strings.LastIndex(rest, "@")+1:], ",", ", ")
 }

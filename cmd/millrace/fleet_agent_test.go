@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -22,18 +23,18 @@ func threeMembers(t *testing.T, s shell) []*redistest.Server {
 }
 
 // shows waits until the fleet is as it is wanted.
-func (s shell) shows(what string, is func(fleetDoc) bool) (doc fleetDoc) {
+func (s shell) shows(what string, is func(overview.Fleet) bool) (doc overview.Fleet) {
 	s.t.Helper()
 	redistest.Eventually(s.t, what, func() bool {
-		doc = answer[fleetDoc](s, "fleet", "show")
+		doc = answer[overview.Fleet](s, "fleet", "show")
 		return is(doc)
 	})
 	return doc
 }
 
-func (s shell) isFull() fleetDoc {
+func (s shell) isFull() overview.Fleet {
 	s.t.Helper()
-	return s.shows("the fleet is healthy", func(doc fleetDoc) bool { return doc.State == fleet.Healthy })
+	return s.shows("the fleet is healthy", func(doc overview.Fleet) bool { return doc.State == fleet.Healthy })
 }
 
 // TestFleetAgent has two agents, of which one is gone when a master dies.
@@ -55,7 +56,7 @@ func TestFleetAgent(t *testing.T) {
 	redistest.Eventually(t, "the second agent leads", func() bool { return strings.Contains(second.stderr.String(), `msg="the agent leads"`) })
 
 	servers[0].Kill()
-	doc := s.shows("another master is there", func(doc fleetDoc) bool {
+	doc := s.shows("another master is there", func(doc overview.Fleet) bool {
 		return doc.State == fleet.Partial && doc.Partitions[0].Master.Addr != servers[0].Addr()
 	})
 	if len(doc.Events) < 2 || !strings.HasPrefix(doc.Events[0].What, "healthy: "+doc.Partitions[0].Master.Addr) || doc.Events[0].Epoch == 0 || doc.Events[0].At.IsZero() {
@@ -72,7 +73,7 @@ func TestFleetAgent(t *testing.T) {
 	}
 
 	servers[0].Restart() // as an empty master, which nobody takes for one
-	s.shows("the old master is a replica in step", func(doc fleetDoc) bool {
+	s.shows("the old master is a replica in step", func(doc overview.Fleet) bool {
 		p := doc.Partitions[0]
 		return doc.State == fleet.Healthy && len(p.Replicas) == 2 && p.Master.Addr != servers[0].Addr()
 	})
@@ -85,12 +86,12 @@ func TestFleetAgentTakesSnapshots(t *testing.T) {
 	s := fleetShell(t)
 	threeMembers(t, s)
 	archive := t.TempDir()
-	if doc := answer[fleetDoc](s, "fleet", "show"); doc.Snapshots == nil || len(doc.Snapshots) > 0 || doc.Events == nil || len(doc.Events) > 0 {
+	if doc := answer[overview.Fleet](s, "fleet", "show"); doc.Snapshots == nil || len(doc.Snapshots) > 0 || doc.Events == nil || len(doc.Events) > 0 {
 		t.Errorf("show = %+v, want no snapshots and no events, and lists of them", doc)
 	}
 	agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms", "--snapshots-every", "1s", "--archive", archive, "--keep", "1", "--json")
 	agent.line()
-	doc := s.shows("a snapshot is archived", func(doc fleetDoc) bool { return len(doc.Snapshots) == 1 && doc.Snapshots[0].Archived != nil })
+	doc := s.shows("a snapshot is archived", func(doc overview.Fleet) bool { return len(doc.Snapshots) == 1 && doc.Snapshots[0].Archived != nil })
 	p := doc.Snapshots[0]
 	if p.Partition != 0 || p.Saved == nil || p.Saved.Addr == doc.Partitions[0].Master.Addr || p.Saved.Node == "" || p.Saved.Age < 0 || p.Archived.Bytes == 0 || p.Failed != nil {
 		t.Errorf("snapshots = %+v, want one of a replica", p)
@@ -134,7 +135,7 @@ func TestFleetFailover(t *testing.T) {
 	agent.line()
 	s.isFull()
 	got = s.run("fleet", "failover", "0")
-	now := answer[fleetDoc](s, "fleet", "show").Partitions[0].Master.Addr
+	now := answer[overview.Fleet](s, "fleet", "show").Partitions[0].Master.Addr
 	if want := fmt.Sprintf("%s is the master of partition 0, in place of %s, after ", now, to); got.code != 0 || !strings.HasPrefix(got.stdout, want) || now == to {
 		t.Errorf("failover = %+v, want %q", got, want)
 	}

@@ -2,20 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"log/slog"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/membership"
-	"github.com/millrace/millrace/internal/fleet/restored"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -25,66 +18,24 @@ type consent struct {
 	DryRun bool `help:"Only show what would be done."`
 }
 
-// planDoc is what a command does to the members of partitions.
-type planDoc struct {
-	Plan     string              `json:"plan"`
-	Changes  []membership.Change `json:"changes"`
-	Drops    []taskDoc           `json:"drops,omitempty"` // what fleet cancel drops
-	Warnings []string            `json:"warnings,omitempty"`
-	Begun    bool                `json:"begun"` // whether an earlier command has begun it; then changes are those that were left
-	Done     bool                `json:"done"`
-	Took     int64               `json:"took_ms"`
-}
-
-// table writes the plan, and what may be wrong with it.
-func (doc planDoc) table(w io.Writer) {
-	if len(doc.Changes) == 0 {
-		fmt.Fprintln(w, "there is nothing to do")
-		return
-	}
-	if len(doc.Drops) > 0 {
-		fmt.Fprint(w, "This is dropped; what has been done stays:\n")
-		drawTasks(w, doc.Drops)
-		return
-	}
-	fmt.Fprintln(w, "PARTITION\tCOMES\tLEAVES\tRESTARTS\tMASTER BEFORE\tMASTER AFTER")
-	for _, c := range doc.Changes {
-		after := c.MasterAfter
-		if after == c.MasterBefore {
-			after = "the same"
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", c.Partition, orDash(c.Comes), orDash(c.Leaves), orDash(strings.Join(c.Restarts, ", ")), c.MasterBefore, after)
-	}
-	for _, warning := range doc.Warnings {
-		fmt.Fprintf(w, "\nNote: %s.\n", warning)
-	}
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
 // changeMembers plans a request, asks, carries it out, and prints what was done.
 func (a *app) changeMembers(ctx context.Context, r membership.Request, consent consent, restartTimeout time.Duration) error {
-	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		began, log := time.Now(), a.logger()
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		began, log, m := time.Now(), a.logger(), f.m
 		plan, err := membership.Make(m, r)
 		if err != nil {
 			return nil, nil, err
 		}
-		doc := planDoc{Plan: plan.ID, Changes: plan.Changes(m), Begun: plan.Begun, Done: len(plan.Tasks) == 0}
+		doc := overview.Change{Plan: plan.ID, Changes: plan.Changes(m), Begun: plan.Begun, Done: len(plan.Tasks) == 0}
 		if doc.Done {
-			return doc, doc.table, nil
+			return doc, doc.Table, nil
 		}
 		if cancel, ok := r.(membership.Cancel); ok {
-			doc.Drops = slices.DeleteFunc(tasksOf(m), func(t taskDoc) bool { return t.Plan != cancel.Plan })
+			doc.Drops = slices.DeleteFunc(overview.TasksOf(m), func(t overview.Task) bool { return t.Plan != cancel.Plan })
 		}
 		cfg := membership.Config{
-			Option: option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: besideCommand(option, log),
+			Option: f.option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
+			Agent: a.help(f.dir, f.option),
 		}
 		if !plan.Begun {
 			if doc.Warnings, err = cfg.Examine(ctx, m, plan); err != nil {
@@ -92,30 +43,17 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 			}
 		}
 		if consent.DryRun {
-			return doc, doc.table, nil
+			return doc, doc.Table, nil
 		}
 		if err := a.agree(ctx, consent, doc); err != nil {
 			return nil, nil, err
 		}
-		if _, err = cfg.CarryOut(ctx, dir, m, r, plan); err != nil {
-			return nil, nil, ofChanging(ctx, dir, r, err)
+		if _, err = cfg.CarryOut(ctx, f.dir, m, r, plan); err != nil {
+			return nil, nil, ofChanging(ctx, f.dir, r, err)
 		}
 		doc.Done, doc.Took = true, time.Since(began).Milliseconds()
 		return doc, says("done: %s in %s", readable.Count(len(doc.Changes), "partition"), readable.Duration(time.Since(began))), nil
 	})
-}
-
-// besideCommand configures the agent that a command runs. It logs warnings only: the command reports its steps.
-func besideCommand(option rueidis.ClientOption, log *slog.Logger) failover.Config {
-	return failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, log)}
-}
-
-// warnings passes on what is at least a warning: steps are reported otherwise.
-type warnings struct{ slog.Handler }
-
-// Enabled implements slog.Handler.
-func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
 // preview shows a person on standard error what a command is about to do.
@@ -129,8 +67,8 @@ func (a *app) preview(doc any, t table) error {
 }
 
 // agree shows a plan, and asks whether to begin it. One that has begun needs no answer.
-func (a *app) agree(ctx context.Context, consent consent, doc planDoc) error {
-	if err := a.preview(doc, doc.table); err != nil {
+func (a *app) agree(ctx context.Context, consent consent, doc overview.Change) error {
+	if err := a.preview(doc, doc.Table); err != nil {
 		return err
 	}
 	if doc.Begun {
@@ -161,51 +99,4 @@ func ofChanging(ctx context.Context, dir *directory.Directory, r membership.Requ
 		return errCut
 	}
 	return errBegun
-}
-
-// taskDoc is what is left of a change of a partition's members. Absent fields: nothing of
-// that kind.
-type taskDoc struct {
-	Partition int      `json:"partition"`
-	Plan      string   `json:"plan,omitempty"`
-	Joins     string   `json:"joins,omitempty"`    // copies the master
-	Leaves    string   `json:"leaves,omitempty"`   // is to leave, or does so
-	Restarts  []string `json:"restarts,omitempty"` // one at a time
-	Master    string   `json:"master,omitempty"`   // is to lead
-}
-
-// tasksOf returns the tasks in a map.
-func tasksOf(m *directory.Map) []taskDoc {
-	var docs []taskDoc
-	for _, p := range m.Partitions {
-		if p.Task == nil && p.Leaving == nil {
-			continue
-		}
-		doc := taskDoc{Partition: p.ID}
-		if t := p.Task; t != nil {
-			doc.Plan, doc.Leaves, doc.Master = t.Plan, t.Remove, t.Master
-			if t.Add != nil {
-				doc.Joins = t.Add.Addr
-			}
-			for _, restart := range t.Restart {
-				doc.Restarts = append(doc.Restarts, restart.Addr)
-			}
-		}
-		if p.Leaving != nil {
-			doc.Leaves = p.Leaving.Addr
-		}
-		docs = append(docs, doc)
-	}
-	return docs
-}
-
-// drawTasks writes what is left of changes of members.
-func drawTasks(w io.Writer, tasks []taskDoc) {
-	if len(tasks) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\nPARTITION\tPLAN\tJOINS\tLEAVES\tRESTARTS\tMASTER AFTER\n")
-	for _, t := range tasks {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", t.Partition, orDash(t.Plan), orDash(t.Joins), orDash(t.Leaves), orDash(strings.Join(t.Restarts, ", ")), orDash(t.Master))
-	}
 }

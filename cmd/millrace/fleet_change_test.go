@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -25,7 +26,7 @@ func twoMembers(t *testing.T, s shell) []*redistest.Server {
 // membersOf returns the addresses of a partition's members, the master's first.
 func (s shell) membersOf(partition int) []string {
 	s.t.Helper()
-	p := answer[fleetDoc](s, "fleet", "show").Partitions[partition]
+	p := answer[overview.Fleet](s, "fleet", "show").Partitions[partition]
 	addrs := []string{p.Master.Addr}
 	for _, r := range p.Replicas {
 		addrs = append(addrs, r.Addr)
@@ -86,7 +87,7 @@ func TestAKilledChangeIsFinished(t *testing.T) {
 		killed := startCommand(t, change...)
 		redistest.Eventually(t, "the command says that a server "+step, func() bool { return strings.Contains(killed.stderr.String(), step) })
 		killed.stopped(syscall.SIGKILL)
-		switch tasks := answer[fleetDoc](s, "fleet", "show").Tasks; {
+		switch tasks := answer[overview.Fleet](s, "fleet", "show").Tasks; {
 		case len(tasks) != 1 || tasks[0].Leaves != from || tasks[0].Master != to.Addr():
 			t.Errorf("killed when it said %q, it left the tasks %+v, want one", step, tasks)
 		case i == 0:
@@ -94,7 +95,7 @@ func TestAKilledChangeIsFinished(t *testing.T) {
 				t.Errorf("fleet cancel would drop %+v, want that %s leaves", got, from)
 			}
 			agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms", "--json")
-			s.shows("the agent has finished the change", func(doc fleetDoc) bool { return doc.Tasks == nil && doc.State == fleet.Healthy })
+			s.shows("the agent has finished the change", func(doc overview.Fleet) bool { return doc.Tasks == nil && doc.State == fleet.Healthy })
 			agent.stopped(syscall.SIGTERM)
 		default:
 			interrupted := startCommand(t, change...)
@@ -103,7 +104,7 @@ func TestAKilledChangeIsFinished(t *testing.T) {
 			if got := interrupted.stderr.String(); !strings.Contains(got, `"code":"interrupted"`) || !strings.Contains(got, "agents go on with it") {
 				t.Errorf("an interrupted command says %q, want that agents go on", got)
 			}
-			var doc planDoc
+			var doc overview.Change
 			if got := s.run(change...); json.Unmarshal([]byte(got.stdout), &doc) != nil || !doc.Begun || !doc.Done || len(doc.Changes) != 1 {
 				t.Errorf("the same command prints %+v, want that an earlier one has begun it, and that it is done", got)
 			}

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/check"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/readable"
 )
 
 type fleetCheck struct {
@@ -32,45 +29,22 @@ Examples:
     millrace fleet check --json | jq -r '.findings[] | select(.level == "fail") | .hint'`
 }
 
-// checkDoc is the outcome of all checks.
-type checkDoc struct {
-	OK       bool            `json:"ok"` // nothing failed
-	Fail     int             `json:"fail"`
-	Warn     int             `json:"warn"`
-	Unknown  int             `json:"unknown"`
-	Findings []check.Finding `json:"findings"` // the worst first
-}
-
-func newCheckDoc(found []check.Finding) checkDoc {
-	doc := checkDoc{
-		Fail: check.Count(found, directory.Fail), Warn: check.Count(found, directory.Warn), Unknown: check.Count(found, directory.Unknown), Findings: found,
-	}
-	doc.OK = doc.Fail == 0
-	return doc
-}
-
 func (c *fleetCheck) Run(ctx context.Context, a *app) error {
 	if c.Sample < 0 || c.MaxSnapshotAge < 0 {
 		return errUsage.Errorf("--sample and --max-snapshot-age must not be negative")
 	}
 	cfg := check.Config{All: c.All, Sample: c.Sample, MaxSnapshotAge: c.MaxSnapshotAge, Progress: a.tagProgress()}
-	f, err := a.openFleet(ctx)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	found, err := check.Run(ctx, f, cfg)
-	if err != nil {
-		return err
-	}
-	doc := newCheckDoc(found)
-	if err := a.print(doc, doc.table); err != nil {
-		return err
-	}
-	if !doc.OK {
-		return errPrinted
-	}
-	return nil
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
+		found, err := check.Run(ctx, f, cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		doc := check.NewReport(found)
+		if !doc.OK {
+			return doc, doc.Table, besides{errPrinted}
+		}
+		return doc, doc.Table, nil
+	})
 }
 
 // tagProgress logs how far a pass over all keys is.
@@ -82,14 +56,4 @@ func (a *app) tagProgress() func(visited, keys int64) {
 			log.Info("looking tags up", "visited", visited, "keys", keys)
 		}
 	}
-}
-
-func (doc checkDoc) table(w io.Writer) {
-	for _, g := range check.Groups(doc.Findings) {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", g.Level, g.Check, g)
-		if g.Hint != "" {
-			fmt.Fprintf(w, "\t\t%s\n", g.Hint)
-		}
-	}
-	fmt.Fprintf(w, "\n%s, %s, %d unknown\n", readable.Count(doc.Fail, "failure"), readable.Count(doc.Warn, "warning"), doc.Unknown)
 }

@@ -21,7 +21,7 @@ func TestFleetCheck(t *testing.T) {
 	s.init(specs(member(t), member(t))...)
 	s.run("queue", "write", "orders", "--tenant", "a", "--body", "x")
 
-	checked := func(args ...string) (doc checkDoc, code int) {
+	checked := func(args ...string) (doc check.Report, code int) {
 		t.Helper()
 		got := s.run(append([]string{"fleet", "check", "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || got.stderr != "" {
@@ -32,7 +32,7 @@ func TestFleetCheck(t *testing.T) {
 		}
 		return doc, got.code
 	}
-	has := func(doc checkDoc, name, code string) bool {
+	has := func(doc check.Report, name, code string) bool {
 		for _, f := range doc.Findings {
 			if f.Check == name && f.Code == code {
 				return true

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -27,7 +29,7 @@ func tell[T any](d *process, line string) (doc T) {
 // doneDoc is what was done to a server.
 type doneDoc struct {
 	Done string
-	serverDoc
+	devfleet.Status
 }
 
 // TestFleetDevAccidents has masters killed, frozen, resumed and restarted, while its
@@ -38,7 +40,7 @@ func TestFleetDevAccidents(t *testing.T) {
 	d := startDev(t, "--nodes", "3", "--partitions", "2", "--replicas", "2", "--restart-after", "1s", "--json")
 	s := shell{t: t, url: d.ready()}
 	before := s.isFull()
-	listed := tell[struct{ Servers []serverDoc }](d, "servers").Servers
+	listed := tell[struct{ Servers []devfleet.Status }](d, "servers").Servers
 	if len(listed) != 7 || listed[0].Role != "directory" || listed[0].Partition != -1 {
 		t.Errorf("servers = %+v, want the directory and six more", listed)
 	}
@@ -52,12 +54,12 @@ func TestFleetDevAccidents(t *testing.T) {
 	// back by itself.
 	killed := tell[doneDoc](d, "kill 0")
 	old := before.Partitions[0].Master
-	want := doneDoc{"kill", serverDoc{"master", 0, old.Node, old.Addr, old.PID, "dead"}}
+	want := doneDoc{"kill", devfleet.Status{Role: devfleet.Master, Node: old.Node, Addr: old.Addr, PID: old.PID, State: "dead"}}
 	if killed != want || !gone(old.PID) {
 		t.Errorf("kill 0 = %+v, want %+v", killed, want)
 	}
 	t.Logf("the first write was accepted %s after the kill", s.pauseOf(0))
-	s.shows("the killed one is a replica in step", func(doc fleetDoc) bool {
+	s.shows("the killed one is a replica in step", func(doc overview.Fleet) bool {
 		return doc.State == fleet.Healthy && doc.Partitions[0].Master.Addr != old.Addr
 	})
 	if said := d.stderr.String(); !strings.Contains(said, "was restarted") {
@@ -66,10 +68,10 @@ func TestFleetDevAccidents(t *testing.T) {
 
 	// A freeze, a partition whose number then means another server, and a resume.
 	frozen := tell[doneDoc](d, "freeze 1")
-	s.shows("another master is there", func(doc fleetDoc) bool {
+	s.shows("another master is there", func(doc overview.Fleet) bool {
 		return doc.Partitions[1].State == fleet.Partial && doc.Partitions[1].Master.Addr != frozen.Addr
 	})
-	for _, server := range tell[struct{ Servers []serverDoc }](d, "servers").Servers {
+	for _, server := range tell[struct{ Servers []devfleet.Status }](d, "servers").Servers {
 		if server.Addr == frozen.Addr && (server.State != "frozen" || server.Role != "replica") {
 			t.Errorf("the frozen one is listed as %+v", server)
 		}
@@ -105,7 +107,7 @@ func TestFleetDevAccidents(t *testing.T) {
 		t.Errorf("help = %+v, want six commands", got)
 	}
 	d.stdin.Close() // which is no reason to end
-	if doc := answer[fleetDoc](s, "fleet", "show"); doc.State != fleet.Healthy {
+	if doc := answer[overview.Fleet](s, "fleet", "show"); doc.State != fleet.Healthy {
 		t.Errorf("show = %+v, want it healthy", doc)
 	}
 	d.end(syscall.SIGTERM)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -178,7 +179,7 @@ func (d *drill) restore(archive string, partition int) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	p := answer[fleetDoc](d.shell, "fleet", "show").Partitions[partition]
+	p := answer[overview.Fleet](d.shell, "fleet", "show").Partitions[partition]
 	var members []*supervised
 	for _, servers := range d.nodes {
 		for _, s := range servers {

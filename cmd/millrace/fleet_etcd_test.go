@@ -21,7 +21,9 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/etcdtest"
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -66,7 +68,7 @@ func TestFleetOnEtcd(t *testing.T) {
 		t.Errorf("fleet check finds %q about the directory, want a silent member", codes)
 	}
 	servers[0].Kill()
-	s.shows("another master is there", func(doc fleetDoc) bool {
+	s.shows("another master is there", func(doc overview.Fleet) bool {
 		return doc.State == fleet.Partial && doc.Partitions[0].Master.Addr != servers[0].Addr()
 	})
 	written("without the master")
@@ -79,7 +81,7 @@ func TestFleetOnEtcd(t *testing.T) {
 // checks returns the codes of the findings of a check of the fleet.
 func (s shell) checks(name string) string {
 	s.t.Helper()
-	var doc checkDoc
+	var doc check.Report
 	if got := s.run("fleet", "check", "--json"); json.Unmarshal([]byte(got.stdout), &doc) != nil {
 		s.t.Fatalf("fleet check = %+v, want a document", got)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -111,11 +111,10 @@ func (n newPartitions) grow(ctx context.Context, a *app, partitions []grow.Parti
 	change func(context.Context, *directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
 ) error {
 	err := a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
-		log, servers := a.logger(), failover.NewRedis(option)
-		defer servers.Close()
+		log := a.logger()
 		_, err := change(ctx, dir, partitions, grow.Config{
 			Option: option, Settings: settings, RestartTimeout: n.restartTimeout(), Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: failover.New(dir, servers, besideCommand(option, log)).Help,
+			Agent: a.help(dir, option),
 		})
 		return err
 	})
@@ -133,7 +132,7 @@ func ofGrowing(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return errCut
 	case errors.Is(err, fleet.ErrUnavailable):
-		unavailable := fleet.ErrUnavailable.Errorf("%s", oneLine(err))
+		unavailable := fleet.ErrUnavailable.Errorf("%s", overview.OneLine(err))
 		unavailable.Hint = "Start a redis-server there, or give the right address, and repeat the command: it skips what is done."
 		return unavailable
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -19,7 +20,7 @@ func TestFleetRebalance(t *testing.T) {
 	for i := range 8 {
 		tag := fmt.Sprint("user:", i)
 		s.want("1 new, 0 lowered\n", "ick", "add", tag, "1", "a")
-		if answer[locationDoc](s, "fleet", "locate", tag).Partition == 0 {
+		if answer[overview.Location](s, "fleet", "locate", tag).Partition == 0 {
 			here = tag
 		}
 	}
@@ -31,7 +32,7 @@ func TestFleetRebalance(t *testing.T) {
 		!strings.Contains(got.stderr, "msg=moving tags=1 of=1 keys=3 ") {
 		t.Errorf("rebalance = %+v", got)
 	}
-	if l := answer[locationDoc](s, "fleet", "locate", here); l.Partition != 1 {
+	if l := answer[overview.Location](s, "fleet", "locate", here); l.Partition != 1 {
 		t.Errorf("%s is on partition %d, want 1", here, l.Partition)
 	}
 	s.want("0 new, 0 lowered\n", "ick", "add", here, "1", "a")
@@ -51,7 +52,7 @@ func TestFleetRebalance(t *testing.T) {
 }
 
 // moved moves tags, and returns what was said of it on standard output.
-func (s shell) moved(args ...string) (doc movedDoc) {
+func (s shell) moved(args ...string) (doc overview.Moved) {
 	s.t.Helper()
 	got := s.run(append([]string{"--json", "fleet", "rebalance"}, args...)...)
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || got.code != 0 {

@@ -2,22 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
+	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/recovery"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 type fleetRecover struct {
@@ -46,50 +43,9 @@ Examples:
 
 // recoveredDoc is what was found, and the fleet that was made of it.
 type recoveredDoc struct {
-	Found  foundDoc  `json:"found"`
-	Stored bool      `json:"stored"`          // by this command; else it was there, or --dry-run
-	Fleet  *fleetDoc `json:"fleet,omitempty"` // absent with --dry-run
-}
-
-type foundDoc struct {
-	Fleet    string            `json:"fleet"`
-	From     string            `json:"from"`        // the copy that is taken, the newest without --from
-	Epoch    int64             `json:"epoch"`       // of that copy
-	Known    int64             `json:"known_epoch"` // the highest one that a member knows
-	Copies   []recovery.Copy   `json:"copies"`      // the newest first
-	Members  []recovery.Member `json:"members"`
-	Findings []string          `json:"findings"`
-	Unknown  []string          `json:"unknown"`
-}
-
-func newFoundDoc(f *recovery.Found) foundDoc {
-	return foundDoc{
-		Fleet: f.Fleet, From: f.From.From, Epoch: f.From.Epoch, Known: f.Known, Copies: f.Copies, Members: f.Members,
-		Findings: append([]string{}, f.Findings...), Unknown: append([]string{}, f.Unknown...),
-	}
-}
-
-func (doc foundDoc) table(w io.Writer) {
-	fmt.Fprintf(w, "The map is that of %s, as of epoch %d.\n\n", doc.From, doc.Epoch)
-	fmt.Fprintln(w, "PARTITION\tMEMBER\tNODE\tSTATE\tHAS DATA AS OF EPOCH")
-	for _, m := range doc.Members {
-		partition, epoch := strconv.Itoa(m.Partition), ""
-		if m.Partition < 0 {
-			partition = "none"
-		}
-		if m.Copy > 0 {
-			epoch = strconv.FormatInt(m.Copy, 10)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", partition, m.Addr, m.Node, m.State, epoch)
-	}
-	list := func(title string, lines []string) {
-		if len(lines) > 0 {
-			fmt.Fprintf(w, "\n%s\n- %s\n", title, strings.Join(lines, "\n- "))
-		}
-	}
-	list("What differs, or goes on:", doc.Findings)
-	list("What is not known:", doc.Unknown)
-	fmt.Fprintln(w)
+	Found  recovery.Report `json:"found"`
+	Stored bool            `json:"stored"`          // by this command; else it was there, or --dry-run
+	Fleet  *overview.Fleet `json:"fleet,omitempty"` // absent with --dry-run
 }
 
 // errWithoutMaster means that the map was stored, and that some partitions elect nobody yet.
@@ -109,11 +65,11 @@ func (c *fleetRecover) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return inOneLine(err)
 		}
-		doc := recoveredDoc{Found: newFoundDoc(found)}
+		doc := recoveredDoc{Found: found.Report()}
 		if c.DryRun {
-			return a.print(doc, doc.Found.table)
+			return a.print(doc, doc.Found.Table)
 		}
-		if err := a.preview(doc, doc.Found.table); err != nil {
+		if err := a.preview(doc, doc.Found.Table); err != nil {
 			return err
 		}
 		if found.Behind {
@@ -138,8 +94,8 @@ func (c *fleetRecover) check() error {
 		return errUsage.Errorf("name a member with --member, or the folder of the snapshots with --archive")
 	}
 	for _, addr := range c.Member {
-		if m, err := parseMember(addr); err != nil || m.Node != "" {
-			return errUsage.Errorf("--member %s: a member is named by its HOST:PORT", addr)
+		if err := checkAddr("--member", addr); err != nil {
+			return err
 		}
 	}
 	return checkArchive(c.Archive)
@@ -158,75 +114,19 @@ func (c *fleetRecover) serve(ctx context.Context, a *app, dir *directory.Directo
 		log.WarnContext(ctx, "etcd confirms nothing while it elects a leader, one to two seconds with its default election timeout: with this view-life the fleet is read-only then",
 			"view-life", viewTTL.String(), "recommended", etcdViewTTL.String())
 	}
-	working, stop := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	var failed error
-	work.Go(func() {
-		failed = (&fleetAgent{Every: agentInterval}).watch(working, dir, option, log)
-		stop()
-	})
-	status := settle(working, f)
-	stop()
-	work.Wait()
-	if err := errors.Join(failed, context.Cause(ctx)); err != nil {
-		return nil, nil, err
+	end := beside.Agent(dir, option, agent.Config{Logger: log})(ctx)
+	without := overview.Settle(ctx, f)
+	end()
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
 	}
-	var without []string
-	for _, p := range status.Partitions {
-		if p.State == fleet.ReadOnly || p.State == fleet.Out {
-			without = append(without, strconv.Itoa(p.ID))
-		}
-	}
-	shown, table, err := a.showFleet(ctx, f, "")
+	now, err := a.readFleet(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
-	now := shown.(fleetDoc) //nolint:forcetypeassert // that is what it shows
 	doc.Fleet = &now
 	if len(without) > 0 {
-		return doc, table, besides{errWithoutMaster.Errorf("without a master: partition %s", strings.Join(without, ", "))}
+		return doc, now.Table, besides{errWithoutMaster.Errorf("without a master: partition %s", strings.Join(without, ", "))}
 	}
-	return doc, table, nil
-}
-
-const (
-	// agentInterval is the interval of the agent that the command runs.
-	agentInterval = 500 * time.Millisecond
-
-	// betterTimeout is how long a partition has to become better, besides the Grace.
-	betterTimeout = 5 * time.Second
-)
-
-// settle waits until all partitions are healthy, or none has changed for a while and no
-// member copies or loads data, and returns the state.
-func settle(ctx context.Context, f *fleet.Fleet) (last fleet.Status) {
-	limit := directory.MapOf(f.Client()).Grace() + betterTimeout
-	since, before := time.Now(), ""
-	for {
-		status, err := f.Status(ctx)
-		if err == nil {
-			last = status
-		}
-		states, busy := describeStates(last)
-		if states != before || busy {
-			since, before = time.Now(), states
-		}
-		if err == nil && last.State == fleet.Healthy || time.Since(since) > limit || !retry.Sleep(ctx, agentInterval/5) {
-			return last
-		}
-	}
-}
-
-// describeStates returns the states of all members, and whether one of them copies or loads
-// data.
-func describeStates(s fleet.Status) (states string, busy bool) {
-	var b strings.Builder
-	for _, p := range s.Partitions {
-		fmt.Fprint(&b, p.State)
-		for _, m := range append([]fleet.MemberStatus{p.Master}, p.Replicas...) {
-			fmt.Fprint(&b, " ", m.Addr, " ", m.State)
-			busy = busy || m.State == fleet.Copying || m.State == fleet.Loading
-		}
-	}
-	return b.String(), busy
+	return doc, now.Table, nil
 }

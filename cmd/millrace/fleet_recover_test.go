@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -29,7 +30,7 @@ func TestFleetRecover(t *testing.T) {
 			return err == nil && n == 1
 		})
 	}
-	before := answer[fleetDoc](s, "fleet", "show")
+	before := answer[overview.Fleet](s, "fleet", "show")
 	agent.end(syscall.SIGTERM)
 	directory.Kill()
 

@@ -3,18 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
-	"github.com/millrace/millrace/internal/fleet/restored"
+	"github.com/millrace/millrace/internal/fleet/overview"
 )
 
 type fleetRestore struct {
@@ -46,14 +41,11 @@ type restoreDoc struct {
 var errNoData = &millrace.Error{Code: "no_data", Hint: "Start it, at its address and with its boot fence, and look at millrace fleet show."}
 
 func (c *fleetRestore) Run(ctx context.Context, a *app) error {
-	if member, err := parseMember(c.From); err != nil || member.Node != "" {
-		return errUsage.Errorf("--from %s: a member is named by its HOST:PORT", c.From)
+	if err := checkAddr("--from", c.From); err != nil {
+		return err
 	}
-	return a.withMap(ctx, func(dir *directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		if err := checkPartitions(m, c.Partition); err != nil {
-			return nil, nil, err
-		}
-		doc := restoreDoc{Partition: c.Partition, From: c.From, Members: failover.Ages(ctx, option, dir, m.Fleet, m.Partitions[c.Partition])}
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		doc := restoreDoc{Partition: c.Partition, From: c.From, Members: failover.Ages(ctx, f.option, f.dir, f.m.Fleet, f.m.Partitions[c.Partition])}
 		at := slices.IndexFunc(doc.Members, func(age failover.Age) bool { return age.Addr == c.From })
 		switch {
 		case at < 0:
@@ -62,67 +54,19 @@ func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 			return nil, nil, errNoData.Errorf("%s %s", c.From, doc.Members[at].Text)
 		}
 		if !a.json {
-			fmt.Fprintf(a.stderr, "%s\n", strings.Join(ageLines(doc.Members), "\n"))
+			fmt.Fprintf(a.stderr, "%s\n", strings.Join(overview.AgeLines(doc.Members), "\n"))
 		}
 		question := fmt.Sprintf("Go on in partition %d with the data of %s, and lose all that it lacks?", c.Partition, c.From)
 		if err := a.ask(ctx, c.Yes, question); err != nil {
 			return nil, nil, err
 		}
-		servers := failover.NewRedis(option)
+		servers := failover.NewRedis(f.option)
 		defer servers.Close()
 		began, log := time.Now(), a.logger()
-		cfg := failover.Config{Logger: log, Restored: restored.BeforeUse(option, log)}
-		if err := failover.Restore(ctx, dir, servers, c.Partition, c.From, cfg); err != nil {
-			return nil, nil, stranded(ctx, dir, c.Partition, err)
+		if err := failover.Restore(ctx, f.dir, servers, c.Partition, c.From, log, a.help(f.dir, f.option)); err != nil {
+			return nil, nil, stranded(ctx, f.dir, c.Partition, err)
 		}
 		doc.Took = time.Since(began).Milliseconds()
 		return doc, says("partition %d goes on with the data of %s: it was %s", c.Partition, c.From, doc.Members[at].Text), nil
-	})
-}
-
-// ageLines writes how old the data of members is.
-func ageLines(ages []failover.Age) []string {
-	lines := make([]string, len(ages))
-	for i, age := range ages {
-		lines[i] = fmt.Sprintf("    %s: %s", age.Addr, age.Text)
-	}
-	return lines
-}
-
-// dataDoc is how old the data of a partition's members is, and why the partition has no master, if
-// that is so.
-type dataDoc struct {
-	Partition int            `json:"partition"`
-	Waits     string         `json:"waits,omitempty"`
-	Members   []failover.Age `json:"members"`
-}
-
-// dataOf asks the members of all partitions how old their data is.
-func dataOf(ctx context.Context, option rueidis.ClientOption, dir *directory.Directory, m *directory.Map, events []directory.Event) []dataDoc {
-	docs := make([]dataDoc, len(m.Partitions))
-	var asking sync.WaitGroup
-	for i, p := range m.Partitions {
-		docs[i].Partition = p.ID
-		if p.ReadOnly {
-			at := slices.IndexFunc(events, func(e directory.Event) bool {
-				return e.Partition == p.ID && strings.HasPrefix(e.What, failover.NoMaster)
-			})
-			docs[i].Waits = "an agent is to give it a master"
-			if at >= 0 {
-				docs[i].Waits = strings.TrimPrefix(events[at].What, failover.NoMaster)
-			}
-		}
-		asking.Go(func() { docs[i].Members = failover.Ages(ctx, option, dir, m.Fleet, p) })
-	}
-	asking.Wait()
-	return docs
-}
-
-// drawData writes what there is of partitions that wait for a master.
-func drawData(w io.Writer, data []dataDoc) {
-	for _, d := range data {
-		if d.Waits != "" {
-			fmt.Fprintf(w, "\nPartition %d is read-only: %s. Its data:\n%s\n", d.Partition, d.Waits, strings.Join(ageLines(d.Members), "\n"))
-		}
-	}
+	}, c.Partition)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/overview"
 )
 
 // TestFleetRestore: both members of a partition lose power, and one comes back. The fleet says who
@@ -25,7 +26,7 @@ func TestFleetRestore(t *testing.T) {
 	agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms", "--json")
 	agent.line()
 	s.isFull()
-	doc := s.shows("the members have a beat", func(doc fleetDoc) bool {
+	doc := s.shows("the members have a beat", func(doc overview.Fleet) bool {
 		return len(doc.Data) == 1 && len(doc.Data[0].Members) == 2 && doc.Data[0].Members[0].Beat > 0 && doc.Data[0].Members[1].Beat > 0
 	})
 	if d := doc.Data[0]; d.Waits != "" || !d.Members[0].Known || d.Members[0].Text == "" {
@@ -38,7 +39,7 @@ func TestFleetRestore(t *testing.T) {
 	gone.Kill()
 	here.Kill()
 	here.Restart()
-	doc = s.shows("the fleet says what it waits for", func(doc fleetDoc) bool {
+	doc = s.shows("the fleet says what it waits for", func(doc overview.Fleet) bool {
 		return strings.Contains(doc.Data[0].Waits, gone.Addr()+" does not answer") && strings.Contains(doc.Data[0].Waits, "millrace fleet restore 0 --from "+here.Addr())
 	})
 	text := s.run("fleet", "show").stdout
@@ -61,7 +62,7 @@ func TestFleetRestore(t *testing.T) {
 	if done.From != here.Addr() || len(done.Members) != 2 || !done.Members[0].Known || done.Members[1] != (failover.Age{Addr: gone.Addr(), Text: done.Members[1].Text}) {
 		t.Errorf("restore = %+v, want what there was", done)
 	}
-	s.shows("the partition has that master", func(doc fleetDoc) bool {
+	s.shows("the partition has that master", func(doc overview.Fleet) bool {
 		p := doc.Partitions[0]
 		return doc.State == fleet.Partial && p.Master.Addr == here.Addr() && doc.Data[0].Waits == ""
 	})

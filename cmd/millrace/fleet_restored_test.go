@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -19,7 +20,7 @@ func TestFleetAgentMarksWhatIsRestored(t *testing.T) {
 	s.init(specs(server)...)
 	first := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms")
 	first.line()
-	s.shows("an agent knows the master's run", func(doc fleetDoc) bool { return doc.Epoch > 1 })
+	s.shows("an agent knows the master's run", func(doc overview.Fleet) bool { return doc.Epoch > 1 })
 	if got := s.run("fleet", "set", "restored-ick", "rebuild", "--yes"); got.code != 0 {
 		t.Fatalf("set = %+v", got)
 	}
@@ -45,7 +46,7 @@ func TestFleetAgentMarksWhatIsRestored(t *testing.T) {
 		marks, err := c.Do(ctx, c.B().Zrange().Key("rebuild/ick/{rebuild}/pset").Min("0").Max("-1").Build()).AsStrSlice()
 		return err == nil && slices.Contains(marks, "K")
 	})
-	doc := s.shows("the log says so", func(doc fleetDoc) bool {
+	doc := s.shows("the log says so", func(doc overview.Fleet) bool {
 		return slices.ContainsFunc(doc.Events, func(e directory.Event) bool {
 			return strings.Contains(e.What, "its tags are marked in the Ick rebuild")
 		})

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/millrace/millrace/internal/fleet/overview"
 )
 
 // TestFleetSet lists settings, and changes one after it asked, with one change of the map.
@@ -11,7 +13,7 @@ func TestFleetSet(t *testing.T) {
 	t.Parallel()
 	s := fleetShell(t)
 	s.init(append(specs(member(t)), "--max-tags", "100")...)
-	epoch := answer[fleetDoc](s, "fleet", "show").Epoch
+	epoch := answer[overview.Fleet](s, "fleet", "show").Epoch
 	got := s.run("fleet", "set")
 	if got.code != 0 || !strings.Contains(got.stdout, "max-tags        100    0") || !strings.Contains(got.stdout, "view-life       1s     1s") {
 		t.Errorf("the list is %+v", got)
@@ -29,7 +31,7 @@ func TestFleetSet(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || doc != (setDoc{"max-tags", "200", "0"}) {
 		t.Errorf("the change is %+v, want it from 200 to 0", got)
 	}
-	if got := answer[fleetDoc](s, "fleet", "show").Epoch; got != epoch+2 {
+	if got := answer[overview.Fleet](s, "fleet", "show").Epoch; got != epoch+2 {
 		t.Errorf("after two changes the epoch is %d, want %d", got, epoch+2)
 	}
 	s.want("restored-ick is none already\n", "fleet", "set", "restored-ick", "default")

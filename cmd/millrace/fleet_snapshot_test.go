@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/millrace/millrace/internal/fleet/overview"
 )
 
 // TestFleetSnapshot takes one when it is asked to, and says how old it is.
@@ -23,7 +25,7 @@ func TestFleetSnapshot(t *testing.T) {
 	if !strings.Contains(got.stderr, `msg=saved partition=0`) {
 		t.Errorf("snapshot --now tells %q, want what is done", got.stderr)
 	}
-	before := answer[snapshotsDoc](s, "fleet", "snapshot").Snapshots
+	before := answer[overview.Snapshots](s, "fleet", "snapshot").Snapshots
 	if len(before) != 1 || before[0].Saved == nil || before[0].Archived == nil || before[0].Failed != nil {
 		t.Fatalf("snapshot = %+v, want one that is saved and archived", before)
 	}

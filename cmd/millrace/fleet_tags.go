@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -34,14 +30,6 @@ Examples:
     millrace fleet locate '{user:7}:name' --json`
 }
 
-// locationDoc is where a tag is.
-type locationDoc struct {
-	Tag      document.Text `json:"tag"`
-	Position string        `json:"position"` // on the ring, in hexadecimal digits
-	fleet.Location
-	Addr string `json:"addr"` // of the partition's master
-}
-
 func (c *fleetLocate) Run(ctx context.Context, a *app) error {
 	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
 		tag := fleet.Tag(string(c.Tag))
@@ -49,48 +37,9 @@ func (c *fleetLocate) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return nil, nil, inOneLine(err)
 		}
-		doc := locationDoc{Tag: document.Text(tag), Position: fmt.Sprintf("%016x", l.Position), Location: l}
-		partitions := directory.MapOf(f.Client()).Partitions
-		if l.Partition < len(partitions) {
-			doc.Addr = partitions[l.Partition].Master.Addr
-		}
-		return doc, func(w io.Writer) { doc.table(w, partitions) }, nil
+		doc := overview.NewLocation(l, directory.MapOf(f.Client()).Partitions)
+		return doc, doc.Table, nil
 	})
-}
-
-func (doc locationDoc) table(w io.Writer, partitions []directory.Partition) {
-	there := fmt.Sprintf("partition %d (%s)", doc.Partition, doc.Addr)
-	switch asked := chain(doc.Asked); doc.How {
-	case fleet.Owner:
-		fmt.Fprintf(w, "%s is on %s, its owner\n", doc.Tag, there)
-	case fleet.Older:
-		fmt.Fprintf(w, "%s is on %s\n", doc.Tag, there)
-		fmt.Fprintf(w, "asked %s; %d has it: it was placed before partition %d was added\n", asked, doc.Partition, doc.Asked[0])
-	case fleet.Forwarded:
-		fmt.Fprintf(w, "%s is on %s\n", doc.Tag, there)
-		fmt.Fprintf(w, "asked %s; %d has it: %d was full when it was placed, and sent it on\n", asked, doc.Partition, doc.Record)
-	case fleet.Nowhere:
-		fmt.Fprintf(w, "%s has no place yet: it would go to %s%s\n", doc.Tag, there, unlessFull(partitions, doc.Partition))
-		fmt.Fprintf(w, "asked %s; none has it\n", asked)
-	}
-	fmt.Fprintf(w, "position on the ring: %s, %s of the way round\n", doc.Position, percent(float64(doc.Location.Position)/(1<<64)))
-}
-
-// unlessFull adds that a partition without room forwards new tags.
-func unlessFull(partitions []directory.Partition, id int) string {
-	if id < len(partitions) && partitions[id].Phase == directory.Closed {
-		return ", which is closed and sends it on clockwise"
-	}
-	return ", or clockwise from there if that is full"
-}
-
-// chain writes in which order partitions were asked: "5, then 1".
-func chain(partitions []int) string {
-	words := make([]string, len(partitions))
-	for i, id := range partitions {
-		words[i] = strconv.Itoa(id)
-	}
-	return strings.Join(words, ", then ")
 }
 
 // inOneLine returns an error of package fleet with its causes on one line.
@@ -99,7 +48,7 @@ func inOneLine(err error) error {
 	if !ok || known.Err == nil {
 		return err
 	}
-	return known.Wrap(errors.New(oneLine(known.Err)))
+	return known.Wrap(errors.New(overview.OneLine(known.Err)))
 }
 
 type fleetForget struct {
@@ -155,45 +104,26 @@ Examples:
     millrace fleet rebalance --from 2 --retire`
 }
 
-// movedDoc is what was moved.
-type movedDoc struct {
-	Tags         int       `json:"tags"`
-	Keys         int64     `json:"keys"`
-	Bytes        int64     `json:"bytes"`
-	Took         int64     `json:"took_ms"`
-	MedianPause  int64     `json:"median_pause_ms"`
-	LongestPause int64     `json:"longest_pause_ms"`
-	Kept         []keptDoc `json:"kept"`
-}
-
-// keptDoc is a tag that stayed where it was.
-type keptDoc struct {
-	Tag document.Text `json:"tag"`
-	Why string        `json:"why"`
-}
-
 func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir *directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
-		if err := checkPartitions(m, c.named()...); err != nil {
-			return nil, nil, err
-		}
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
 		if c.Retire {
-			if err := rebalance.Close(ctx, dir, *c.From); err != nil {
+			if err := rebalance.Close(ctx, f.dir, *c.From); err != nil {
 				return nil, nil, err
 			}
 		}
-		return nil, nil, a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
-			report, failed := c.move(ctx, f, dir, a.logger())
+		// A client that knows the closed partition from the beginning.
+		return nil, nil, a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+			report, failed := c.move(ctx, f, a.logger())
 			if failed != nil && report.Tags == 0 && len(report.Kept) == 0 {
 				return nil, nil, failed
 			}
-			doc := newMovedDoc(report)
-			return doc, doc.table, besides{failed}
+			doc := overview.NewMoved(report)
+			return doc, doc.Table, besides{failed}
 		})
-	})
+	}, c.named()...)
 }
 
 // check refuses flags that contradict each other.
@@ -227,10 +157,10 @@ func (c *fleetRebalance) named() []int {
 }
 
 // move moves tags, and logs its progress every second.
-func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir *directory.Directory, log *slog.Logger) (rebalance.Report, error) {
+func (c *fleetRebalance) move(ctx context.Context, f *fleetAt, log *slog.Logger) (rebalance.Report, error) {
 	var logged time.Time
-	mover, err := rebalance.New(f, rebalance.Config{
-		Batch: c.AtOnce, Rate: int64(c.Rate), Moves: dir, Logger: log,
+	mover, err := rebalance.New(f.Fleet, rebalance.Config{
+		Batch: c.AtOnce, Rate: int64(c.Rate), Moves: f.dir, Logger: log,
 		Progress: func(p rebalance.Progress) {
 			if p.Tags < p.Of && time.Since(logged) < time.Second {
 				return
@@ -247,26 +177,4 @@ func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir *director
 		return mover.Move(ctx, c.To[0], document.Strings(c.Tags)...)
 	}
 	return mover.Drain(ctx, *c.From, rebalance.DrainConfig{Share: c.Share, To: c.To})
-}
-
-func newMovedDoc(r rebalance.Report) movedDoc {
-	doc := movedDoc{
-		Tags: r.Tags, Keys: r.Keys, Bytes: r.Bytes, Took: r.Took.Milliseconds(),
-		MedianPause: r.MedianPause.Milliseconds(), LongestPause: r.LongestPause.Milliseconds(), Kept: []keptDoc{},
-	}
-	for _, kept := range r.Kept {
-		doc.Kept = append(doc.Kept, keptDoc{Tag: document.Text(kept.Tag), Why: oneLine(kept.Err)})
-	}
-	return doc
-}
-
-func (doc movedDoc) table(w io.Writer) {
-	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	fmt.Fprintf(w, "moved %s with %s, %s, in %s\n", readable.Count(doc.Tags, "tag"), readable.Count(int(doc.Keys), "key"), readable.Bytes(doc.Bytes), ms(doc.Took))
-	if doc.Tags > 0 {
-		fmt.Fprintf(w, "writers of a tag waited for %s, at most for %s\n", ms(doc.MedianPause), ms(doc.LongestPause))
-	}
-	for _, kept := range doc.Kept {
-		fmt.Fprintf(w, "%s stayed where it was: %s\n", kept.Tag, kept.Why)
-	}
 }

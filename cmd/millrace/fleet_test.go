@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -109,7 +110,7 @@ func TestFleetGrows(t *testing.T) {
 		if shown := answer[shownDoc](s, "lease", "show", name); !shown.Held {
 			t.Errorf("%s is lost: %+v", name, shown)
 		}
-		if l := answer[locationDoc](s, "fleet", "locate", name); l.How == fleet.Older {
+		if l := answer[overview.Location](s, "fleet", "locate", name); l.How == fleet.Older {
 			older = name
 			if l.Asked[0] < 2 || l.Partition > 1 || l.Partition != l.Asked[len(l.Asked)-1] {
 				t.Errorf("locate %s = %+v, want a new partition asked first, and an old one that has it", name, l)
@@ -134,7 +135,7 @@ func TestFleetLocate(t *testing.T) {
 	s.init(append(specs(servers...), "--max-tags", "3")...)
 
 	for range 2 { // a tag that is nowhere, and stays nowhere
-		l := answer[locationDoc](s, "fleet", "locate", "{tag}:key")
+		l := answer[overview.Location](s, "fleet", "locate", "{tag}:key")
 		want := servers[l.Partition].Addr()
 		if l.Tag != "tag" || l.How != fleet.Nowhere || l.Addr != want || len(l.Position) != 16 {
 			t.Errorf("locate = %+v, want tag nowhere, and to go to %s", l, want)
@@ -156,7 +157,7 @@ func TestFleetLocate(t *testing.T) {
 		if err := f.Client().Do(t.Context(), f.Client().B().Set().Key(name).Value("x").Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
-		hows[answer[locationDoc](s, "fleet", "locate", name).How] = name
+		hows[answer[overview.Location](s, "fleet", "locate", name).How] = name
 	}
 	s.refused(1, "full", "ick", "add", "one too many", "1", "a")
 	if owner := hows[fleet.Owner]; owner == "" || !strings.Contains(s.run("fleet", "locate", owner).stdout, "), its owner\n") {
@@ -180,7 +181,7 @@ func TestFleetForget(t *testing.T) {
 		t.Errorf("forget says %q, want kept named alone", f.Error)
 	}
 	for name, want := range map[string]fleet.How{"gone": fleet.Nowhere, "kept": fleet.Owner} {
-		if l := answer[locationDoc](s, "fleet", "locate", name); l.How != want {
+		if l := answer[overview.Location](s, "fleet", "locate", name); l.How != want {
 			t.Errorf("locate %s = %+v, want %s", name, l, want)
 		}
 	}

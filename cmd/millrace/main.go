@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/cmd/millrace/demo"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
 func main() {
@@ -135,5 +136,6 @@ func newParser(ctx context.Context, root *commands, a *app, exit func(int)) (*ko
 		kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.TypeMapper(reflect.TypeFor[document.Text](), kong.MapperFunc(decodeText)),
+		kong.TypeMapper(reflect.TypeFor[directory.Member](), kong.MapperFunc(decodeMember)),
 	)
 }

@@ -79,9 +79,7 @@ func failoverPause(ctx context.Context, b *B) float64 {
 func (b *B) watchedFleet(ctx context.Context, interval time.Duration) (servers *devfleet.Fleet, f *fleet.Fleet, add func(i int) error, end func()) {
 	servers = b.startFleet(ctx, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2})
 	f = b.dialFleet(ctx, servers, 1)
-	members := failover.NewRedis(rueidis.ClientOption{})
-	b.closeAfter(members)
-	end = failover.New(b.dialDirectory(servers), members, failover.Config{Interval: interval, Logger: slog.New(slog.DiscardHandler)}).Help(ctx)
+	end = b.startAgent(ctx, servers, interval)
 	c := f.Client()
 	add = func(i int) error {
 		return c.Do(ctx, c.B().Sadd().Key("{tag}").Member(fmt.Sprint(i)).Build()).Error()
@@ -134,7 +132,7 @@ func switchMaster(ctx context.Context, _ *devfleet.Fleet, dir *directory.Directo
 	members := failover.NewRedis(rueidis.ClientOption{})
 	defer members.Close()
 	for i := range must.Get(dir.Confirm(ctx, 0)).Partitions {
-		must.Do(failover.Switch(ctx, dir, members, i, "", slog.New(slog.DiscardHandler)))
+		must.Do(failover.Switch(ctx, dir, members, i, "", slog.New(slog.DiscardHandler), nil))
 	}
 	return nil
 }
@@ -160,8 +158,7 @@ func restartAll(ctx context.Context, servers *devfleet.Fleet, dir *directory.Dir
 	}
 	m := must.Get(dir.Confirm(ctx, 0))
 	plan := must.Get(membership.Make(m, membership.Restart{}))
-	cfg := membership.Config{Agent: failover.Config{Logger: slog.New(slog.DiscardHandler)}}
-	_, err = cfg.CarryOut(ctx, dir, m, membership.Restart{}, plan)
+	_, err = new(membership.Config).CarryOut(ctx, dir, m, membership.Restart{}, plan)
 	return err
 }
 

@@ -14,9 +14,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/ring"
@@ -93,6 +94,11 @@ func (b *B) dialFleet(ctx context.Context, servers *devfleet.Fleet, replicas int
 	f := must.Get(fleet.Dial(ctx, servers.URL(), fleet.Config{WaitReplicas: replicas, Logger: slog.New(slog.DiscardHandler)}))
 	b.closeAfter(f)
 	return f
+}
+
+// startAgent runs an agent of a fleet until end is called.
+func (b *B) startAgent(ctx context.Context, servers *devfleet.Fleet, interval time.Duration) (end func()) {
+	return beside.Agent(b.dialDirectory(servers), rueidis.ClientOption{}, agent.Config{Interval: interval, Logger: slog.New(slog.DiscardHandler)})(ctx)
 }
 
 // dialDirectory connects to the directory of a fleet until the end.
@@ -350,9 +356,7 @@ func questions(doublings int) Measure {
 		for i := range fleetTags {
 			must.Do(c.Do(ctx, c.B().Set().Key(tagged(i)).Value(fieldValue).Build()).Error())
 		}
-		members := failover.NewRedis(rueidis.ClientOption{})
-		b.closeAfter(members)
-		defer failover.New(b.dialDirectory(servers), members, failover.Config{Interval: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Help(ctx)()
+		defer b.startAgent(ctx, servers, 50*time.Millisecond)()
 		for g := range doublings {
 			must.Do(servers.AddPartition(ctx, 1<<g))
 		}

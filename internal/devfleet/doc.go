@@ -28,12 +28,11 @@
 //	                    └──────────────────┘
 //	             Proc.Restart, Config.RestartAfter
 //
-// An agent of package failover gives restarted servers their roles. Callers run one if
+// An agent (package fleet/agent) gives restarted servers their roles. Callers run one if
 // they need it.
 //
-// With [Config.Pin] each server uses one CPU, and another one for its background threads
-// and snapshots. In one measurement one request in a thousand took longer than 7
-// milliseconds during a snapshot, and longer than 44 without it.
+// [Fleet.Execute] causes the accidents that a person asks for in a line: a server is killed, frozen,
+// resumed or restarted.
 //
 // # Guarantees
 //

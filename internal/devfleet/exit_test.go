@@ -2,6 +2,7 @@ package devfleet
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,35 +12,46 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
+// logged returns a Config's Logger, and what it has logged.
+func logged() (*slog.Logger, *redistest.Log) {
+	said := new(redistest.Log)
+	return slog.New(slog.NewTextHandler(said, nil)), said
+}
+
+// wantLogged waits until so many lines of the log are about a server.
+func wantLogged(t *testing.T, said *redistest.Log, times int, s Server, what string) {
+	t.Helper()
+	line := fmt.Sprintf("msg=%q addr=%s", s.String()+" "+what, s.Addr)
+	redistest.Eventually(t, fmt.Sprintf("%d times: %s", times, line), func() bool { return said.Count(line) >= times })
+}
+
 func TestExited(t *testing.T) {
 	t.Parallel()
 	cfg := small(t)
-	exited := make(chan Server, 10)
-	cfg.Exited = func(s Server) { exited <- s }
+	var said *redistest.Log
+	cfg.Logger, said = logged()
 	f := start(t, cfg)
 	for _, s := range append(f.Servers(), f.Directory()) {
-		for range 2 {
+		for i := range 2 {
+			pid := s.Proc.PID()
 			if err := s.Proc.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case got := <-exited:
-				if got != s {
-					t.Errorf("exited: %s, want %s", got, s)
-				}
-			case <-deadline(t).Done():
-				t.Fatalf("Exited was not called for %s", s)
+			wantLogged(t, said, i+1, s, "died")
+			if said.Count(fmt.Sprintf("pid=%d\n", pid)) != 1 {
+				t.Errorf("the log does not have the process %d once:\n%s", pid, said)
 			}
 			if err := s.Proc.Restart(deadline(t)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+	before := said.String()
 	if err := f.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if len(exited) != 0 {
-		t.Errorf("exited by Stop: %s", <-exited)
+	if got := said.String(); got != before {
+		t.Errorf("Stop logs %s", strings.TrimPrefix(got, before))
 	}
 }
 
@@ -52,32 +64,16 @@ func TestRestartAfter(t *testing.T) {
 	broken := filepath.Join(cfg.Dir, "broken")
 	cfg.Binary = changed(t, "replicaof", fmt.Sprintf("if [ -e %q ]; then echo out of order; exit 1; fi", broken))
 	cfg.RestartAfter = 100 * time.Millisecond
-	type restart struct {
-		server Server
-		err    error
-	}
-	restarts := make(chan restart, 100)
-	cfg.Restarted = func(s Server, err error) { restarts <- restart{s, err} }
+	var said *redistest.Log
+	cfg.Logger, said = logged()
 	f := start(t, cfg)
-	next := func() restart {
-		t.Helper()
-		select {
-		case r := <-restarts:
-			return r
-		case <-deadline(t).Done():
-			t.Fatal("Restarted was not called")
-		}
-		return restart{}
-	}
 	master := f.Servers()[0]
-	for range 2 {
+	for i := range 2 {
 		before := master.Proc.PID()
 		if err := master.Proc.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if got := next(); got.server != master || got.err != nil {
-			t.Errorf("restarted: %s, %v, want %s", got.server, got.err, master)
-		}
+		wantLogged(t, said, i+1, master, "was restarted")
 		if got, want := keyspace(t, master), ""; got != want || master.Proc.PID() == before {
 			t.Errorf("the server has %s keys and the process %d, want none and another one", got, master.Proc.PID())
 		}
@@ -92,15 +88,14 @@ func TestRestartAfter(t *testing.T) {
 	if err := master.Proc.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if got := next(); got.err == nil || !strings.Contains(got.err.Error(), "out of order") {
-			t.Errorf("restarted: %v, want why it cannot be", got.err)
-		}
+	wantLogged(t, said, 2, master, "cannot be restarted")
+	if said.Count("out of order") < 2 {
+		t.Errorf("the log does not say why it cannot be restarted:\n%s", said)
 	}
 	if err := os.Remove(broken); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Eventually(t, "it is restarted after all", func() bool { return next().err == nil })
+	wantLogged(t, said, 3, master, "was restarted")
 }
 
 // It looks at processes as only Linux allows, which alone ends them, too.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"sync"
@@ -32,22 +33,18 @@ type Config struct {
 	Settings   directory.Settings // of the fleet
 	MaxMemory  string             // of each data server, such as "64mb"; defaults to no limit
 	AOF        bool               // data servers have an append-only file
-	Pin        bool               // ties each data server to a CPU, on Linux with two or more
 
 	// Directory keeps the map, and stays open. Defaults to a Redis server of the fleet's
 	// own.
 	Directory *directory.Directory
 
-	// Exited is called when the process of a server ended, but not by Stop. Several
-	// goroutines call it. It must not call Stop.
-	Exited func(Server)
-
-	// RestartAfter is how long after its end a server is restarted. Defaults to never.
+	// RestartAfter is how long after its end a server is restarted, again and again if that
+	// fails. Defaults to never.
 	RestartAfter time.Duration
 
-	// Restarted is called when RestartAfter has restarted a server, or failed to, which
-	// is then retried. What holds for Exited holds for it.
-	Restarted func(Server, error)
+	// Logger logs when the process of a server has ended, but not by Stop, and what
+	// RestartAfter does. Defaults to logging nothing.
+	Logger *slog.Logger
 }
 
 // ErrStopped means that Stop has ended the fleet.
@@ -58,7 +55,6 @@ type Fleet struct {
 	cfg       Config
 	folder    folder
 	nodes     []string
-	pins      *pins
 	directory Server
 
 	life     context.Context // ends with Stop
@@ -77,12 +73,7 @@ type Fleet struct {
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	cfg.Nodes, cfg.Partitions = cmp.Or(cfg.Nodes, 3), cmp.Or(cfg.Partitions, 4)
 	cfg.Replicas = max(0, cmp.Or(cfg.Replicas, 1))
-	if cfg.Exited == nil {
-		cfg.Exited = func(Server) {}
-	}
-	if cfg.Restarted == nil {
-		cfg.Restarted = func(Server, error) {}
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	f := &Fleet{cfg: cfg}
 	for i := range cfg.Nodes {
 		f.nodes = append(f.nodes, fmt.Sprintf("node-%d", i))
@@ -98,9 +89,6 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	}
 	if f.folder, err = claim(cfg.Dir); err != nil {
 		return nil, err
-	}
-	if cfg.Pin {
-		f.pins = newPins(redisproc.CPUs("self"), f.nodes)
 	}
 	servers := describe(0, placement)
 	if cfg.Directory == nil {
@@ -153,7 +141,7 @@ func (f *Fleet) Servers() []Server {
 }
 
 // AddPartition starts the servers of n more partitions, and returns when they take tags,
-// which takes a few seconds: an agent (package failover) must run. Partitions that are there
+// which takes a few seconds: an agent must run. Partitions that are there
 // do not move. If it fails when the directory lists the servers already, they keep running,
 // since clients may use them, and an agent finishes the adding.
 func (f *Fleet) AddPartition(ctx context.Context, n int) error {
@@ -284,19 +272,23 @@ func (f *Fleet) adopt(servers []Server) {
 	}
 }
 
-// watch reports each end of a server's process, and restarts it after RestartAfter
+// watch logs each end of a server's process, and restarts it after RestartAfter
 // unless the caller does.
 func (f *Fleet) watch(s Server) {
 	f.watchers.Go(func() {
 		for done := s.Proc.Done(); ended(f.life, done); done = s.Proc.Done() {
-			f.cfg.Exited(s)
+			f.cfg.Logger.Warn(s.String()+" died", "addr", s.Addr, "pid", s.Proc.PID())
 			due := time.Now().Add(f.cfg.RestartAfter)
 			for s.Proc.Done() == done && retry.Sleep(f.life, 50*time.Millisecond) {
 				if f.cfg.RestartAfter == 0 || time.Now().Before(due) || s.Proc.Done() != done {
 					continue
 				}
-				if err := s.Proc.Restart(f.life); f.life.Err() == nil {
-					f.cfg.Restarted(s, err)
+				switch err := s.Proc.Restart(f.life); {
+				case f.life.Err() != nil:
+				case err != nil:
+					f.cfg.Logger.Warn(s.String()+" cannot be restarted", "addr", s.Addr, "error", err)
+				default:
+					f.cfg.Logger.Info(s.String()+" was restarted", "addr", s.Addr, "pid", s.Proc.PID())
 				}
 				due = time.Now().Add(f.cfg.RestartAfter)
 			}

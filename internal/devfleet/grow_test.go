@@ -16,10 +16,10 @@ import (
 
 func TestAddPartition(t *testing.T) {
 	t.Parallel()
-	f := start(t, Config{Binary: redistest.Binary(t), Partitions: 2, Settings: quick, Pin: true})
+	f := start(t, Config{Binary: redistest.Binary(t), Partitions: 2, Settings: quick})
 	present := placementOf(mapOf(t, f))
 	before := f.Servers()
-	agent(t, f)
+	watch(t, f)
 	if err := f.AddPartition(deadline(t), 2); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestAddPartitionThatFails(t *testing.T) {
 	cfg.Dir = t.TempDir()
 	cfg.Binary = failing(t, "partition-1")
 	f := start(t, cfg)
-	agent(t, f)
+	watch(t, f)
 	before := f.Servers()
 	wantSame := func(when string, err error, want string) {
 		t.Helper()

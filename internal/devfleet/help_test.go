@@ -14,8 +14,9 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/fleet/agent"
+	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -45,16 +46,15 @@ func start(t *testing.T, cfg Config) *Fleet {
 	return f
 }
 
-// agent runs an agent until the test ends.
-func agent(t *testing.T, f *Fleet) {
+// watch runs an agent until the test ends.
+func watch(t *testing.T, f *Fleet) {
 	t.Helper()
 	dir, done, err := f.dial()
 	if err != nil {
 		t.Fatal(err)
 	}
-	members := failover.NewRedis(rueidis.ClientOption{})
-	end := failover.New(dir, members, failover.Config{Interval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Help(context.Background())
-	t.Cleanup(func() { end(); members.Close(); done() })
+	end := beside.Agent(dir, rueidis.ClientOption{}, agent.Config{Interval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})(context.Background())
+	t.Cleanup(func() { end(); done() })
 }
 
 func deadline(t *testing.T) context.Context {

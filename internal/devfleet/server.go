@@ -68,12 +68,12 @@ func (f *Fleet) config(s Server) redisproc.Config {
 		return cfg
 	}
 	cfg.MaxMemory, cfg.AOF = f.cfg.MaxMemory, f.cfg.AOF
-	cfg.Args = append([]string{
+	cfg.Args = []string{
 		"--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no", // the boot fence
 		"--min-replicas-max-lag", "2",
 		"--repl-diskless-sync", "yes", // else Redis 6.2 leaves a file for each new replica, and loads it when restarted
 		"--repl-diskless-sync-delay", "0", // a new replica need not wait for others
-	}, f.pins.take(s)...)
+	}
 	return cfg
 }
 

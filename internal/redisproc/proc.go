@@ -45,8 +45,9 @@ type Proc struct {
 
 // run is one life of the server's process.
 type run struct {
-	proc *os.Process
-	done chan struct{} // closed when the process has been waited for
+	proc   *os.Process
+	done   chan struct{} // closed when the process has been waited for
+	paused atomic.Bool
 }
 
 // Start runs a server and returns when it answers. An error carries the end of
@@ -121,17 +122,34 @@ func (p *Proc) Kill() error {
 // Pause stops the server with SIGSTOP: it keeps its connections and answers
 // nothing until Resume.
 func (p *Proc) Pause() error {
-	if err := alive(pause(p.cur.Load().proc)); err != nil {
+	r := p.cur.Load()
+	if err := alive(pause(r.proc)); err != nil {
 		return fmt.Errorf("redisproc: pause: %w", err)
 	}
+	r.paused.Store(true)
 	return nil
+}
+
+// Paused reports whether the server runs, and was paused and not resumed.
+func (p *Proc) Paused() bool { return p.cur.Load().paused.Load() && !p.Ended() }
+
+// Ended reports whether the server does not run.
+func (p *Proc) Ended() bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // Resume lets a paused server run again. It is no error if it was not paused.
 func (p *Proc) Resume() error {
-	if err := alive(resume(p.cur.Load().proc)); err != nil {
+	r := p.cur.Load()
+	if err := alive(resume(r.proc)); err != nil {
 		return fmt.Errorf("redisproc: resume: %w", err)
 	}
+	r.paused.Store(false)
 	return nil
 }
 

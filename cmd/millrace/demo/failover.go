@@ -98,14 +98,14 @@ func playFailover(ctx context.Context, play *chaos.Play) {
 	if p.Sabotage == noAgents {
 		agents = 0
 	}
-	dir, quiet := startAgents(ctx, p.Play, servers, agents), slog.New(slog.DiscardHandler)
+	startAgents(ctx, p.Play, servers, agents)
 	for i := range p.books {
 		b := &book{partition: i % 2, confirmed: i < 2}
-		cfg := fleet.Config{Logger: quiet}
+		cfg := fleet.Config{Logger: slog.New(slog.DiscardHandler)}
 		if b.confirmed {
 			cfg.WaitReplicas = 1
 		}
-		b.fleet = must.Get(fleet.Open(ctx, dir, cfg))
+		b.fleet = must.Get(fleet.Dial(ctx, servers.URL(), cfg))
 		p.Close(b.fleet)
 		p.books[i], p.fleet = b, b.fleet
 	}

@@ -17,11 +17,11 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/lease"
 )
@@ -145,19 +145,19 @@ func startFleet(ctx context.Context, p *chaos.Play, cfg devfleet.Config) *devfle
 	return servers
 }
 
-// startAgents starts so many agents, until ctx ends, and returns the directory.
-func startAgents(ctx context.Context, p *chaos.Play, servers *devfleet.Fleet, n int) *directory.Directory {
-	dir := must.Get(directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}))
-	p.Close(dir)
-	members := failover.NewRedis(rueidis.ClientOption{})
-	p.Close(members)
+// startAgents starts so many agents, until ctx ends.
+func startAgents(ctx context.Context, p *chaos.Play, servers *devfleet.Fleet, n int) {
+	quiet := slog.New(slog.DiscardHandler)
+	f := must.Get(fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: quiet}))
+	p.Close(f)
 	for range n {
 		p.Go(func() error {
-			_ = failover.New(dir, members, failover.Config{Interval: 120 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
-			return nil // it ended with ctx
+			if err := agent.Run(ctx, agent.Config{Fleet: f, Interval: 120 * time.Millisecond, Logger: quiet}); ctx.Err() == nil {
+				return err
+			}
+			return nil
 		})
 	}
-	return dir
 }
 
 func (p *fleetPlay) show(doing string) {

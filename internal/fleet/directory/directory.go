@@ -18,7 +18,7 @@ import (
 // map depends on them.
 type Directory struct {
 	Store Store
-	Owned bool // whether a fleet on it closes it with itself
+	Owned bool // whether the first fleet on it closes it with itself
 
 	known   atomic.Pointer[held] // the last map that was received
 	editing chan struct{}        // holds a value while a call edits a list

@@ -90,7 +90,7 @@ func ExampleSwitch() {
 	defer members.Close()
 
 	quiet := slog.New(slog.DiscardHandler)
-	err = failover.Switch(ctx, dir, members, 0, "", quiet)
+	err = failover.Switch(ctx, dir, members, 0, "", quiet, nil)
 	fmt.Println(err)
 	m, err := dir.Confirm(ctx, 0)
 	fmt.Println(m.Partitions[0].Master.Addr == servers.Servers()[1].Addr, err)

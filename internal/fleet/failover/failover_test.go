@@ -436,7 +436,7 @@ func TestSwitch(t *testing.T) {
 			members := NewRedis(rueidis.ClientOption{})
 			t.Cleanup(members.Close)
 			p := w.mapNow().Partitions[0]
-			must(t, Switch(t.Context(), w.dir, members, 0, p.Replicas[1].Addr, slog.New(slog.DiscardHandler)))
+			must(t, Switch(t.Context(), w.dir, members, 0, p.Replicas[1].Addr, slog.New(slog.DiscardHandler), nil))
 			if now := w.mapNow().Partitions[0]; now.Master.Addr != p.Replicas[1].Addr || now.Prefer != "" {
 				t.Errorf("after the switch the partition is %+v, want the master %s", now, p.Replicas[1].Addr)
 			}
@@ -445,7 +445,7 @@ func TestSwitch(t *testing.T) {
 			if n := l.lost(t); n > 0 {
 				t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
 			}
-			err := Switch(t.Context(), w.dir, members, 7, "", slog.New(slog.DiscardHandler))
+			err := Switch(t.Context(), w.dir, members, 7, "", slog.New(slog.DiscardHandler), nil)
 			if !errors.Is(err, ErrNotSwitched) {
 				t.Errorf("Switch of a partition that is not there = %v, want ErrNotSwitched", err)
 			}
@@ -468,7 +468,7 @@ func TestASwitchWaitsForNoGrace(t *testing.T) {
 	for range 3 {
 		p := w.mapNow().Partitions[0]
 		began := time.Now()
-		must(t, Switch(t.Context(), w.dir, members, 0, "", slog.New(slog.DiscardHandler)))
+		must(t, Switch(t.Context(), w.dir, members, 0, "", slog.New(slog.DiscardHandler), nil))
 		if now := w.mapNow(); now.Partitions[0].Master.Addr == p.Master.Addr || time.Since(began) > now.Grace()/2 {
 			t.Errorf("after %v the master is %s, want another one than %s long before the Grace of %v", time.Since(began), now.Partitions[0].Master.Addr, p.Master.Addr, now.Grace())
 		}
@@ -514,7 +514,7 @@ func TestAMasterFreezesInASwitch(t *testing.T) {
 	redis := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(redis.Close)
 	servers := &freezing{Redis: redis, addr: old, freeze: sync.OnceFunc(func() { must(t, w.server(old).Proc.Pause()) })}
-	must(t, Switch(t.Context(), w.dir, servers, 0, "", slog.New(slog.DiscardHandler)))
+	must(t, Switch(t.Context(), w.dir, servers, 0, "", slog.New(slog.DiscardHandler), nil))
 	if now := w.mapNow().Partitions[0]; now.Master.Addr == old || now.ReadOnly {
 		t.Fatalf("after the switch the partition is %+v, want another master", now)
 	}

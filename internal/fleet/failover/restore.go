@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -13,9 +14,12 @@ import (
 
 // Restore has a partition go on with the data of a member that a person has chosen, whatever it
 // lacks. The choice is in the map until an election has obeyed it, so an agent, or this call, can
-// die in between. It runs an agent itself, so that no other one is needed.
-func Restore(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, cfg Config) error {
-	a := New(dir, servers, cfg)
+// die in between. Help is that of [Switch].
+func Restore(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger, help Help) error {
+	a := New(dir, servers, Config{Logger: logger})
+	if help == nil {
+		help = a.Help
+	}
 	m, err := a.confirm(ctx)
 	if err != nil {
 		return err
@@ -35,7 +39,7 @@ func Restore(ctx context.Context, dir *directory.Directory, servers Servers, par
 		return err
 	}
 	a.note(ctx, m, partition, "a person has chosen the data of "+addr)
-	defer a.Help(ctx)()
+	defer help(ctx)()
 	got, err := a.settled(ctx, partition)
 	if err == nil && got != addr {
 		err = ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)

@@ -46,7 +46,7 @@ func TestRestoredFromTheArchive(t *testing.T) {
 	}
 	servers := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(servers.Close)
-	must(t, Switch(ctx, w.dir, servers, 0, "", quiet))
+	must(t, Switch(ctx, w.dir, servers, 0, "", quiet, nil))
 	must(t, set("not saved"))
 	w.settled(f, 0)
 	w.beats(0, 6)
@@ -75,7 +75,7 @@ func TestRestoredFromTheArchive(t *testing.T) {
 	}
 	var told atomic.Int64
 	restored := func(context.Context, *directory.Map, int, string) error { told.Add(1); return nil }
-	must(t, Restore(ctx, w.dir, servers, 0, from, Config{Restored: restored, Logger: quiet}))
+	must(t, Restore(ctx, w.dir, servers, 0, from, quiet, New(w.dir, servers, Config{Restored: restored, Logger: quiet}).Help))
 	must(t, w.server(other).Proc.Restart(ctx))
 	w.settled(f, 0)
 	if now := w.mapNow().Partitions[0]; now.Restore != "" || now.Master.Addr != from {
@@ -149,7 +149,7 @@ func TestOldDataWaitsForAPerson(t *testing.T) {
 		if now := w.mapNow().Partitions[0]; said() != 1 || !now.ReadOnly {
 			t.Errorf("the log says it %d times, and the partition is %+v, want once and read-only", said(), now)
 		}
-		must(t, Restore(ctx, w.dir, servers, 0, p.Master.Addr, Config{Logger: slog.New(slog.DiscardHandler)}))
+		must(t, Restore(ctx, w.dir, servers, 0, p.Master.Addr, slog.New(slog.DiscardHandler), nil))
 		w.settled(f, 0)
 		if beat := w.beatOf(p.Master.Addr); beat.Count <= saved.Count+5 {
 			t.Errorf("the beat is %v after the restore, want it above the newest that was known", beat)

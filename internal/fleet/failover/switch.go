@@ -26,9 +26,13 @@ const switchTries = 4
 // Switch makes a replica the master of a partition whose master serves, and loses
 // nothing: the master refuses writes, the replica receives all data, and then it becomes the
 // master. An empty addr means any replica that is in step. It stores in the map which member is
-// to lead, and agents do it. It runs one itself, so that no other one is needed.
-func Switch(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
+// to lead, and agents do it. Help runs one until end is called, so that no other one is
+// needed; nil runs one of this package.
+func Switch(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger, help Help) error {
 	a := New(dir, servers, Config{Logger: logger})
+	if help == nil {
+		help = a.Help
+	}
 	for try := 1; ; try++ {
 		m, err := a.confirm(ctx)
 		if err != nil {
@@ -53,7 +57,7 @@ func Switch(ctx context.Context, dir *directory.Directory, servers Servers, part
 			return err
 		}
 		if try == 1 {
-			defer a.Help(ctx)()
+			defer help(ctx)()
 		}
 		// A late write may have put the old master ahead: then it stays the master.
 		got, err := a.settled(ctx, partition)
@@ -79,6 +83,9 @@ func (a *Agent) joined(ctx context.Context, former, master string) {
 		return err
 	})
 }
+
+// Help runs an agent until end is called.
+type Help = func(ctx context.Context) (end func())
 
 // Help runs an agent until end is called: it does what this process stores in the map, unless another one leads. So a command
 // needs no other agent.

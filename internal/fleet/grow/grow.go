@@ -57,8 +57,8 @@ type Config struct {
 	// restarted, and boot fences are not checked.
 	RestartTimeout time.Duration
 
-	// Agent runs an agent until end is called, as failover.Agent.Help does: Add announces
-	// partitions, and agents open them. Defaults to none: then one must run elsewhere.
+	// Agent runs an agent until end is called: Add announces partitions, and agents open
+	// them. Defaults to none: then one must run elsewhere.
 	Agent func(ctx context.Context) (end func())
 
 	// Progress receives each step, in a few words, from one goroutine. Defaults to none.

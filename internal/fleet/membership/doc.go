@@ -25,7 +25,7 @@
 //	  │                           │ ◀─────────────────────────│ the old member leaves
 //	  │ done ◀──────────────────  │ ◀─────────────────────────│ the task is gone
 //
-// [Config.Wait] runs an agent itself, so that no other one is needed. A command that was
+// [Config.Wait] runs Config.Agent, so that no other agent is needed. A command that was
 // killed has lost nothing: agents continue, and the same request finds its tasks, by its
 // [ID], and waits for them. [Cancel] drops what is left of a plan.
 //

@@ -26,8 +26,9 @@ type Config struct {
 	// proves its boot fence. Defaults to 30 seconds. Below 0 it is not restarted.
 	RestartTimeout time.Duration
 
-	// Agent is for the agent that Wait runs. Defaults to those of failover.Config.
-	Agent failover.Config
+	// Agent runs an agent until end is called: agents carry plans out. Defaults to none: then
+	// one must run elsewhere.
+	Agent failover.Help
 
 	// Progress receives each step, in a few words, from one goroutine. Defaults to none.
 	Progress func(step string)

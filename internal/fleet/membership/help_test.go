@@ -103,7 +103,9 @@ func (w *world) agent() {
 
 // config reports steps to the log of the test.
 func (w *world) config(progress func(step string)) *Config {
-	return &Config{Agent: failover.Config{Interval: every, Logger: quiet}, Progress: func(step string) {
+	servers := failover.NewRedis(rueidis.ClientOption{})
+	w.t.Cleanup(servers.Close)
+	return &Config{Agent: failover.New(w.dir, servers, failover.Config{Interval: every, Logger: quiet}).Help, Progress: func(step string) {
 		w.t.Log(step)
 		progress(step)
 	}}

@@ -36,12 +36,12 @@ func (c *Config) CarryOut(ctx context.Context, dir *directory.Directory, m *dire
 	return c.Wait(ctx, dir, p.ID)
 }
 
-// Wait runs an agent until all tasks of a plan are done, and reports each step. It returns
+// Wait runs Config.Agent until all tasks of a plan are done, and reports each step. It returns
 // the map. When ctx ends it returns its cause: other agents continue, or the next Wait.
 func (c *Config) Wait(ctx context.Context, dir *directory.Directory, plan string) (*directory.Map, error) {
-	servers := failover.NewRedis(c.Option)
-	defer servers.Close()
-	defer failover.New(dir, servers, c.Agent).Help(ctx)()
+	if c.Agent != nil {
+		defer c.Agent(ctx)()
+	}
 	return c.follow(ctx, dir, plan)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // TestTheDirectoryIsEmptied under load, with clients and agents connected: the fleet becomes
@@ -162,7 +163,7 @@ func TestCopiesAreKept(t *testing.T) {
 		w.settled(w.dir, f)
 		p := mapOf(t, w.dir).Partitions[0]
 		servers := failover.NewRedis(w.option())
-		must(t, failover.Switch(t.Context(), w.dir, servers, 0, p.Replicas[0].Addr, silent))
+		must(t, failover.Switch(t.Context(), w.dir, servers, 0, p.Replicas[0].Addr, silent, nil))
 		servers.Close()
 		w.settled(w.dir, f)
 		stop()
@@ -190,11 +191,13 @@ func TestTheMasterChangedAfterTheCopy(t *testing.T) {
 	former := m.Partitions[0].Master.Addr
 	servers := failover.NewRedis(w.option())
 	t.Cleanup(servers.Close)
-	must(t, failover.Switch(t.Context(), w.dir, servers, 0, "", silent))
+	must(t, failover.Switch(t.Context(), w.dir, servers, 0, "", silent, nil))
 	text, err := m.Pack()
 	must(t, err)
 	for _, c := range f.Partitions() { // their copies of later maps are lost
-		must(t, c.Do(t.Context(), c.B().Set().Key(members.MapKey).Value(members.Copy{Epoch: m.Epoch, Text: text}.String()).Build()).Error())
+		must(t, retry.Policy{}.Do(t.Context(), func(int) error { // until the client has the map of the switch
+			return c.Do(t.Context(), c.B().Set().Key(members.MapKey).Value(members.Copy{Epoch: m.Epoch, Text: text}.String()).Build()).Error()
+		}))
 	}
 	l := w.load(f, "a", "b", "c", "d")
 	l.goesOn()

@@ -218,7 +218,7 @@ func (s *powerStorm) accident(ctx context.Context) {
 		defer servers.Close()
 		brief, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		_ = failover.Switch(brief, s.dir, servers, partition, "", quiet)
+		_ = failover.Switch(brief, s.dir, servers, partition, "", quiet, nil)
 	}
 }
 

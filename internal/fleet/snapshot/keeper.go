@@ -12,7 +12,9 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // Config says how snapshots are taken. The zero value works.
@@ -100,6 +102,30 @@ func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory
 		}
 		yield(directory.Snapshot{}, context.Cause(ctx))
 	}
+}
+
+// All takes one snapshot of each of these partitions, or of all if none is named, as Now does, and
+// logs each that is done. It returns how many failed, and why the first one did.
+func (k *Keeper) All(ctx context.Context, partitions ...int) error {
+	var failed []error
+	for s, err := range k.Now(ctx, partitions...) {
+		switch {
+		case err == nil:
+			k.cfg.Logger.InfoContext(ctx, "saved", "partition", s.Partition, "addr", s.Saved.Addr, "took", s.Saved.Took.Round(time.Millisecond), "file", s.Archived.File)
+		case s == directory.Snapshot{}:
+			return err
+		default:
+			failed = append(failed, err) // it is in the log
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	known, ok := errors.AsType[*millrace.Error](failed[0])
+	if !ok {
+		return failed[0]
+	}
+	return known.Errorf("%s not saved: %s", readable.Count(len(failed), "partition"), known.Message)
 }
 
 // named returns the named partitions, each once, or all.

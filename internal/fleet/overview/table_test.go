@@ -1,4 +1,4 @@
-package main
+package overview
 
 import (
 	"fmt"
@@ -39,10 +39,10 @@ func grownStatus(t *testing.T, partitions int) fleet.Status {
 }
 
 // shown returns what a terminal shows of a fleet.
-func shown(doc fleetDoc) string {
+func shown(doc Fleet) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	doc.table(w)
+	doc.Table(w)
 	w.Flush()
 	return b.String()
 }
@@ -75,7 +75,7 @@ Without maxmemory a server has no limit of memory but the machine's, and sends n
 10.0.0.1:7000 (partition 0): the replica is behind: it has a copy, and its master sends it nothing
 10.0.0.4:7003 (partition 3): the replica is down: it does not answer
 `
-	if got := "\n" + shown(fleetDoc{Status: s}); got != want {
+	if got := "\n" + shown(Fleet{Status: s}); got != want {
 		t.Errorf("shown is\n%s\nwant\n%s", got, want)
 	}
 }
@@ -86,13 +86,13 @@ func TestFleetTableWithAgents(t *testing.T) {
 	s := grownStatus(t, 2)
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.Local)
 	history := "8371445a1d5a1e5a6b2e5b0a5f0c3b0d9e8f7a6b"
-	doc := fleetDoc{
+	doc := Fleet{
 		Status: s,
-		Snapshots: []snapshotDoc{{
+		Snapshots: []Snapshot{{
 			Partition: 1,
-			Saved:     &savedDoc{Age: 192_000, Addr: "10.0.0.1:7001", Node: "node-1", Took: 40},
-			Archived:  &archivedDoc{Age: 7_200_000, File: "p1.rdb", Bytes: 4096},
-			Failed:    &failedDoc{Age: 70, Addr: "10.0.0.1:7001", Why: "the disk is full"},
+			Saved:     &Saved{Age: 192_000, Addr: "10.0.0.1:7001", Node: "node-1", Took: 40},
+			Archived:  &Archived{Age: 7_200_000, File: "p1.rdb", Bytes: 4096},
+			Failed:    &Failed{Age: 70, Addr: "10.0.0.1:7001", Why: "the disk is full"},
 		}},
 		Events: []directory.Event{
 			{At: at.Add(2 * time.Second), Partition: 1, Epoch: 4, What: "healthy: 10.0.0.1:7001, at offset 64 of " + history + " leads, in place of 10.0.0.2:7001, after 1.6s"},
@@ -135,7 +135,7 @@ func TestFleetTableOfManyPartitions(t *testing.T) {
 	s := grownStatus(t, 160)
 	s.State, s.Partitions[7].State = fleet.ReadOnly, fleet.ReadOnly
 	s.Partitions[7].Master.State, s.Partitions[7].Master.PID = fleet.Down, 0
-	got := shown(fleetDoc{Status: s})
+	got := shown(Fleet{Status: s})
 	if !strings.HasPrefix(got, "read-only: 160 partitions, 2 generations, 320 servers, 14 nodes, epoch 4\n\nNO.  GEN  EPOCH ") {
 		t.Errorf("begins with %.200s", got)
 	}

@@ -1,4 +1,4 @@
-package main
+package overview
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// table writes a fleet for people.
-func (doc fleetDoc) table(w io.Writer) {
+// Table writes a fleet for people.
+func (doc Fleet) Table(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s\n\n", doc.State, strings.Join(summary(doc.Status), ", "))
 	listPartitions(w, doc)
 	fmt.Fprintln(w)
@@ -26,7 +26,7 @@ func (doc fleetDoc) table(w io.Writer) {
 }
 
 // listPartitions writes a table in which a partition has one line.
-func listPartitions(w io.Writer, doc fleetDoc) {
+func listPartitions(w io.Writer, doc Fleet) {
 	fmt.Fprintf(w, "NO.\tGEN\tEPOCH\tSHARE\tSTATE\tTAGS\tMEMORY\tTHREAD\tNEARER LIMIT\t%sMASTER\tREPLICAS\n", doc.column("SAVED"))
 	for _, p := range doc.Partitions {
 		memory, thread, limit := "-", "-", "-"

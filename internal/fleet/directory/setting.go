@@ -1,0 +1,58 @@
+package directory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+)
+
+// Setting is one of the [Settings], as people name and write it.
+type Setting struct {
+	Name  string
+	Fixed bool                            // it does not change after the fleet was made
+	field func(s *Settings) (pointer any) // to a duration, a number or a name
+}
+
+// AllSettings are the settings in the order of lists.
+var AllSettings = []Setting{
+	{"view-life", true, func(s *Settings) any { return &s.ViewTTL }},
+	{"reply-limit", true, func(s *Settings) any { return &s.ReplyTimeout }},
+	{"placement-life", true, func(s *Settings) any { return &s.PlacementTTL }},
+	{"max-tags", false, func(s *Settings) any { return &s.MaxTags }},
+	{"max-fill", false, func(s *Settings) any { return &s.MaxFill }},
+	{"confirmed", true, func(s *Settings) any { return &s.Confirmed }},
+	{"max-age", true, func(s *Settings) any { return &s.MaxAge }},
+	{"restored-ick", false, func(s *Settings) any { return &s.RestoredIck }},
+}
+
+// noName stands for a name that is not set.
+const noName = "none"
+
+// Text writes the value that is in effect.
+func (f Setting) Text(s Settings) string {
+	s = s.Effective()
+	return cmp.Or(fmt.Sprint(reflect.ValueOf(f.field(&s)).Elem().Interface()), noName)
+}
+
+// ErrNoNumber means that a value is not the number that a setting needs.
+var ErrNoNumber = errors.New("it is a whole number")
+
+// Edit sets the setting, which is not fixed, to a written value, or to "default".
+func (f Setting) Edit(s *Settings, value string) error {
+	field := reflect.ValueOf(f.field(s)).Elem()
+	switch {
+	case value == "default", value == noName && field.Kind() == reflect.String:
+		field.SetZero()
+	case field.Kind() == reflect.String:
+		field.SetString(value)
+	default:
+		n, err := strconv.ParseInt(value, 10, field.Type().Bits())
+		if err != nil {
+			return ErrNoNumber
+		}
+		field.SetInt(n)
+	}
+	return s.Check()
+}

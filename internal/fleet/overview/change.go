@@ -1,0 +1,44 @@
+package overview
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/millrace/millrace/internal/fleet/membership"
+)
+
+// Change is what a command does to the members of partitions.
+type Change struct {
+	Plan     string              `json:"plan"`
+	Changes  []membership.Change `json:"changes"`
+	Drops    []Task              `json:"drops,omitempty"` // what fleet cancel drops
+	Warnings []string            `json:"warnings,omitempty"`
+	Begun    bool                `json:"begun"` // whether an earlier command has begun it; then changes are those that were left
+	Done     bool                `json:"done"`
+	Took     int64               `json:"took_ms"`
+}
+
+// Table writes the plan, and what may be wrong with it.
+func (doc Change) Table(w io.Writer) {
+	if len(doc.Changes) == 0 {
+		fmt.Fprintln(w, "there is nothing to do")
+		return
+	}
+	if len(doc.Drops) > 0 {
+		fmt.Fprint(w, "This is dropped; what has been done stays:\n")
+		drawTasks(w, doc.Drops)
+		return
+	}
+	fmt.Fprintln(w, "PARTITION\tCOMES\tLEAVES\tRESTARTS\tMASTER BEFORE\tMASTER AFTER")
+	for _, c := range doc.Changes {
+		after := c.MasterAfter
+		if after == c.MasterBefore {
+			after = "the same"
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", c.Partition, orDash(c.Comes), orDash(c.Leaves), orDash(strings.Join(c.Restarts, ", ")), c.MasterBefore, after)
+	}
+	for _, warning := range doc.Warnings {
+		fmt.Fprintf(w, "\nNote: %s.\n", warning)
+	}
+}

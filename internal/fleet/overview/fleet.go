@@ -1,0 +1,76 @@
+package overview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
+)
+
+// Fleet is a fleet at one time. What the directory knows is absent if it does not answer.
+type Fleet struct {
+	fleet.Status
+	Data      []Data            `json:"data,omitempty"`     // how old the data of each member is
+	Tasks     []Task            `json:"tasks,omitempty"`    // what is left of changes of members
+	Snapshots []Snapshot        `json:"snapshots,omitzero"` // of the partitions with an attempt
+	Events    []directory.Event `json:"events,omitzero"`    // the newest first
+}
+
+// Read asks all members of a fleet, and what the directory knows about agents and snapshots.
+// Unread is why that could not be read.
+func Read(ctx context.Context, f *fleet.Fleet) (doc Fleet, unread, err error) {
+	if doc.Status, err = f.Status(ctx); err != nil {
+		return doc, nil, err
+	}
+	m, dir := directory.MapOf(f.Client()), directory.Of(f.Client())
+	doc.Tasks = TasksOf(m)
+	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
+	defer cancel()
+	var noEvents error
+	doc.Events, noEvents = dir.Events(bounded)
+	doc.Data = dataOf(ctx, directory.OptionOf(f.Client()), dir, m, doc.Events)
+	ages, err := snapshot.Read(bounded, dir)
+	if err == nil {
+		doc.Snapshots = attempts(ages)
+	}
+	return doc, errors.Join(noEvents, err), nil
+}
+
+// directoryTimeout is how long the directory may take to answer.
+const directoryTimeout = 3 * time.Second
+
+var errNoAnswer = errors.New("no answer within " + directoryTimeout.String())
+
+// newest is how many events people see.
+const newest = 10
+
+// drawEvents writes what happened, the newest first.
+func drawEvents(w io.Writer, events []directory.Event) {
+	if len(events) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nWHEN\tPARTITION\tEPOCH\tWHAT HAPPENED\n")
+	for _, e := range events[:min(len(events), newest)] {
+		partition := "all"
+		if e.Partition >= 0 {
+			partition = strconv.Itoa(e.Partition)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", e.At.Local().Format(time.DateTime), partition, e.Epoch, shortened(e.What))
+	}
+	if more := len(events) - newest; more > 0 {
+		fmt.Fprintf(w, "and %d before; --json has them\n", more)
+	}
+}
+
+// histories finds replication ids.
+var histories = regexp.MustCompile(`\b([0-9a-f]{7})[0-9a-f]{33}\b`)
+
+// shortened returns a text with the first digits of replication ids only.
+func shortened(what string) string { return histories.ReplaceAllString(what, "$1…") }
