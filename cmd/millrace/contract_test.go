@@ -191,7 +191,7 @@ func (c *contract) check(e example) {
 var endless = regexp.MustCompile(`^millrace (serve|fleet (dev|agent)|queue work) `)
 
 // progresses finds the commands that tell on standard error what they do.
-var progresses = regexp.MustCompile(`^millrace (bench|.*fleet (init|add|agent|failover|snapshot|rebalance|replica|node|restart|cancel|dev)) `)
+var progresses = regexp.MustCompile(`^millrace (bench|.*fleet (init|add|agent|failover|snapshot|rebalance|replica|spare|node|restart|cancel|dev)) `)
 
 // values reads the JSON values of an output, which may be spread over lines.
 func values(t *testing.T, output string) []any {

@@ -34,6 +34,7 @@ type fleetCommands struct {
 	Failover  fleetFailover  `cmd:"" help:"Make a replica the master of a partition, and lose nothing."`
 	Replica   fleetReplica   `cmd:"" help:"Add, remove and move members of partitions."`
 	Node      fleetNode      `cmd:"" help:"Replace or drain a machine."`
+	Spare     fleetSpare     `cmd:"" help:"Keep empty servers that replace dead members."`
 	Restart   fleetRestart   `cmd:"" help:"Restart members one at a time, masters switched first."`
 	Recover   fleetRecover   `cmd:"" help:"Rebuild a lost directory from the copies that members and the archive have, or change the directory."`
 	Cancel    fleetCancel    `cmd:"" help:"Drop what is left of a change of members."`

@@ -11,7 +11,7 @@ import (
 )
 
 type fleetSet struct {
-	Setting string `arg:"" optional:"" help:"max-tags, max-fill or restored-ick. Defaults to listing all settings."`
+	Setting string `arg:"" optional:"" help:"max-tags, max-fill, replace-after or restored-ick. Defaults to listing all settings."`
 	Value   string `arg:"" optional:"" help:"Its new value, or default."`
 	Yes     bool   `help:"Do not ask."`
 }
@@ -23,6 +23,7 @@ Examples:
 
     millrace fleet set
     millrace fleet set restored-ick rebuild
+    millrace fleet set replace-after 10m
     millrace fleet set max-tags default --yes`
 }
 
@@ -66,15 +67,15 @@ func (c *fleetSet) Run(ctx context.Context, a *app) error {
 	case at < 0:
 		return errUsage.Errorf("there is no setting %q", c.Setting).WithHint("Look at millrace fleet set for those that there are.")
 	case directory.AllSettings[at].Fixed:
-		return errUsage.Errorf("%s is set by fleet init and does not change", c.Setting).WithHint("max-tags, max-fill and restored-ick change.")
+		return errUsage.Errorf("%s is set by fleet init and does not change", c.Setting).WithHint("max-tags, max-fill, replace-after and restored-ick change.")
 	case c.Value == "":
 		return errUsage.Errorf("%s needs a value", c.Setting)
 	}
 	setting := directory.AllSettings[at]
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
 		wanted := f.m.Settings
-		if err := setting.Edit(&wanted, c.Value); errors.Is(err, directory.ErrNoNumber) {
-			return nil, nil, errUsage.Errorf("%s cannot be %q", c.Setting, c.Value).WithHint("Write a whole number.")
+		if err := setting.Edit(&wanted, c.Value); errors.Is(err, directory.ErrNoNumber) || errors.Is(err, directory.ErrNoDuration) {
+			return nil, nil, errUsage.Errorf("%s cannot be %q", c.Setting, c.Value).WithHint("Write " + err.Error() + ".")
 		} else if err != nil {
 			return nil, nil, err
 		}

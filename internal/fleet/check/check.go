@@ -78,6 +78,7 @@ var checks = []struct {
 	{"replication", checkReplication},
 	{"directory", checkDirectory},
 	{"nodes", checkNodes},
+	{"spares", checkSpares},
 	{"snapshots", checkSnapshots},
 	{"versions", checkVersions},
 	{"agents", checkAgents},

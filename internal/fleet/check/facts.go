@@ -27,6 +27,7 @@ type facts struct {
 	unconfirmed error // why the map may be old
 	status      fleet.Status
 	members     []*member // by partition, each master before its replicas
+	spares      []*member
 	maxAge      time.Duration
 
 	remarks  []directory.Remark
@@ -89,6 +90,11 @@ func gather(ctx context.Context, f *fleet.Fleet, cfg Config) (*facts, error) {
 			all.members = append(all.members, m)
 			bounded(func(ctx context.Context) { m.answer, m.err = members.Ask(ctx, pool, m.Addr, ask) })
 		}
+	}
+	for _, m := range all.m.Spares {
+		s := &member{Member: m, partition: Fleetwide, role: "spare"}
+		all.spares = append(all.spares, s)
+		bounded(func(ctx context.Context) { s.answer, s.err = members.Ask(ctx, pool, s.Addr, ask) })
 	}
 	bounded(func(ctx context.Context) { all.remarks = dir.Examine(ctx) })
 	bounded(func(ctx context.Context) { all.leader, all.noLeader = leaderOf(ctx, dir) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"time"
 )
 
 // Setting is one of the [Settings], as people name and write it.
@@ -24,6 +25,7 @@ var AllSettings = []Setting{
 	{"max-fill", false, func(s *Settings) any { return &s.MaxFill }},
 	{"confirmed", true, func(s *Settings) any { return &s.Confirmed }},
 	{"max-age", true, func(s *Settings) any { return &s.MaxAge }},
+	{"replace-after", false, func(s *Settings) any { return &s.ReplaceAfter }},
 	{"restored-ick", false, func(s *Settings) any { return &s.RestoredIck }},
 }
 
@@ -36,8 +38,11 @@ func (f Setting) Text(s Settings) string {
 	return cmp.Or(fmt.Sprint(reflect.ValueOf(f.field(&s)).Elem().Interface()), noName)
 }
 
-// ErrNoNumber means that a value is not the number that a setting needs.
-var ErrNoNumber = errors.New("it is a whole number")
+// Errors that mean that a value does not have the form of its setting. Their messages are the form.
+var (
+	ErrNoNumber   = errors.New("a whole number")
+	ErrNoDuration = errors.New("a duration, such as 10m")
+)
 
 // Edit sets the setting, which is not fixed, to a written value, or to "default".
 func (f Setting) Edit(s *Settings, value string) error {
@@ -47,6 +52,12 @@ func (f Setting) Edit(s *Settings, value string) error {
 		field.SetZero()
 	case field.Kind() == reflect.String:
 		field.SetString(value)
+	case field.Type() == reflect.TypeFor[time.Duration]():
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return ErrNoDuration
+		}
+		field.SetInt(int64(d))
 	default:
 		n, err := strconv.ParseInt(value, 10, field.Type().Bits())
 		if err != nil {

@@ -17,10 +17,11 @@ import (
 // Fleet is a fleet at one time. What the directory knows is absent if it does not answer.
 type Fleet struct {
 	fleet.Status
-	Data      []Data            `json:"data,omitempty"`     // how old the data of each member is
-	Tasks     []Task            `json:"tasks,omitempty"`    // what is left of changes of members
-	Snapshots []Snapshot        `json:"snapshots,omitzero"` // of the partitions with an attempt
-	Events    []directory.Event `json:"events,omitzero"`    // the newest first
+	Data      []Data             `json:"data,omitempty"`     // how old the data of each member is
+	Tasks     []Task             `json:"tasks,omitempty"`    // what is left of changes of members
+	Spares    []directory.Member `json:"spares,omitempty"`   // servers that replace dead members
+	Snapshots []Snapshot         `json:"snapshots,omitzero"` // of the partitions with an attempt
+	Events    []directory.Event  `json:"events,omitzero"`    // the newest first
 }
 
 // Read asks all members of a fleet, and what the directory knows about agents and snapshots.
@@ -30,7 +31,7 @@ func Read(ctx context.Context, f *fleet.Fleet) (doc Fleet, unread, err error) {
 		return doc, nil, err
 	}
 	m, dir := directory.MapOf(f.Client()), directory.Of(f.Client())
-	doc.Tasks = TasksOf(m)
+	doc.Tasks, doc.Spares = TasksOf(m), m.Spares
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
 	var noEvents error

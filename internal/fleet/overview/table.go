@@ -21,6 +21,7 @@ func (doc Fleet) Table(w io.Writer) {
 	drawExposure(w, doc)
 	drawTroubles(w, doc.Status)
 	drawData(w, doc.Data)
+	drawSpares(w, doc.Spares)
 	drawTasks(w, doc.Tasks)
 	drawEvents(w, doc.Events)
 }

@@ -5,7 +5,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // Task is what is left of a change of a partition's members. Absent fields: nothing of
@@ -53,6 +55,18 @@ func drawTasks(w io.Writer, tasks []Task) {
 	for _, t := range tasks {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", t.Partition, orDash(t.Plan), orDash(t.Joins), orDash(t.Leaves), orDash(strings.Join(t.Restarts, ", ")), orDash(t.Master))
 	}
+}
+
+// drawSpares writes which servers replace dead members.
+func drawSpares(w io.Writer, spares []directory.Member) {
+	if len(spares) == 0 {
+		return
+	}
+	var words []string
+	for _, s := range spares {
+		words = append(words, memberWord(fleet.MemberStatus{Addr: s.Addr, Node: s.Node, State: fleet.Up}))
+	}
+	fmt.Fprintf(w, "\n%s: %s\n", readable.Count(len(spares), "spare"), strings.Join(words, ", "))
 }
 
 // orDash writes a cell that may be empty.
