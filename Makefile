@@ -7,7 +7,7 @@ NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sql
 MODULES := . $(NESTED) examples/docsync examples/goredis bench bench/compare
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
-# third of the time without it, and so do the agents of a fleet, of which internal/devfleet runs all with it: `make more`
+# third of the time without it, and so do the agents of a fleet, of which fleet/agent runs all with it: `make more`
 # tests them with it, too.
 PROGRAMS := /(cmd/millrace|conformance|dist|examples|grafana|internal/(bench|chaos|fleet|screen))(/|$$)|/millrace$$
 packages = $(or $(shell go list ./... | grep $(1) '$(PROGRAMS)'),$(error go list ./... names no package: see above))

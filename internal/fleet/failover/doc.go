@@ -95,6 +95,9 @@
 // copy after that; without them it comes back empty, and copies. It is done when the map has
 // its new run. Last, the member that Task.Master names becomes the master.
 //
+// A member that has been dead for Settings.ReplaceAfter gets such a task from the leading agent, with a spare that joins: one
+// in the fleet at a time. See spare.go.
+//
 // Partitions that were added are not used until agents have opened them: by then all clients look
 // for tags there, all masters have a copy of a map that names them, and no client can place a
 // tag by an older one. See growth.go.
