@@ -19,7 +19,9 @@ import (
 //go:embed struct.lua
 var structFragment string
 
-func usesStruct(text string) bool { return strings.Contains(text, "struct.pack(") || strings.Contains(text, "struct.unpack(") }
+func usesStruct(text string) bool {
+	return strings.Contains(text, "struct.pack(") || strings.Contains(text, "struct.unpack(")
+}
 
 // Library holds the scripts of one package. It never changes and is safe for
 // concurrent use.

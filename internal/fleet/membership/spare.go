@@ -39,7 +39,9 @@ func (c *Config) AddSpares(ctx context.Context, dir *directory.Directory, m *dir
 	pool := members.New(c.Option, 2*time.Second)
 	defer pool.Close()
 	for s := range joining { // without a restart it may be open
-		_, err := members.Ask(ctx, pool, s.Addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) { return struct{}{}, members.Fence(ctx, c) })
+		_, err := members.Ask(ctx, pool, s.Addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
+			return struct{}{}, members.Fence(ctx, c)
+		})
 		if err != nil {
 			return nil, members.ErrUnavailable.Errorf("%s cannot be fenced", s.Addr).Wrap(err)
 		}
