@@ -82,9 +82,9 @@ func (m member) fill(msg *Message, stored string) (err error) {
 }
 
 // fill sets what the header says and the text of the body holds.
-func (msg *Message) fill(h header, text string) (err error) {
-	msg.Deadline, msg.Cost = h.deadline, h.cost
-	msg.Headers, msg.Body, err = decode(text)
+func (m *Message) fill(h header, text string) (err error) {
+	m.Deadline, m.Cost = h.deadline, h.cost
+	m.Headers, m.Body, err = decode(text)
 	return err
 }
 

@@ -139,7 +139,7 @@ func (f *Fleet) search(ctx context.Context, tag string, write bool) (t target, e
 		var began int64
 		var found Location
 		if v, began, err = f.permitted(ctx, write); err != nil {
-			return nil
+			return nil //nolint:nilerr // it is returned below, and not tried again
 		}
 		found, err = f.find(ctx, v, tag, write)
 		switch {
@@ -157,7 +157,7 @@ func (f *Fleet) search(ctx context.Context, tag string, write bool) (t target, e
 			}
 			t = target{v.partitions[place.home], began, place}
 		}
-		return nil
+		return nil //nolint:nilerr // as above
 	})
 	if waited != nil {
 		err = waited

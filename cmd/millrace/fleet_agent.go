@@ -50,7 +50,7 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 			Fleet: f.Fleet, Interval: c.Every, SnapshotInterval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Logger: a.logger(),
 		})
 		if ctx.Err() != nil {
-			return nil, nil, nil // it was interrupted, as it is to end
+			return nil, nil, nil //nolint:nilerr // it was interrupted, as it is to end
 		}
 		return nil, nil, err
 	})

@@ -44,7 +44,7 @@ type machines struct {
 }
 
 // Decode reads a number or a name; kong calls it.
-func (m *machines) Decode(ctx *kong.DecodeContext) error {
+func (m *machines) Decode(ctx *kong.DecodeContext) error { //nolint:unparam // kong calls it
 	*m = machines{}
 	arg := word(ctx)
 	n, err := strconv.Atoi(arg)
@@ -101,7 +101,7 @@ func (c *fleetPlan) partitionsFile(w io.Writer, p plan.Plan, placed *plan.Placem
 		fmt.Fprintf(columns, "%s\t%s\t%s\t%d\t%d\n", m.Node, m.Host, ports, m.Servers, m.Masters)
 	}
 	fmt.Fprint(columns, "\nThe partitions, for fleet init --file: the master, then replicas.\n")
-	columns.Flush() //nolint:errcheck // it is a string
+	_ = columns.Flush() // to a string
 	for line := range strings.Lines(comments.String()) {
 		fmt.Fprintln(w, strings.TrimRight("# "+line, " \n"))
 	}

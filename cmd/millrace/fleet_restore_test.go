@@ -39,7 +39,7 @@ func TestFleetRestore(t *testing.T) {
 	gone.Kill()
 	here.Kill()
 	here.Restart()
-	doc = s.shows("the fleet says what it waits for", func(doc overview.Fleet) bool {
+	s.shows("the fleet says what it waits for", func(doc overview.Fleet) bool {
 		return strings.Contains(doc.Data[0].Waits, gone.Addr()+" does not answer") && strings.Contains(doc.Data[0].Waits, "millrace fleet restore 0 --from "+here.Addr())
 	})
 	text := s.run("fleet", "show").stdout

@@ -17,7 +17,7 @@ func TestTheNewestMapWins(t *testing.T) {
 			a.now.strike(0)
 		}
 	}
-	forget := func(w *world, servers ...*server) {
+	forget := func(_ *world, servers ...*server) {
 		for _, s := range servers {
 			s.held = nil
 		}

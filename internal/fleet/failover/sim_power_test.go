@@ -140,7 +140,7 @@ func (w *world) checkDark(by string, was directory.Partition, master *server, lo
 func (w *world) lateBeats() time.Duration { return 10 * w.every }
 
 // missedIn reports whether an election could not see a member.
-func (w *world) missedIn(s *server, by string, was directory.Partition) bool {
+func (w *world) missedIn(s *server, _ string, was directory.Partition) bool {
 	return !s.trouble.Before(w.turned[was.ID].at)
 }
 

@@ -147,7 +147,7 @@ func (c *comparison) named(ctx context.Context, page []tagRecord) error {
 	if err := c.lostMoves(ctx, page); err != nil {
 		return err
 	}
-	page = slices.DeleteFunc(slices.Clone(page), func(r tagRecord) bool { return !r.isIn(c.here) && !(r.isIn(c.there) && c.leads(r)) })
+	page = slices.DeleteFunc(slices.Clone(page), func(r tagRecord) bool { return !r.isIn(c.here) && (!r.isIn(c.there) || !c.leads(r)) })
 	tags := make([]string, len(page))
 	for i, r := range page {
 		tags[i] = r.tag
@@ -224,7 +224,7 @@ func (c *comparison) lostMoves(ctx context.Context, page []tagRecord) error {
 		if err != nil {
 			return err
 		}
-		c.done = c.done && !(back && len(tagsIn(at, third)) < len(tags))
+		c.done = c.done && (!back || len(tagsIn(at, third)) >= len(tags))
 	}
 	return nil
 }

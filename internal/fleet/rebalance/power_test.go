@@ -93,7 +93,7 @@ func (p *power) valueAt(id int, tag string) int {
 	must(p.tf.t, err)
 	r, err := parseRecord(text)
 	to, _, going := r.to()
-	if err != nil || r.Home != id && !(going && to == r.Home) {
+	if err != nil || r.Home != id && (!going || to != r.Home) {
 		return 0
 	}
 	return p.keyAt(id, tag)

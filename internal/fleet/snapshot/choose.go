@@ -16,7 +16,7 @@ func (w *work) choose(ctx context.Context, s view, p directory.Partition) (direc
 	if p.ReadOnly {
 		return directory.Member{}, ErrNoMember.Errorf("partition %d is getting another master", p.ID)
 	}
-	all := append(p.Members()[1:], p.Master)
+	all := append(slices.Clone(p.Replicas), p.Master)
 	if at := slices.IndexFunc(all, func(m directory.Member) bool { return m.Addr == s.Partitions[p.ID].Failed.Addr }); at >= 0 {
 		all = slices.Concat(all[at+1:], all[:at+1])
 	}
