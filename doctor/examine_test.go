@@ -254,7 +254,7 @@ func TestFleet(t *testing.T) {
 	// Nothing was set up but two masters and a directory.
 	want := map[string]Level{
 		"state": OK, "members": OK, "boot-fence": Note, "settings": Warn, "replication": Warn, "directory": OK,
-		"nodes": Note, "snapshots": Warn, "versions": OK, "agents": Fail, "clocks": OK,
+		"nodes": Note, "spares": OK, "snapshots": Warn, "versions": OK, "agents": Fail, "clocks": OK,
 	}
 	if diff := cmp.Diff(want, levels(r.Fleet)); diff != "" {
 		t.Errorf("levels of the fleet (-want +got):\n%s", diff)

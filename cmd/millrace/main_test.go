@@ -77,6 +77,8 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "0")
 		case "fleet replica add":
 			args = append(args, "0", "h:1")
+		case "fleet spare add", "fleet spare rm":
+			args = append(args, "h:1")
 		case "fleet replica remove":
 			args = append(args, "0", "h:1")
 		case "fleet replica move":
