@@ -50,8 +50,9 @@ compile:
 test/library:
 	go test -race $(TESTFLAGS) $(call packages,-vE)
 
+# Beside the library: half as many at a time.
 test/programs:
-	go test $(TESTFLAGS) $(call packages,-E)
+	go test $(TESTFLAGS) -p=$(CPUS) $(call packages,-E)
 
 $(NESTED:%=test/%): test/%:
 	cd $* && go test $(TESTFLAGS) ./...
