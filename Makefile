@@ -50,9 +50,9 @@ compile:
 test/library:
 	go test -race $(TESTFLAGS) $(call packages,-vE)
 
-# Beside the library: half as many at a time.
+# Beside the library: fewer at a time.
 test/programs:
-	go test $(TESTFLAGS) -p=$(CPUS) $(call packages,-E)
+	go test $(TESTFLAGS) -p=$(shell expr 1 + $(CPUS)) $(call packages,-E)
 
 $(NESTED:%=test/%): test/%:
 	cd $* && go test $(TESTFLAGS) ./...
