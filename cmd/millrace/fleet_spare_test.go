@@ -38,6 +38,9 @@ func TestASpareReplacesADeadMember(t *testing.T) {
 	if got := s.run("fleet", "replica", "add", "0", spare.Addr()+"@c", "--yes"); got.code != 2 || !strings.Contains(got.stderr, "fleet spare rm") {
 		t.Errorf("a spare as a replica: %+v, want that it is taken back first", got)
 	}
+	if got := s.run("fleet", "add", "--partition", spare.Addr()+"@c", "--skip-restart"); got.code != 2 || !strings.Contains(got.stderr, "fleet spare rm") {
+		t.Errorf("a spare as a partition: %+v, want that it is taken back first", got)
+	}
 
 	agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms")
 	agent.line()

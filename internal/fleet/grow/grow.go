@@ -281,7 +281,11 @@ func checkNew(partitions []Partition, m *directory.Map) (weights []int, err erro
 	}
 	taken := map[string]bool{}
 	present := map[string]int{} // the partitions of members
+	spares := map[string]bool{}
 	if m != nil {
+		for _, s := range m.Spares {
+			spares[s.Addr] = true
+		}
 		for _, p := range m.Partitions {
 			for _, member := range p.Members() {
 				present[member.Addr] = p.ID
@@ -296,6 +300,8 @@ func checkNew(partitions []Partition, m *directory.Map) (weights []int, err erro
 			case is:
 				return nil, millrace.ErrBadArgument.Errorf("the server at %s is a member of partition %d already", member.Addr, id).
 					WithHint("Look at millrace fleet show: an addition that was cut off may have been finished by an agent.")
+			case spares[member.Addr]:
+				return nil, millrace.ErrBadArgument.Errorf("the server at %s is a spare", member.Addr).WithHint("Take it back first: millrace fleet spare rm " + member.Addr)
 			case !listens(member.Addr):
 				return nil, millrace.ErrBadArgument.Errorf("partition %d of those given has a member at %q, which is no HOST:PORT", i, member.Addr)
 			case taken[member.Addr]:

@@ -8,13 +8,12 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// noPartition is the partition of a spare: what an earlier attempt left of one has no identity either.
+// noPartition is the partition of a spare, of which no server has the identity.
 const noPartition = -1
 
 // AddSpares makes empty servers spares of a fleet, all or none, and returns the map. Each is restarted once, as a new member.
@@ -22,53 +21,41 @@ const noPartition = -1
 // that cannot become one.
 func (c *Config) AddSpares(ctx context.Context, dir *directory.Directory, m *directory.Map, spares ...directory.Member) (*directory.Map, error) {
 	joining := map[directory.Member]int{}
-	for _, s := range spares {
-		if find(m.Spares, s.Addr) == nil {
-			joining[s] = noPartition
-		}
+	add, err := newSpares(m, spares)
+	if err != nil || len(add) == 0 {
+		return m, err
 	}
-	if len(joining) == 0 {
-		return m, nil
-	}
-	if err := refuseMembers(m, joining); err != nil {
-		return nil, err
+	for _, s := range add {
+		joining[s] = noPartition
 	}
 	if err := c.grow().Prove(ctx, m, joining); err != nil {
 		return nil, err
 	}
 	pool := members.New(c.Option, 2*time.Second)
 	defer pool.Close()
-	for s := range joining { // without a restart it may be open
+	for i, s := range add {
 		_, err := members.Ask(ctx, pool, s.Addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
-			return struct{}{}, members.Fence(ctx, c)
+			return struct{}{}, members.Fence(ctx, c) // without a restart it may be open
 		})
 		if err != nil {
 			return nil, members.ErrUnavailable.Errorf("%s cannot be fenced", s.Addr).Wrap(err)
 		}
+		if c.RestartTimeout >= 0 {
+			add[i].Boot = directory.BootFenced
+		}
 	}
 	return directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
-		for s := range joining {
-			if s.Boot = directory.BootFenced; c.RestartTimeout < 0 {
-				s.Boot = ""
-			}
-			if find(next.Spares, s.Addr) == nil {
-				next.Spares = append(next.Spares, s)
-			}
-		}
+		rest, err := newSpares(next, add)
+		next.Spares = append(next.Spares, rest...)
 		slices.SortFunc(next.Spares, func(a, b directory.Member) int { return strings.Compare(a.Addr, b.Addr) })
-		return true, refuseMembers(next, joining)
+		return len(rest) > 0, err
 	})
 }
 
-// refuseMembers refuses servers that are members.
-func refuseMembers(m *directory.Map, joining map[directory.Member]int) error {
-	d := &draft{m: m}
-	for s := range joining {
-		if id := d.home(s.Addr); id >= 0 {
-			return millrace.ErrBadArgument.Errorf("the server at %s is a member of partition %d", s.Addr, id)
-		}
-	}
-	return nil
+// newSpares returns the servers that are no spares yet, and refuses members.
+func newSpares(m *directory.Map, servers []directory.Member) ([]directory.Member, error) {
+	add := slices.DeleteFunc(slices.Clone(servers), func(s directory.Member) bool { return find(m.Spares, s.Addr) != nil })
+	return add, (&draft{m: m}).new(add...)
 }
 
 // RemoveSpares takes spares back, all or none, and returns the map. The servers stay as they are, empty and fenced. The error is
