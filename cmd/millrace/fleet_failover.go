@@ -16,7 +16,7 @@ type fleetFailover struct {
 }
 
 func (*fleetFailover) Help() string {
-	return `Use it before a machine goes down: it makes a replica the master, and loses nothing. Writes to the partition wait for a second or two, until no client writes to the old master and the replica has all its data; reads continue. The agents make the old master a replica.
+	return `Use it before a machine goes down: it makes a replica the master, and loses nothing. Writes to the partition wait for about a fifth of view-life, until the replica has all data and clients have the new map; reads continue. The agents make the old master a replica.
 
 An interrupted command finishes a switch that has begun; a second Ctrl-C ends it at once.
 

@@ -156,7 +156,7 @@ func (a *Agent) work(ctx context.Context) {
 	busy.Go(func() { a.beat(beating) })
 	var s standing
 	var copying copies
-	var growing grower
+	var whole fleetwide
 	planned := time.Now()
 	for {
 		if late := overdue(planned, time.Now()); late > max(2*time.Second, 4*a.cfg.Interval) {
@@ -182,7 +182,7 @@ func (a *Agent) work(ctx context.Context) {
 				partitions = nil // the next round has the new map
 			} else {
 				alone(&busy, &copying.busy, func() { copying.keep(ctx, a, m) })
-				alone(&busy, &growing.busy, func() { growing.run(ctx, a, m) })
+				alone(&busy, &whole.busy, func() { whole.run(ctx, a, m) })
 			}
 			for _, p := range partitions {
 				r := reconcilers[p.ID]
