@@ -66,7 +66,7 @@ func TestFleetAgent(t *testing.T) {
 		t.Errorf("partition 0 has epoch %d, want one for read-only and one for the new master", doc.Partitions[0].Epoch)
 	}
 	got := s.run("fleet", "show")
-	for _, part := range []string{"WHEN ", "epoch ", "healthy: " + doc.Partitions[0].Master.Addr + ", at offset ", "in place of " + servers[0].Addr()} {
+	for _, part := range []string{"WHEN ", "epoch ", "healthy: " + doc.Partitions[0].Master.Addr + " leads, in place of " + servers[0].Addr(), "No data is lost"} {
 		if !strings.Contains(got.stdout, part) {
 			t.Errorf("show prints no %q:\n%s", part, got.stdout)
 		}

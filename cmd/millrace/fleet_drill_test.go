@@ -286,14 +286,24 @@ func TestFleetDrill(t *testing.T) {
 // line again.
 func (d *drill) marked(name string, partition int) {
 	d.t.Helper()
-	missing := map[string]bool{}
+	var tags []string
 	for tag := range d.confirmed {
 		if answer[fleet.Location](d.shell, "fleet", "locate", tag).Partition == partition {
-			missing[tag] = true
+			tags = append(tags, tag)
 		}
 	}
-	if len(missing) == 0 {
+	if len(tags) == 0 {
 		d.t.Fatalf("no tag is on partition %d", partition)
+	}
+	d.marks(name, tags)
+}
+
+// marks waits until a consumer of the Ick got these tags.
+func (d *drill) marks(name string, tags []string) {
+	d.t.Helper()
+	missing := map[string]bool{}
+	for _, tag := range tags {
+		missing[tag] = true
 	}
 	marks, err := ick.New(d.fleet.Client(), name, ick.Config{})
 	if err != nil {

@@ -2,71 +2,132 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"log/slog"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/overview"
+	"github.com/millrace/millrace/internal/fleet/rebalance"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 )
 
 type fleetRestore struct {
 	Partition int    `arg:"" help:"The number of a partition."`
-	From      string `required:"" placeholder:"HOST:PORT" help:"The member whose data the partition goes on with."`
+	From      string `required:"" xor:"what" placeholder:"MEMBER|FILE" help:"With which data it goes on: that of a member, HOST:PORT, or a snapshot, which is loaded into a member."`
+	Ick       string `placeholder:"NAME" help:"Have agents add its tags to this Ick: the setting restored-ick. Defaults to what that is."`
+	Doubtful  bool   `required:"" xor:"what" help:"Only list the tags whose data is of the time of the last restore, or missing: all that the partition has, or has by another one's record."`
 	Yes       bool   `help:"Do not ask."`
 }
 
 func (*fleetRestore) Help() string {
-	return `Use it when a partition waits for a person (fleet show): the newest data that answers is too far behind what was there, or too few members answer to be sure that nothing confirmed is missing. It shows which data there is and how old it is, asks, and stores the choice in the map. Agents put that member in service, and the others copy it; without an agent this command does that. All that the member lacks is lost. The partition's tags are marked if the setting restored-ick is set.
+	return `Use it when a partition waits for a person (fleet show), or to go back to a snapshot. It shows which data there is and how old it is, asks, has agents put that in service, and lists the tags that are doubtful. Without an agent it does so itself. All that the partition had since is lost.
 
-To go back to a snapshot, follow "Restoring a partition" in docs/FLEET.md.
+A file is sent to the member whose own data is missed least, as by a master: no server is stopped, and the other members keep what they have until the new master leads. Members must reach this machine, at any port. An interrupted command gives up if the file is not loaded; after a crash the same command goes on.
 
 Examples:
 
     millrace fleet restore 3 --from 10.0.0.1:7003
-    millrace fleet restore 3 --from 10.0.0.1:7003 --yes`
+    millrace fleet restore 3 --from /mnt/backup/redis/20261127T030000.000Z-main-3.rdb --ick rebuild`
 }
 
-// restoreDoc is what a partition went on with.
-type restoreDoc struct {
-	Partition int            `json:"partition"`
-	From      string         `json:"from"`
-	Members   []failover.Age `json:"members"` // what there was
-	Took      int64          `json:"took_ms"`
-}
-
-// errNoData means that a member cannot be restored from.
-var errNoData = &millrace.Error{Code: "no_data", Hint: "Start it, at its address and with its boot fence, and look at millrace fleet show."}
+// errNoData means that a partition cannot go on with something.
+var errNoData = &millrace.Error{Code: "no_data", Hint: "Look at millrace fleet show. Start members at their addresses, with their boot fences."}
 
 func (c *fleetRestore) Run(ctx context.Context, a *app) error {
-	if err := checkAddr("--from", c.From); err != nil {
-		return err
+	isFile := c.From != "" && checkAddr("--from", c.From) != nil
+	if _, err := os.Stat(c.From); isFile && err != nil {
+		return errUsage.Errorf("--from %s: there is no such file, and a member is named by its HOST:PORT", c.From)
 	}
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
-		doc := restoreDoc{Partition: c.Partition, From: c.From, Members: failover.Ages(ctx, f.option, f.dir, f.m.Fleet, f.m.Partitions[c.Partition])}
-		at := slices.IndexFunc(doc.Members, func(age failover.Age) bool { return age.Addr == c.From })
-		switch {
-		case at < 0:
-			return nil, nil, errNoData.Errorf("%s is not a member of partition %d", c.From, c.Partition)
-		case !doc.Members[at].Known:
-			return nil, nil, errNoData.Errorf("%s %s", c.From, doc.Members[at].Text)
+		log := a.logger()
+		if c.Doubtful {
+			return nil, nil, c.doubtful(ctx, f, log, a.printTags)
+		}
+		data := failover.Look(ctx, f.option, f.dir, f.m, c.Partition)
+		doc, why := overview.RestoreMember(c.Partition, c.From, data)
+		choice := failover.Choice{Addr: doc.Into}
+		if isFile {
+			log.InfoContext(ctx, "reading the file", "file", c.From)
+			file, err := snapshot.Examine(ctx, c.From)
+			if err != nil {
+				return nil, nil, err
+			}
+			doc, why = overview.RestoreFile(f.m.Fleet, c.Partition, file, data)
+			choice = failover.Choice{Addr: doc.Into, Load: func(ctx context.Context, history string) error {
+				return snapshot.Load{Option: f.option, Addr: doc.Into, Path: c.From, History: history, Logger: log}.Run(ctx)
+			}}
+		}
+		if why != "" {
+			return nil, nil, errNoData.Errorf("%s", why)
 		}
 		if !a.json {
 			fmt.Fprintf(a.stderr, "%s\n", strings.Join(overview.AgeLines(doc.Members), "\n"))
 		}
-		question := fmt.Sprintf("Go on in partition %d with the data of %s, and lose all that it lacks?", c.Partition, c.From)
-		if err := a.ask(ctx, c.Yes, question); err != nil {
+		if err := a.ask(ctx, c.Yes, doc.Question()); err != nil {
 			return nil, nil, err
 		}
-		servers := failover.NewRedis(f.option)
-		defer servers.Close()
-		began, log := time.Now(), a.logger()
-		if err := failover.Restore(ctx, f.dir, servers, c.Partition, c.From, log, a.help(f.dir, f.option)); err != nil {
-			return nil, nil, stranded(ctx, f.dir, c.Partition, err)
+		began := time.Now()
+		if err := c.restore(ctx, a, f, choice); err != nil {
+			return nil, nil, err
 		}
 		doc.Took = time.Since(began).Milliseconds()
-		return doc, says("partition %d goes on with the data of %s: it was %s", c.Partition, c.From, doc.Members[at].Text), nil
+		log.InfoContext(ctx, "the partition has its master, looking for doubtful tags")
+		// A client that knows that master from the beginning.
+		return nil, nil, a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+			doc.Ick = f.m.Settings.RestoredIck
+			if err := c.doubtful(ctx, f, log, doc.Add); err != nil {
+				return &doc, doc.Table, besides{fmt.Errorf("not all doubtful tags are known: %w", err)}
+			}
+			return &doc, doc.Table, nil
+		})
 	}, c.Partition)
+}
+
+// doubtful calls a function with the doubtful tags, some at a time.
+func (c *fleetRestore) doubtful(ctx context.Context, f *fleetAt, log *slog.Logger, some func([]string) error) error {
+	mover, err := rebalance.New(f.Fleet, rebalance.Config{Moves: f.dir, Logger: log})
+	if err != nil {
+		return err
+	}
+	return mover.Doubtful(ctx, c.Partition, some)
+}
+
+// restore names the Ick, stores the choice in the map and waits until it is obeyed.
+func (c *fleetRestore) restore(ctx context.Context, a *app, f *fleetAt, choice failover.Choice) error {
+	if c.Ick != "" {
+		if _, err := directory.Edit(ctx, f.dir, func(next *directory.Map) (bool, error) {
+			next.Settings.RestoredIck = c.Ick
+			return true, next.Settings.Check()
+		}); err != nil {
+			return err
+		}
+	}
+	servers := failover.NewRedis(f.option)
+	defer servers.Close()
+	err := failover.Restore(ctx, f.dir, servers, c.Partition, choice, a.logger(), a.help(f.dir, f.option))
+	if errors.Is(err, snapshot.ErrNotLoaded) {
+		return err
+	}
+	return stranded(ctx, f.dir, c.Partition, err)
+}
+
+// printTags prints tags, each on a line, as text or JSON.
+func (a *app) printTags(tags []string) error {
+	for _, tag := range tags {
+		doc := struct {
+			Tag document.Text `json:"tag"`
+		}{document.Text(tag)}
+		if err := a.print(doc, func(w io.Writer) { fmt.Fprintln(w, doc.Tag) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -52,7 +52,7 @@ func TestFleetAgentMarksWhatIsRestored(t *testing.T) {
 		})
 	})
 	if !slices.ContainsFunc(doc.Events, func(e directory.Event) bool {
-		return strings.Contains(e.What, "leads with the data of its disk")
+		return strings.Contains(e.What, "Its data is that of its disk")
 	}) {
 		t.Errorf("events = %+v, want that the data may be old", doc.Events)
 	}

@@ -59,7 +59,7 @@ func checkReplication(f *facts) (l findings) {
 func (f *facts) checkPartition(l *findings, p directory.Partition, master *member) (inStep int) {
 	say := func(level Level, code, what, hint string) { l.add(level, code, p.ID, master.Addr, what, hint) }
 	if p.History != "" && p.History != master.report.History {
-		say(directory.Warn, "history", "it is in another history than the map says", "An agent stores the new one within seconds: run millrace fleet agent.")
+		say(directory.Warn, "history", "the map does not know yet which copies are of its present data; no data is lost, but nobody could take its place now", "An agent stores that within seconds: run millrace fleet agent.")
 	}
 	var names replicas.Names
 	known := master.links()
@@ -106,7 +106,7 @@ func (f *facts) checkReplica(l *findings, master, replica *member, known []link,
 	case !replica.report.Linked || replica.report.Copying:
 		return false
 	case replica.report.History != master.report.History:
-		say(directory.Fail, "history", "it is in another history than its master", agent)
+		say(directory.Fail, "history", "what it has is not a copy of its master's data, and does not count as one", agent)
 		return false
 	}
 	if run := members.FollowedRun(replica.settings["masteruser"]); replica.settings != nil && run != master.report.Run {

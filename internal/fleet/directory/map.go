@@ -79,6 +79,11 @@ type Partition struct {
 	// data lacks. The next election obeys it and clears it. Empty for none.
 	Restore string `json:"restore,omitempty"`
 
+	// RestoreHistory is the replication id that the chosen member has when it has loaded the
+	// file that a person has chosen. The election waits for that. Empty if the member goes on
+	// with the data that it has.
+	RestoreHistory string `json:"restore_history,omitempty"`
+
 	Master   Member   `json:"master"`
 	Replicas []Member `json:"replicas,omitempty"`
 
@@ -200,7 +205,7 @@ func (m *Map) ElectAnew(epoch int64) *Map {
 	for i := range next.Partitions {
 		p := &next.Partitions[i]
 		p.ReadOnly, p.Stale, p.Epoch = true, true, epoch
-		p.Restore = "" // it may be done long ago
+		p.Restore, p.RestoreHistory = "", "" // it may be done long ago
 		if p.Task != nil && p.Task.Add != nil {
 			joins := *p.Task.Add
 			joins.Down = true // clients do not read it before it has all data

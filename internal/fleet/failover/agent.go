@@ -177,6 +177,7 @@ func (a *Agent) work(ctx context.Context) {
 			if a.watch.cutOff(m) {
 				a.watch.forgive()
 			}
+			a.noteCutOff(ctx, m, &s)
 			partitions := m.Partitions
 			if a.recoverMap(ctx, m, &s) {
 				partitions = nil // the next round has the new map
@@ -223,6 +224,20 @@ type standing struct {
 	raised  bool      // whether it has asked all members, and raised the epoch
 	stopped string    // why it changes nothing, as last noted
 	again   time.Time // when it asks members again, if it has stopped
+	cutOff  wait      // since more than half of the members are silent
+}
+
+// noteCutOff notes in the log that most members are silent, and so no master is replaced, and the
+// end of that.
+func (a *Agent) noteCutOff(ctx context.Context, m *directory.Map, s *standing) {
+	if a.watch.cutOff(m) {
+		s.cutOff.note(ctx, a, m, -1, directory.Stopped, "more than half of the members do not answer the agent, and the fault may be its own. No data is lost by that, and nothing is written where a master is missing. See with millrace fleet show which ones are down, and start them. If they are gone for good: millrace fleet failover --force")
+		return
+	}
+	if s.cutOff.noted {
+		a.note(ctx, m, -1, "the agents go on")
+	}
+	s.cutOff = wait{}
 }
 
 // recoverMap repairs a directory that has lost its newest maps: it was restored from an old
@@ -233,7 +248,8 @@ type standing struct {
 // Clients may know a map that no member knows. So a new leader raises the epoch in any
 // case, to the time of day by most members' clocks: no earlier map has reached that.
 //
-// If the newest map cannot be told, or lacks a partition, the agent changes nothing.
+// If the newest map cannot be told, or lacks a partition, the agent changes nothing. Nor does it
+// while more than half of the members are silent, unless a person has decided for a partition.
 //
 // It reports whether the map has changed, or could not be changed.
 func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) bool {
@@ -259,7 +275,7 @@ func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, s *standing) b
 			a.note(ctx, m, -1, directory.Stopped+explain(err))
 		}
 		return true
-	case err != nil, found.Silent:
+	case err != nil, found.Silent && !slices.ContainsFunc(m.Partitions, func(p directory.Partition) bool { return p.Restore != "" }):
 		return true
 	}
 	if s.stopped != "" || !s.raised && a.stopped(ctx) {

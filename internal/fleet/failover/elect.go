@@ -62,16 +62,7 @@ func (b ballot) elect() (directory.Member, error) {
 	if b.p.Restore != "" {
 		return b.chosen()
 	}
-	steady, seen, masterSeen := b.steady()
-	best := steady
-	for _, m := range b.candidates() {
-		if !restarted(m, b.reports[m.Addr]) {
-			continue
-		}
-		if best.Addr == "" || b.newer(m, best) {
-			best = m
-		}
-	}
+	best, seen, masterSeen := b.best()
 	need := max(1, len(voters(b.p))-b.confirmed)
 	switch {
 	case best.Addr == "":
@@ -87,12 +78,28 @@ func (b ballot) elect() (directory.Member, error) {
 	}
 }
 
+// best returns the member with the newest data of those that answered, restarted or not, and the
+// rest that steady does.
+func (b ballot) best() (best directory.Member, seen int, masterSeen bool) {
+	best, seen, masterSeen = b.steady()
+	for _, m := range b.candidates() {
+		if restarted(m, b.reports[m.Addr]) && (best.Addr == "" || b.newer(m, best)) {
+			best = m
+		}
+	}
+	return best, seen, masterSeen
+}
+
 // chosen returns the member that a person has chosen.
 func (b ballot) chosen() (directory.Member, error) {
 	for _, m := range b.candidates() {
-		if m.Addr == b.p.Restore {
+		if m.Addr == b.p.Restore && (b.p.RestoreHistory == "" || b.reports[m.Addr].History == b.p.RestoreHistory) {
 			return m, nil
 		}
+	}
+	if b.p.RestoreHistory != "" {
+		return directory.Member{}, ErrNobody.Errorf("partition %d is to go on with a file that %s has not loaded: a command loads it, or was cut off. Then repeat it, or go on with the data of a member: millrace fleet restore %d --from FILE or MEMBER",
+			b.p.ID, b.p.Restore, b.p.ID)
 	}
 	return directory.Member{}, ErrNobody.Errorf("partition %d is to go on with the data of %s, and that does not answer with the data of the partition: start it, or choose another one with millrace fleet restore %d --from MEMBER",
 		b.p.ID, b.p.Restore, b.p.ID)

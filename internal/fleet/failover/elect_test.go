@@ -2,6 +2,7 @@ package failover
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,12 +215,22 @@ func TestElectRestarted(t *testing.T) {
 		{"not another than the chosen one", map[string]members.Report{
 			"m": has(once, "h", 7, 5, 90), "r1": has(once, "h", 7, 5, 90),
 		}, members.Beat{Epoch: 5, Count: 90}, "r2", "", ErrNobody},
+		{"the chosen one, with the chosen file", map[string]members.Report{
+			"m": has(once, "h", 7, 5, 90), "r2": has(once, "file", 1, 5, 3),
+		}, members.Beat{Epoch: 5, Count: 90}, "r2 file", "r2", nil},
+		{"not the chosen one before it has the chosen file", map[string]members.Report{
+			"m": has(once, "h", 7, 5, 90), "r2": has(once, "h", 7, 5, 90),
+		}, members.Beat{Epoch: 5, Count: 90}, "r2 file", "", ErrNobody},
+		{"not a member that is left with the file of a choice that was taken back", map[string]members.Report{
+			"m": has(again, "x", 7, 5, 89), "r1": has(once, "h", 9, 5, 90), "r2": has(once, "file", 99, 5, 3),
+		}, members.Beat{Epoch: 5, Count: 90}, "", "r1", nil},
 		{"not the chosen one without data", map[string]members.Report{
 			"m": has(once, "h", 7, 5, 90), "r2": {},
 		}, members.Beat{Epoch: 5, Count: 90}, "r2", "", ErrNobody},
 	} {
+		addr, history, _ := strings.Cut(tc.restore, " ")
 		p := directory.Partition{
-			History: "h", Restore: tc.restore, Master: directory.Member{Addr: "m", Run: once},
+			History: "h", Restore: addr, RestoreHistory: history, Master: directory.Member{Addr: "m", Run: once},
 			Replicas: []directory.Member{{Addr: "r1", Run: once}, {Addr: "r2", Run: once}},
 		}
 		got, err := ballot{"f", p, tc.reports, 1, tc.newest, 3 * time.Second}.elect()

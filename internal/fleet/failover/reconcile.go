@@ -67,7 +67,7 @@ type reconciler struct {
 
 // reconcile does all that can be done now.
 func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p directory.Partition) {
-	if r.a.watch.cutOff(m) {
+	if r.a.watch.cutOff(m) && p.Restore == "" {
 		return
 	}
 	r.tried = map[string]bool{}
@@ -253,7 +253,7 @@ func (r *reconciler) isolate(ctx context.Context, s situation, a isolate) error 
 }
 
 // fence fences all members that answer, and learns what they have. A server that is used
-// elsewhere by now is only asked.
+// elsewhere by now is only asked, and so is one that loads a file: to fence it would end that.
 func (r *reconciler) fence(ctx context.Context, s situation) error {
 	var mu sync.Mutex
 	reports := map[string]members.Report{}
@@ -265,7 +265,7 @@ func (r *reconciler) fence(ctx context.Context, s situation) error {
 			if h.missed >= misses {
 				timeout = r.a.cfg.Interval
 			}
-			if h.elsewhere(s.m.Fleet, r.id) {
+			if h.elsewhere(s.m.Fleet, r.id) || h.isLoading(s.p, member) {
 				ask = r.a.servers.Probe
 			}
 			ctx, cancel := context.WithTimeout(ctx, timeout)

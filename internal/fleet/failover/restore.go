@@ -2,20 +2,31 @@ package failover
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// Restore has a partition go on with the data of a member that a person has chosen, whatever it
-// lacks. The choice is in the map until an election has obeyed it, so an agent, or this call, can
-// die in between. Help is that of [Switch].
-func Restore(ctx context.Context, dir *directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger, help Help) error {
+// Choice is the data with which a person has a partition go on.
+type Choice struct {
+	// Addr is the member that is to be the master, whatever its data lacks.
+	Addr string
+
+	// Load has that member load a file first, and returns when the member has that replication
+	// id. Defaults to nil: the member goes on with the data that it has.
+	Load func(ctx context.Context, history string) error
+}
+
+// Restore has a partition go on with the data that a person has chosen, even while more than half
+// of all members are silent. The choice is in the map until an election has obeyed it, so an
+// agent, or this call, can die in between; only a file is not loaded then, and the partition
+// waits for another choice. If the file cannot be loaded, or ctx ends meanwhile, the choice is
+// withdrawn. Help is that of [Switch].
+func Restore(ctx context.Context, dir *directory.Directory, servers Servers, partition int, choice Choice, logger *slog.Logger, help Help) error {
 	a := New(dir, servers, Config{Logger: logger})
 	if help == nil {
 		help = a.Help
@@ -28,73 +39,52 @@ func Restore(ctx context.Context, dir *directory.Directory, servers Servers, par
 		return ErrNotSwitched.Errorf("there is no partition %d", partition)
 	}
 	p := m.Partitions[partition]
-	if !slices.ContainsFunc(voters(p), func(m directory.Member) bool { return m.Addr == addr }) {
-		return ErrNotSwitched.Errorf("%s is not a member of partition %d", addr, partition)
+	if !slices.ContainsFunc(voters(p), func(m directory.Member) bool { return m.Addr == choice.Addr }) {
+		return ErrNotSwitched.Errorf("%s is not a member of partition %d", choice.Addr, partition)
+	}
+	history, what := "", "the data of "+choice.Addr
+	if choice.Load != nil {
+		id := make([]byte, 20)
+		_, _ = rand.Read(id) // never fails
+		history, what = hex.EncodeToString(id), "a file, for "+choice.Addr
 	}
 	m, err = a.change(ctx, p, func(p *directory.Partition) {
-		p.ReadOnly, p.Prefer, p.Restore = true, "", addr
+		p.ReadOnly, p.Prefer, p.Restore, p.RestoreHistory = true, "", choice.Addr, history
 		p.Epoch++
 	})
 	if err != nil {
 		return err
 	}
-	a.note(ctx, m, partition, "a person has chosen the data of "+addr)
+	a.note(ctx, m, partition, "a person has chosen "+what)
 	defer help(ctx)()
+	if choice.Load != nil {
+		if err := choice.Load(ctx, history); err != nil {
+			a.withdraw(ctx, partition, history)
+			return err
+		}
+	}
 	got, err := a.settled(ctx, partition)
-	if err == nil && got != addr {
+	if err == nil && got != choice.Addr {
 		err = ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)
 	}
 	return err
 }
 
-// Age is how old the data of one member is.
-type Age struct {
-	Addr   string `json:"addr"`
-	Beat   int64  `json:"beat"`   // the count of its beat, 0 for none
-	Behind int64  `json:"behind"` // beats behind the newest that is known, about as many seconds
-	Text   string `json:"text"`   // the same for people
-	Known  bool   `json:"known"`  // whether it said what it has
-}
-
-// Ages asks all members of a partition how old their data is. It is measured against the newest
-// beat that they or the directory know.
-func Ages(ctx context.Context, option rueidis.ClientOption, dir *directory.Directory, fleet string, p directory.Partition) []Age {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+// withdraw takes the choice of a file back that was not loaded. If that fails, the partition waits
+// for another choice.
+func (a *Agent) withdraw(ctx context.Context, partition int, history string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
-	members.Small(&option)
-	pool := members.New(option, time.Second)
-	defer pool.Close()
-	all := voters(p)
-	reports := make([]chan members.Report, len(all))
-	for i, m := range all {
-		reports[i] = make(chan members.Report, 1)
-		go func() {
-			report, _ := members.Ask(ctx, pool, m.Addr, members.ExamineFenced) // without an answer it has no identity
-			reports[i] <- report
-		}()
+	m, err := a.confirm(ctx)
+	if err != nil || m.Partitions[partition].RestoreHistory != history {
+		return
 	}
-	known, _ := dir.Beats(ctx) // without it the members' own count
-	newest := known[p.ID]
-	got := make([]members.Report, len(all))
-	for i := range all {
-		if got[i] = <-reports[i]; got[i].Identity == members.Identity(fleet, p.ID) {
-			newest = newest.Newer(got[i].Beat)
+	m, err = a.change(ctx, m.Partitions[partition], func(p *directory.Partition) {
+		if p.RestoreHistory == history {
+			p.Restore, p.RestoreHistory = "", ""
 		}
+	})
+	if err == nil {
+		a.note(ctx, m, partition, "the file was not loaded, and the choice is withdrawn: the members go on with the data that they have")
 	}
-	ages := make([]Age, len(all))
-	for i, m := range all {
-		ages[i] = Age{Addr: m.Addr, Text: "does not answer, or has no data of the partition"}
-		if !whole(got[i], fleet, p.ID) {
-			continue
-		}
-		beat, behind := got[i].Beat, got[i].Beat.Behind(newest)
-		ages[i].Beat, ages[i].Behind, ages[i].Known, ages[i].Text = beat.Count, behind, true, members.Age(behind)+", behind the newest that is known"
-		switch {
-		case newest == members.Beat{}:
-			ages[i].Text = "of unknown age: no agent has written beats"
-		case beat == newest:
-			ages[i].Text = "the newest that is known"
-		}
-	}
-	return ages
 }

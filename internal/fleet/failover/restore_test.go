@@ -69,13 +69,13 @@ func TestRestoredFromTheArchive(t *testing.T) {
 		}
 	}
 	redistest.Eventually(t, "the log says who is missing and what to decide", logged(NoMaster, other+" does not answer", "millrace fleet restore 0 --from "+from, "beats, about"))
-	ages := Ages(ctx, rueidis.ClientOption{}, w.dir, w.mapNow().Fleet, p)
+	ages := Look(ctx, rueidis.ClientOption{}, w.dir, w.mapNow(), 0).Members
 	if age := ages[1]; !age.Known || age.Addr != from || age.Behind < 4 || ages[0].Known {
 		t.Errorf("the ages are %+v, want %s some beats behind, and nothing of %s", ages, from, other)
 	}
 	var told atomic.Int64
 	restored := func(context.Context, *directory.Map, int, string) error { told.Add(1); return nil }
-	must(t, Restore(ctx, w.dir, servers, 0, from, quiet, New(w.dir, servers, Config{Restored: restored, Logger: quiet}).Help))
+	must(t, Restore(ctx, w.dir, servers, 0, Choice{Addr: from}, quiet, New(w.dir, servers, Config{Restored: restored, Logger: quiet}).Help))
 	must(t, w.server(other).Proc.Restart(ctx))
 	w.settled(f, 0)
 	if now := w.mapNow().Partitions[0]; now.Restore != "" || now.Master.Addr != from {
@@ -87,7 +87,7 @@ func TestRestoredFromTheArchive(t *testing.T) {
 			t.Errorf("%s has %q, %v, want what was saved", m.Addr, got, err)
 		}
 	}
-	redistest.Eventually(t, "the log says how old its data is", logged(from+" leads with the data of its disk", "beats, about"))
+	redistest.Eventually(t, "the log says how old its data is", logged("healthy: "+from+" leads", "A person has chosen its data", "beats, about", "millrace fleet restore 0 --doubtful"))
 	must(t, set("y"))
 	if w.restored.Load()+told.Load() == 0 {
 		t.Error("no job was told that the partition has the data of an earlier time")
@@ -149,7 +149,7 @@ func TestOldDataWaitsForAPerson(t *testing.T) {
 		if now := w.mapNow().Partitions[0]; said() != 1 || !now.ReadOnly {
 			t.Errorf("the log says it %d times, and the partition is %+v, want once and read-only", said(), now)
 		}
-		must(t, Restore(ctx, w.dir, servers, 0, p.Master.Addr, slog.New(slog.DiscardHandler), nil))
+		must(t, Restore(ctx, w.dir, servers, 0, Choice{Addr: p.Master.Addr}, slog.New(slog.DiscardHandler), nil))
 		w.settled(f, 0)
 		if beat := w.beatOf(p.Master.Addr); beat.Count <= saved.Count+5 {
 			t.Errorf("the beat is %v after the restore, want it above the newest that was known", beat)

@@ -107,6 +107,9 @@ func (p inMembers) Lead(ctx context.Context, addr, run string, beat members.Beat
 		if part := p.w.dir.m.Partitions[s.partition]; part.ReadOnly && !s.master && p.w.turned[s.partition].by == p.name && p.fenced[s] == s.runs {
 			p.w.concede(p.name, part, s)
 		}
+		if part := p.w.dir.m.Partitions[s.partition]; part.RestoreHistory != "" && part.Restore == s.name && s.history != part.RestoreHistory {
+			p.w.fail("P: %s has %s lead with %s, and a person has chosen %s", p.name, s.name, s.history, part.RestoreHistory)
+		}
 		if s.amnesic && !restored {
 			p.w.fail("O: %s was started again, and leads without a word of its older data", s.name)
 		}

@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -88,12 +89,43 @@ func (w *world) decide() {
 		}
 		next := w.dir.m.Clone()
 		next.Epoch++
-		next.Partitions[id].Epoch, next.Partitions[id].Restore = next.Epoch, best.name
-		w.say("a person chooses %s, with beat %v", best.name, best.beat)
+		now := &next.Partitions[id]
+		now.Epoch, now.Restore = next.Epoch, best.name
+		if w.rng.IntN(2) == 0 {
+			w.say("a person chooses %s, with beat %v", best.name, best.beat)
+		} else {
+			w.files++
+			into := w.server(voters(p)[w.rng.IntN(len(voters(p)))].Addr)
+			now.Restore, now.RestoreHistory = into.name, fmt.Sprintf("file#%d", w.files)
+			w.say("a person chooses a file with the data of %s, with beat %v, for %s", best.name, best.beat, into.name)
+			file := best.data
+			file.log, file.history = slices.Clip(best.log), now.RestoreHistory
+			w.load(id, into, file)
+		}
 		if err := w.dir.change(w.dir.m.Epoch, next); err != nil {
 			w.fail("the simulation is broken: %v", err)
 		}
 	}
+}
+
+// load is the command that has a server load a file. It begins again for as long as the map waits for
+// that: the server may be down, or be told something else meanwhile.
+func (w *world) load(partition int, s *server, file data) {
+	w.later(time.Duration(w.rng.IntN(int(time.Second))), func() {
+		switch p := w.dir.m.Partitions[partition]; {
+		case p.RestoreHistory != file.history:
+			return
+		case s.down || s.paused || s.master:
+		case s.loads == nil:
+			s.target, s.link, s.loads, s.began = nil, apart, &file, time.Since(w.start)
+			w.say("%s begins to load %s", s.name, file.history)
+		case time.Since(w.start)-s.began > 2*time.Second:
+			s.data, s.loads, s.forgot, s.before, s.branch = file, nil, false, "", 0
+			w.say("%s has loaded %s", s.name, file.history)
+			return
+		}
+		w.load(partition, s, file)
+	})
 }
 
 // checkDark is called when a partition whose members lost power gets a master that lacks writes:

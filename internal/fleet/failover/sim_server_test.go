@@ -40,8 +40,10 @@ type server struct {
 	saved    bool // has saved its data
 	died     time.Duration
 	rose     time.Duration
-	amnesic  bool // it was started again, and has not all that its master had then
-	loose    bool // it was started again without its fence, and nobody has fenced it
+	amnesic  bool          // it was started again, and has not all that its master had then
+	loose    bool          // it was started again without its fence, and nobody has fenced it
+	loads    *data         // the file that it is loading, nil for none,
+	began    time.Duration // and since when
 	histories,
 	runs,
 	noise int
@@ -188,7 +190,7 @@ func (s *server) confirmed(known []directory.Member, offset int64) (n int) {
 func (s *server) look() members.Report {
 	s.receive()
 	l := members.Report{
-		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying,
+		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying || s.loads != nil,
 		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Beat: s.beat, Clock: time.Now(),
 	}
 	if s.held != nil {
@@ -223,7 +225,7 @@ func (s *server) readable() bool {
 // but the caller's.
 func (s *server) follow(by *host, target *server) {
 	s.receive()
-	s.loose = false
+	s.loose, s.loads = false, nil
 	s.kills = append(s.kills, by.id)
 	queue := s.queue
 	s.queue = nil
@@ -357,7 +359,7 @@ func (s *server) die(machine bool) {
 	s.w.kill(&s.host)
 	s.planned, s.died = false, time.Since(s.w.start)
 	s.leave()
-	s.link = apart
+	s.link, s.loads = apart, nil
 	s.w.say("%s dies, its machine: %v", s.name, machine)
 }
 

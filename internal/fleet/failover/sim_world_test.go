@@ -45,6 +45,7 @@ type world struct {
 	promoters []*process            // those who had a member lead, in order
 	healed    time.Duration         // how long it took until all was well
 	forgets   bool                  // an agent died when the power was lost, with the beats that it knew
+	files     int                   // that a person has chosen
 	dark      map[int]time.Duration // when partitions lost more members than a confirmed write needs
 }
 

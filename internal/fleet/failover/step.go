@@ -120,12 +120,32 @@ func (s situation) replace(prefer string) action {
 	case restored && !s.told:
 		return tell{chosen.Addr}
 	}
-	say := []string{fmt.Sprintf("healthy: %s, at offset %d of %s leads, in place of %s, after %v",
-		chosen.Addr, elected.Offset, elected.History, s.p.Master.Addr, s.now.Sub(s.since).Round(time.Millisecond))}
-	if restored {
-		say = append(say, fmt.Sprintf("%s leads with the data of its disk, %s behind what was there", chosen.Addr, b.age(chosen)))
+	say := fmt.Sprintf("healthy: %s leads, in place of %s, after %v. %s",
+		chosen.Addr, s.p.Master.Addr, s.now.Sub(s.since).Round(time.Millisecond), s.losses(b, chosen, restored))
+	return change{edit: s.inaugurate(chosen), say: []string{say}}
+}
+
+// losses says whether data is lost with a new master, how much, and what a person is to do.
+func (s situation) losses(b ballot, chosen directory.Member, restored bool) string {
+	lost := fmt.Sprintf("%s behind what was there, and what is missing is lost", b.age(chosen))
+	if b.behind(chosen) == 0 {
+		lost = "the newest that is known: lost is what it lacks of the last moments, if anything"
 	}
-	return change{edit: s.inaugurate(chosen), say: say}
+	doubtful := fmt.Sprintf(". What its tags have is of that time: millrace fleet restore %d --doubtful lists them", s.p.ID)
+	switch {
+	case s.p.RestoreHistory != "":
+		return "Its data is that of the chosen file, " + lost + doubtful
+	case s.p.Restore != "":
+		return "A person has chosen its data, " + lost + doubtful
+	case restored:
+		return "Its data is that of its disk, " + lost + doubtful
+	case chosen.Addr == s.p.Master.Addr, !s.quiet.IsZero() && !s.loud:
+		return "No data is lost"
+	case b.behind(chosen) == 0:
+		return "No data is lost that a replica had received"
+	default:
+		return fmt.Sprintf("No data is lost that a replica had confirmed; of the rest, what it had not received: it is %s behind", b.age(chosen))
+	}
 }
 
 // unmet is a number of replicas that no master has.
@@ -194,7 +214,7 @@ func (s situation) inaugurate(chosen directory.Member) func(p *directory.Partiti
 	now, fenced, all := *s.led, s.fenced, s.p.Members()
 	return func(p *directory.Partition) {
 		p.Epoch++
-		p.ReadOnly, p.Stale, p.Prefer, p.Restore = false, false, "", ""
+		p.ReadOnly, p.Stale, p.Prefer, p.Restore, p.RestoreHistory = false, false, "", "", ""
 		p.History, p.Before, p.Floor = now.History, now.Before, now.Floor
 		p.Replicas = nil
 		for _, member := range all {

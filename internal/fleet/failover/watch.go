@@ -126,6 +126,11 @@ func elsewhere(report members.Report, fleet string, id int) bool {
 	return report.Identity != "" && report.Identity != members.Identity(fleet, id)
 }
 
+// isLoading reports whether a member takes no writes and is to load the file that a person has chosen.
+func (h health) isLoading(p directory.Partition, m directory.Member) bool {
+	return p.RestoreHistory != "" && m.Addr == p.Restore && h.seen && !h.report.Master && h.report.History != p.RestoreHistory
+}
+
 // of returns the health of a member.
 func (w *watch) of(addr string) health {
 	w.mu.Lock()
@@ -171,19 +176,27 @@ func (w *watch) forgive() {
 	}
 }
 
-// cutOff reports whether more than half of all members missed the last probe: then it is
-// more likely that the agent is cut off.
+// cutOff reports whether more than half of the members that are up by the map missed the last
+// probe: then it is more likely that the agent is cut off.
 func (w *watch) cutOff(m *directory.Map) bool {
-	missing, all := 0, 0
+	missing, all := w.silent(m)
+	return 2*len(missing) > all
+}
+
+// silent returns the members that missed the last probe, of those that are up by the map, and
+// how many these are.
+func (w *watch) silent(m *directory.Map) (missing []string, all int) {
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
-			all++
-			if w.of(member.Addr).missed > 0 {
-				missing++
+			if member.Down {
+				continue
+			}
+			if all++; w.of(member.Addr).missed > 0 {
+				missing = append(missing, member.Addr)
 			}
 		}
 	}
-	return 2*missing > all
+	return missing, all
 }
 
 // learn notes the beats that members have.

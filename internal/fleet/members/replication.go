@@ -5,7 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -43,6 +43,9 @@ func Admit(ctx context.Context, c rueidis.Client, run, secret string) error {
 	})
 }
 
+// errRestarted means that a server is not in the run that a call is for.
+var errRestarted = errors.New("the server was restarted meanwhile")
+
 // InRun calls a function with a connection to a server if that is in the given run. The
 // connection ends with the process, so that all commands reach the same run.
 //
@@ -57,7 +60,7 @@ func InRun(ctx context.Context, client rueidis.Client, run string, do func(c rue
 		return err
 	}
 	if now := ParseInfo(text).Run; now != run {
-		return fmt.Errorf("the server was restarted: it is in run %s, not %s", now, run)
+		return errRestarted
 	}
 	return do(c)
 }

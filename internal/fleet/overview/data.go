@@ -37,7 +37,7 @@ func dataOf(ctx context.Context, option rueidis.ClientOption, dir *directory.Dir
 				docs[i].Waits = strings.TrimPrefix(events[at].What, failover.NoMaster)
 			}
 		}
-		asking.Go(func() { docs[i].Members = failover.Ages(ctx, option, dir, m.Fleet, p) })
+		asking.Go(func() { docs[i].Members = failover.Look(ctx, option, dir, m, p.ID).Members })
 	}
 	asking.Wait()
 	return docs

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -63,15 +62,9 @@ func drawEvents(w io.Writer, events []directory.Event) {
 		if e.Partition >= 0 {
 			partition = strconv.Itoa(e.Partition)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", e.At.Local().Format(time.DateTime), partition, e.Epoch, shortened(e.What))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", e.At.Local().Format(time.DateTime), partition, e.Epoch, e.What)
 	}
 	if more := len(events) - newest; more > 0 {
 		fmt.Fprintf(w, "and %d before; --json has them\n", more)
 	}
 }
-
-// histories finds replication ids.
-var histories = regexp.MustCompile(`\b([0-9a-f]{7})[0-9a-f]{33}\b`)
-
-// shortened returns a text with the first digits of replication ids only.
-func shortened(what string) string { return histories.ReplaceAllString(what, "$1…") }

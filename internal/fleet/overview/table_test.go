@@ -85,7 +85,6 @@ func TestFleetTableWithAgents(t *testing.T) {
 	t.Parallel()
 	s := grownStatus(t, 2)
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.Local)
-	history := "8371445a1d5a1e5a6b2e5b0a5f0c3b0d9e8f7a6b"
 	doc := Fleet{
 		Status: s,
 		Snapshots: []Snapshot{{
@@ -95,7 +94,7 @@ func TestFleetTableWithAgents(t *testing.T) {
 			Failed:    &Failed{Age: 70, Addr: "10.0.0.1:7001", Why: "the disk is full"},
 		}},
 		Events: []directory.Event{
-			{At: at.Add(2 * time.Second), Partition: 1, Epoch: 4, What: "healthy: 10.0.0.1:7001, at offset 64 of " + history + " leads, in place of 10.0.0.2:7001, after 1.6s"},
+			{At: at.Add(2 * time.Second), Partition: 1, Epoch: 4, What: "healthy: 10.0.0.1:7001 leads, in place of 10.0.0.2:7001, after 1.6s. No data is lost"},
 			{At: at, Partition: -1, Epoch: 3, What: "what is said of all"},
 		},
 	}
@@ -111,7 +110,7 @@ The oldest snapshot is that of partition 1, 3m12s old. There is none of 0.
 Saving partition 1 failed 1s ago: the disk is full
 
 WHEN                 PARTITION  EPOCH  WHAT HAPPENED
-2026-11-21 02:00:02  1          4      healthy: 10.0.0.1:7001, at offset 64 of 8371445… leads, in place of 10.0.0.2:7001, after 1.6s
+2026-11-21 02:00:02  1          4      healthy: 10.0.0.1:7001 leads, in place of 10.0.0.2:7001, after 1.6s. No data is lost
 2026-11-21 02:00:00  all        3      what is said of all
 `
 	if "\n"+got != want {

@@ -145,3 +145,30 @@ func eachPage(ctx context.Context, c rueidis.Client, some func(tags []string) er
 func (m *Mover) Tags(ctx context.Context, partition int, some func(tags []string) error) error {
 	return m.pages(ctx, partition, func(page []tagRecord) error { return some(tagsIn(page, partition)) })
 }
+
+// Doubtful calls a function with the tags that a partition has, and with those that it has by the record
+// of another one and not by its own, some at a time: if the partition has the data of an earlier time,
+// their data is old or missing. A tag may come twice.
+func (m *Mover) Doubtful(ctx context.Context, partition int, some func(tags []string) error) error {
+	if err := m.Tags(ctx, partition, some); err != nil {
+		return err
+	}
+	for _, p := range m.fleetMap().Partitions {
+		if p.ID == partition {
+			continue
+		}
+		err := m.pages(ctx, p.ID, func(page []tagRecord) error {
+			named := tagsIn(page, partition)
+			own, _, err := m.ask(ctx, partition, named...)
+			if err != nil {
+				return err
+			}
+			has := tagsIn(own, partition)
+			return some(slices.DeleteFunc(named, func(tag string) bool { return slices.Contains(has, tag) }))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

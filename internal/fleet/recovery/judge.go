@@ -24,8 +24,8 @@ type Found struct {
 	Present *directory.Map
 	Behind  bool
 
-	// Silent says that more than half of the members do not answer. Then the fault may be the
-	// caller's, and they may know a newer map.
+	// Silent says that more than half of the members that are up by the chosen map do not
+	// answer. Then the fault may be the caller's, and they may know a newer map.
 	Silent bool
 
 	// Map is the one to store: the chosen map, with servers that joined since, and an epoch
@@ -83,7 +83,7 @@ func (s *search) judge() (*Found, error) {
 	}
 	listed := map[string]bool{} // by address
 	runs := map[string]bool{}   // of members that answer
-	down := 0
+	down, up := 0, 0            // of those that are up by the map
 	for _, p := range chosen.Partitions {
 		for _, named := range p.Everyone() {
 			if id := s.answers[named.Addr].partition(s.fleet); id >= 0 && id != p.ID && drop(&f.Map.Partitions[p.ID], named.Addr) {
@@ -93,13 +93,15 @@ func (s *search) judge() (*Found, error) {
 			m := s.member(p.ID, named)
 			m.Named = true
 			listed[named.Addr], runs[s.answers[named.Addr].Run] = true, true
-			if m.State == Down {
-				down++
+			if !named.Down {
+				if up++; m.State == Down {
+					down++
+				}
 			}
 			f.Members = append(f.Members, m)
 		}
 	}
-	f.Silent = 2*down > len(f.Members)
+	f.Silent = 2*down > up
 	for _, a := range s.inOrder() {
 		if listed[a.addr] || runs[a.Run] {
 			continue // it may be a member by another name

@@ -172,7 +172,7 @@ func TestAllMembersLosePower(t *testing.T) {
 				redistest.Eventually(t, "they lead again", func() bool {
 					return !slices.ContainsFunc(some, func(id int) bool {
 						return !slices.ContainsFunc(w.events(id), func(what string) bool {
-							return strings.Contains(what, "leads with the data") || strings.Contains(what, "that it had on its disk")
+							return strings.Contains(what, "--doubtful")
 						})
 					})
 				})

@@ -352,7 +352,7 @@ func TestARestoredPartitionIsBroughtInLine(t *testing.T) {
 	}
 	w.restore(0, file)
 	redistest.Eventually(t, "the partition goes on", func() bool {
-		return slices.ContainsFunc(w.events(0), func(what string) bool { return strings.Contains(what, "leads with the data of") })
+		return slices.ContainsFunc(w.events(0), func(what string) bool { return strings.Contains(what, "--doubtful") })
 	})
 	for _, s := range w.membersOf(2) {
 		must(t, s.Proc.Resume())

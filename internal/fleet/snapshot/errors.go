@@ -38,5 +38,22 @@ var (
 	}
 )
 
+// Errors of files that a partition is to go on with.
+var (
+	// ErrFile means that a file is not a complete snapshot of a member of a fleet.
+	ErrFile = &millrace.Error{
+		Code:    "bad_file",
+		Message: "the file is not a snapshot of a partition",
+		Hint:    "Take a file TIME-FLEET-PARTITION.rdb of the archive, or the dump.rdb of a member.",
+	}
+
+	// ErrNotLoaded means that a member has not loaded a file. Its own data may be lost.
+	ErrNotLoaded = &millrace.Error{
+		Code:    "not_loaded",
+		Message: "the member did not load the file",
+		Hint:    "Read the member's log, and repeat the command.",
+	}
+)
+
 // errBusy means that another operation runs, and that a retry may soon succeed.
 var errBusy = errors.New("it is not its turn")

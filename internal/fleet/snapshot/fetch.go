@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"io"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -42,7 +43,7 @@ func (f *fetch) finish(ctx context.Context, cfg Config) (done directory.Archived
 		err = f.draft.Sync()
 	}
 	if err == nil {
-		err = checkRDB(ctx, f.draft.Name(), n)
+		err = checkRDB(ctx, f.draft.Name(), n, io.Discard)
 	}
 	if err == nil {
 		err = f.draft.keep()

@@ -35,8 +35,9 @@ func (c *checksum) Write(text []byte) (int, error) {
 // rdbEnd stands before the checksum.
 const rdbEnd = 0xff
 
-// checkRDB returns nil if a file is a complete snapshot of that length.
-func checkRDB(ctx context.Context, path string, length int64) error {
+// checkRDB returns nil if a file is a complete snapshot of that length. What it reads also goes to
+// reader.
+func checkRDB(ctx context.Context, path string, length int64, reader io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -60,19 +61,18 @@ func checkRDB(ctx context.Context, path string, length int64) error {
 	if !bytes.HasPrefix(head[:], []byte("REDIS")) && !bytes.HasPrefix(head[:], []byte("VALKEY")) || tail[0] != rdbEnd {
 		return errors.New("the file does not begin or end as a snapshot does")
 	}
-	want := binary.LittleEndian.Uint64(tail[1:])
-	if want == 0 { // the server has rdbchecksum off
-		_, err := checkByTool(ctx, path)
-		return err
-	}
 	sum := checksum{ctx: ctx}
-	if _, err := io.CopyBuffer(&sum, io.NewSectionReader(file, 0, length-8), make([]byte, transferBuffer)); err != nil {
+	if _, err := io.CopyBuffer(io.MultiWriter(&sum, reader), io.NewSectionReader(file, 0, length-8), make([]byte, transferBuffer)); err != nil {
 		return err
 	}
-	if sum.sum != want {
-		return fmt.Errorf("the file has the checksum %016x, and contains %016x", sum.sum, want)
+	want := binary.LittleEndian.Uint64(tail[1:])
+	switch {
+	case want == 0: // the server has rdbchecksum off
+		_, err = checkByTool(ctx, path)
+	case sum.sum != want:
+		err = fmt.Errorf("the file has the checksum %016x, and contains %016x", sum.sum, want)
 	}
-	return nil
+	return err
 }
 
 // tools check snapshots of their own server and of older ones.

@@ -1,0 +1,100 @@
+package overview
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/readable"
+)
+
+// Restored is the data with which a partition goes on.
+type Restored struct {
+	Partition int             `json:"partition"`
+	From      string          `json:"from"`           // the member, or the file
+	Into      string          `json:"into"`           // the member that is the master now
+	Data      string          `json:"data"`           // how old it is, for people
+	Behind    int64           `json:"behind"`         // in beats, about as many seconds
+	Saved     time.Time       `json:"saved,omitzero"` // when a file was saved
+	Members   []failover.Age  `json:"members"`        // what there was
+	Doubtful  int             `json:"doubtful"`       // how many tags have data of an earlier time, or none
+	Tags      []document.Text `json:"tags"`           // some of them
+	Ick       string          `json:"ick,omitempty"`  // to which agents add them
+	Took      int64           `json:"took_ms"`
+}
+
+// someTags is how many doubtful tags are shown.
+const someTags = 20
+
+// RestoreMember returns what it means to go on with the data of a member. The error says why that is impossible.
+func RestoreMember(partition int, from string, data failover.Data) (doc Restored, why string) {
+	doc = Restored{Partition: partition, From: from, Into: from, Members: data.Members, Tags: []document.Text{}}
+	at := slices.IndexFunc(data.Members, func(age failover.Age) bool { return age.Addr == from })
+	switch {
+	case at < 0:
+		return doc, fmt.Sprintf("%s is not a member of partition %d", from, partition)
+	case !data.Members[at].Known:
+		return doc, from + " " + data.Members[at].Text
+	}
+	doc.Data, doc.Behind = data.Members[at].Text, data.Members[at].Behind
+	return doc, ""
+}
+
+// RestoreFile returns what it means to load a file into the member whose data is missed least. The error says why that is
+// impossible.
+func RestoreFile(fleet string, partition int, file snapshot.File, data failover.Data) (doc Restored, why string) {
+	doc = Restored{
+		Partition: partition, From: file.Path, Into: data.Least, Members: data.Members, Tags: []document.Text{},
+		Data: data.Describe(file.Beat), Behind: file.Beat.Behind(data.Newest), Saved: file.Saved.UTC(),
+	}
+	if (file.Beat == members.Beat{}) {
+		doc.Data = "of unknown age: no agent had written beats"
+	}
+	switch {
+	case file.Fleet != fleet || file.Partition != partition:
+		return doc, fmt.Sprintf("%s is of partition %d of fleet %s, not of partition %d of %s", file.Path, file.Partition, file.Fleet, partition, fleet)
+	case data.Least == "":
+		return doc, fmt.Sprintf("no member of partition %d answers", partition)
+	}
+	return doc, ""
+}
+
+// Question asks whether to do it.
+func (doc *Restored) Question() string {
+	what := "the data of " + doc.From
+	if !doc.Saved.IsZero() {
+		what = fmt.Sprintf("%s, saved at %s, in place of what %s has", doc.From, doc.Saved.Format(time.DateTime), doc.Into)
+	}
+	return fmt.Sprintf("Go on in partition %d with %s? It is %s. What the partition had since is lost, also what replicas confirmed.", doc.Partition, what, doc.Data)
+}
+
+// Add notes doubtful tags.
+func (doc *Restored) Add(tags []string) error {
+	doc.Doubtful += len(tags)
+	doc.Tags = append(doc.Tags, document.Texts(tags[:min(len(tags), someTags-len(doc.Tags))])...)
+	return nil
+}
+
+// Table writes it for people.
+func (doc *Restored) Table(w io.Writer) {
+	fmt.Fprintf(w, "Partition %d goes on with %s; %s is the master. The data is %s: what was written there since is lost.\n", doc.Partition, doc.From, doc.Into, doc.Data)
+	if doc.Doubtful > 0 {
+		fmt.Fprintf(w, "%s, whose data is of that time or missing:\n", readable.Count(doc.Doubtful, "doubtful tag"))
+		for _, tag := range doc.Tags {
+			fmt.Fprintf(w, "    %s\n", tag)
+		}
+		if more := doc.Doubtful - len(doc.Tags); more > 0 {
+			fmt.Fprintf(w, "    and %d more: millrace fleet restore %d --doubtful\n", more, doc.Partition)
+		}
+	}
+	next := fmt.Sprintf("To have agents add them to an Ick, whose consumers bring them in line: millrace fleet restore %d --from %s --ick NAME.", doc.Partition, doc.Into)
+	if doc.Ick != "" {
+		next = "Agents add them to the Ick " + doc.Ick + ", whose consumers bring them in line."
+	}
+	fmt.Fprintf(w, "%s Tags that were first used there since are in no list: find them in your database.\n", next)
+}
