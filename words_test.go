@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -88,5 +89,63 @@ func TestWords(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// headless finds a clause that has "what" or "who" in place of a subject, and words for nobody in
+// particular.
+var headless = regexp.MustCompile(`(?i)\b(?:what|who) (?:is|was|were|are|has|have|had|it|they|a|the|one|others|no|cannot|could|does|did|must|may|keeps|comes|lies|goes|stays|waits|never|only|both|all|each|nobody)\b|\b(?:whoever|nobody|somebody)\b`)
+
+// mostHeadless is how many of 1,000 lines of comments may have such a clause. It only goes down, to 10.
+const mostHeadless = 66
+
+// TestHeadlessComments keeps sentences plain: the subject first, and a word of the field for it.
+func TestHeadlessComments(t *testing.T) {
+	t.Parallel()
+	comment := regexp.MustCompile(`^\s*(?://|--)(.*)`)
+	comments, found := 0, 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && len(path) > 1 && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir(), filepath.Ext(path) != ".go" && filepath.Ext(path) != ".lua":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for line := range strings.Lines(string(text)) {
+			if said := comment.FindStringSubmatch(line); said != nil {
+				comments++
+				if headless.MatchString(said[1]) {
+					found++
+				}
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := 1000 * found / comments; got > mostHeadless || got < mostHeadless-3 {
+		t.Errorf("%d of 1,000 lines of comments have no subject, want at most %d; if there are fewer, lower mostHeadless", got, mostHeadless)
+	}
+}
+
+// TestCommitSubjects: a list of commits shows 72 characters of a subject.
+func TestCommitSubjects(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat(".git"); err != nil {
+		t.Skip("this is no clone")
+	}
+	// Older ones are as they are.
+	log, err := exec.Command("git", "log", "-50", "--after=2026-11-27T22:00:00Z", "--format=%s").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject := range strings.Lines(string(log)) {
+		if subject = strings.TrimSpace(subject); len(subject) > 72 {
+			t.Errorf("the subject %q has %d characters, want at most 72", subject, len(subject))
+		}
 	}
 }

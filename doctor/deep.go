@@ -64,5 +64,5 @@ func checkKeysOf(ctx context.Context, client rueidis.Client, name string) (f Fin
 	}
 	return fail("in the queue "+name+" "+text,
 		"Another program has changed its keys, or this is a defect of Millrace. Save a copy (BGSAVE, and the file) and report it. "+
-			"Then have the queue read until it is empty, and delete it: millrace queue delete "+name), true
+			"Then have the queue read until it is empty, and delete it: millrace queue rm "+name), true
 }

@@ -40,7 +40,7 @@ func TestDeep(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	got := keys()
-	if len(got) != 1 || got[0].Level != Fail || !strings.Contains(got[0].Value, "message "+id) || !strings.Contains(got[0].Hint, "queue delete orders") {
+	if len(got) != 1 || got[0].Level != Fail || !strings.Contains(got[0].Value, "message "+id) || !strings.Contains(got[0].Hint, "queue rm orders") {
 		t.Errorf("a message without a body: %+v", got)
 	}
 }

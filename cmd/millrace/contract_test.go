@@ -138,7 +138,7 @@ func (c *contract) prepare(heading string) {
 	}
 	if heading == "## doctor" { // else its findings depend on how long messages have waited
 		for name := range strings.SplitSeq("files log mails orders reports tasks", " ") {
-			c.run("queue", "delete", name, "--yes")
+			c.run("queue", "rm", name, "--yes")
 		}
 	}
 	if strings.HasPrefix(heading, "## bench") {

@@ -176,7 +176,7 @@ func TestFleetForget(t *testing.T) {
 	s.init(specs(member(t), member(t))...)
 	s.want("1 new, 0 lowered\n", "ick", "add", "gone", "1", "a")
 	s.want("1 new, 0 lowered\n", "ick", "add", "kept", "1", "a")
-	answer[struct{ Deleted int }](s, "ick", "delete", "gone", "--force")
+	answer[struct{ Deleted int }](s, "ick", "rm", "gone", "--force")
 	if f := s.refused(1, "in_use", "fleet", "forget", "gone", "kept"); !strings.Contains(f.Error, `"kept"`) || strings.Contains(f.Error, `"gone"`) {
 		t.Errorf("forget says %q, want kept named alone", f.Error)
 	}

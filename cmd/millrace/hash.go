@@ -17,12 +17,11 @@ import (
 
 // hashCommands is the noun hash.
 type hashCommands struct {
-	Set    hashSet    `cmd:"" help:"Set a field, for a time or for good."`
-	Get    hashGet    `cmd:"" help:"Print a field."`
-	Ls     hashLs     `cmd:"" help:"List the fields of a hash."`
-	TTL    hashTTL    `cmd:"" name:"ttl" help:"Show how long fields have, or give them another time."`
-	Delete hashDelete `cmd:"" help:"Delete fields, or a whole hash."`
-	Drop   hashDrop   `cmd:"" help:"Delete a namespace with all its hashes."`
+	Set hashSet `cmd:"" help:"Set a field, for a time or for good."`
+	Get hashGet `cmd:"" help:"Print a field."`
+	Ls  hashLs  `cmd:"" help:"List the fields of a hash."`
+	TTL hashTTL `cmd:"" name:"ttl" help:"Show how long fields have, or give them another time."`
+	Rm  hashRm  `cmd:"" help:"Delete fields, a whole hash, or all hashes of a namespace."`
 }
 
 func (*hashCommands) Help() string {
@@ -39,7 +38,7 @@ Examples:
     millrace hash get sessions user:17 token
     millrace hash ls sessions user:17
     millrace hash ttl sessions user:17 token --set 1h
-    millrace hash delete sessions user:17 token`
+    millrace hash rm sessions user:17 token`
 }
 
 // hashName is the arguments that name a hash.
@@ -219,28 +218,42 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 	})
 }
 
-type hashDelete struct {
-	hashName
-	Fields []document.Text `arg:"" optional:"" name:"field" help:"The fields. Defaults to all of them."`
+type hashRm struct {
+	Namespace document.Text   `arg:"" name:"ns" complete:"namespace" help:"The namespace."`
+	Hash      document.Text   `arg:"" optional:"" help:"The hash."`
+	Fields    []document.Text `arg:"" optional:"" name:"field" help:"The fields. Defaults to all of them."`
+	All       bool            `help:"Delete all hashes of the namespace: stop writers first."`
+	Yes       bool            `help:"Do not ask: only --all does."`
 }
 
-func (*hashDelete) Help() string {
-	return `Prints how many fields there were. An expired field counts as none.
+func (*hashRm) Help() string {
+	return `Prints how many fields there were. An expired field counts as none. With --all it asks first; an interrupted command has deleted a part, and the same one deletes the rest. A namespace that does not exist is no error.
 
 Examples:
 
-    millrace hash delete sessions user:17 token
-    millrace hash delete sessions user:17`
+    millrace hash rm sessions user:17 token
+    millrace hash rm sessions user:17
+    millrace hash rm sessions --all`
 }
 
-func (c *hashDelete) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
-		n, err := c.delete(ctx, h, hash)
+func (c *hashRm) Run(ctx context.Context, a *app) error {
+	if c.All == (c.Hash != "") {
+		return errUsage.Errorf("this needs a hash or --all").WithHint("--all is for the whole namespace.")
+	}
+	return withHashes(ctx, a, c.Namespace, func(h *expiry.Hashes) (any, table, error) {
+		if c.All {
+			if err := a.ask(ctx, c.Yes, fmt.Sprintf("Delete all hashes of the namespace %s?", c.Namespace)); err != nil {
+				return nil, nil, err
+			}
+			return map[string]bool{"dropped": true}, says("deleted"), h.Delete(ctx)
+		}
+		n, err := c.delete(ctx, h)
 		return document.Deleted{Deleted: n}, says("deleted %s", readable.Count(n, "field")), err
 	})
 }
 
-func (c *hashDelete) delete(ctx context.Context, h *expiry.Hashes, hash string) (int, error) {
+func (c *hashRm) delete(ctx context.Context, h *expiry.Hashes) (int, error) {
+	hash := string(c.Hash)
 	if len(c.Fields) > 0 {
 		return h.Remove(ctx, hash, document.Strings(c.Fields)...)
 	}
@@ -250,22 +263,4 @@ func (c *hashDelete) delete(ctx context.Context, h *expiry.Hashes, hash string) 
 	}
 	_, err = h.RemoveHash(ctx, hash)
 	return n, err
-}
-
-type hashDrop struct {
-	Namespace document.Text `arg:"" name:"ns" complete:"namespace" help:"The namespace."`
-}
-
-func (*hashDrop) Help() string {
-	return `All hashes of the namespace are lost. Stop writers first. An interrupted command has deleted a part; run it again. Dropping a namespace that does not exist is no error.
-
-Examples:
-
-    millrace hash drop sessions`
-}
-
-func (c *hashDrop) Run(ctx context.Context, a *app) error {
-	return withHashes(ctx, a, c.Namespace, func(h *expiry.Hashes) (any, table, error) {
-		return map[string]bool{"dropped": true}, says("dropped"), h.Delete(ctx)
-	})
 }

@@ -25,7 +25,7 @@ func TestHashRound(t *testing.T) {
 	s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, "user:17", `{"base64":"/wA="}`, `{"base64":"AP8="}`)
 	s.want(`{"value":{"base64":"AP8="},"ttl_ms":-1}`+"\n", "--json", "hash", "get", ns, "user:17", `{"base64":"/wA="}`)
 	s.want(`{"fields":[{"field":"token","ttl_ms":-1}]}`+"\n", "--json", "hash", "ttl", ns, "user:17", "token", "--persist")
-	s.want(`{"deleted":2}`+"\n", "--json", "hash", "delete", ns, "user:17")
+	s.want(`{"deleted":2}`+"\n", "--json", "hash", "rm", ns, "user:17")
 	s.want(`{"fields":[]}`+"\n", "--json", "hash", "ls", ns, "user:17")
 	s.refused(1, "not_found", "hash", "get", ns, "user:17", "token")
 }
@@ -38,12 +38,15 @@ func TestHashDrop(t *testing.T) {
 		s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, hash, "f", "v", "--ttl", "1h")
 	}
 	for range 2 {
-		s.want(`{"dropped":true}`+"\n", "--json", "hash", "drop", ns)
+		s.want(`{"dropped":true}`+"\n", "--json", "hash", "rm", ns, "--all", "--yes")
 		s.refused(1, "not_found", "hash", "get", ns, "a", "f")
 	}
-	s.want("dropped\n", "hash", "drop", ns)
+	s.want("deleted\n", "hash", "rm", ns, "--all", "--yes")
+	s.refused(1, "declined", "hash", "rm", ns, "--all")
+	s.refused(2, "bad_usage", "hash", "rm", ns)
+	s.refused(2, "bad_usage", "hash", "rm", ns, "a", "--all")
 	s.want(`{"set":true}`+"\n", "--json", "hash", "set", ns, "a", "f", "v")
-	s.refused(2, "bad_name", "hash", "drop", "a{b}")
+	s.refused(2, "bad_name", "hash", "rm", "a{b}", "--all", "--yes")
 }
 
 // TestHashTimeIsOver: a field whose time is over is not found, not listed, and

@@ -23,7 +23,7 @@ type ickCommands struct {
 	Stats    ickStats    `cmd:"" help:"Show sizes, ages and counters."`
 	Ls       ickLs       `cmd:"" help:"List the Icks by name."`
 	Parked   ickParked   `cmd:"" help:"List, retry or drop members that rest because they failed."`
-	Delete   ickDelete   `cmd:"" help:"Delete an Ick with all its marks."`
+	Rm       ickRm       `cmd:"" help:"Delete an Ick with all its marks."`
 }
 
 func (*ickCommands) Help() string {
@@ -230,20 +230,20 @@ func (*ickLs) Run(ctx context.Context, a *app) error {
 	})
 }
 
-type ickDelete struct {
+type ickRm struct {
 	ickName
 	Force bool `help:"Delete a broken Ick, too: whatever its keys hold."`
 }
 
-func (*ickDelete) Help() string {
+func (*ickRm) Help() string {
 	return `All marks are lost, waiting, reserved and parked. The count is that of the keys an Ick has in the gem, at most 3; an Ick that is not there counts 0.
 
 Examples:
 
-    millrace ick delete search`
+    millrace ick rm search`
 }
 
-func (c *ickDelete) Run(ctx context.Context, a *app) error {
+func (c *ickRm) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		remove := k.Delete
 		if c.Force {

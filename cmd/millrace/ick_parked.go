@@ -15,7 +15,7 @@ import (
 type ickParked struct {
 	Ls    parkedLs    `cmd:"" default:"withargs" help:"List parked members, those that are tried again soonest first."`
 	Retry parkedRetry `cmd:"" help:"Retry parked members now; their attempts are kept."`
-	Drop  parkedDrop  `cmd:"" help:"Forget parked members for good."`
+	Rm    parkedRm    `cmd:"" help:"Forget parked members for good."`
 }
 
 func (*ickParked) Help() string {
@@ -25,7 +25,7 @@ Examples:
 
     millrace ick parked search
     millrace ick parked retry search doc:17
-    millrace ick parked drop search --all`
+    millrace ick parked rm search --all`
 }
 
 type parkedLs struct {
@@ -115,20 +115,20 @@ func (c *parkedRetry) Run(ctx context.Context, a *app) error {
 	return c.each(ctx, a, (*ick.Ick).Retry, func(n int) any { return document.Retried{Retried: n} }, "will be tried again")
 }
 
-type parkedDrop struct {
+type parkedRm struct {
 	parkedChoice
 }
 
-func (*parkedDrop) Help() string {
+func (*parkedRm) Help() string {
 	return `Members that are not parked are skipped.
 
 Examples:
 
-    millrace ick parked drop search doc:17
-    millrace ick parked drop search --all`
+    millrace ick parked rm search doc:17
+    millrace ick parked rm search --all`
 }
 
-func (c *parkedDrop) Run(ctx context.Context, a *app) error {
+func (c *parkedRm) Run(ctx context.Context, a *app) error {
 	return c.each(ctx, a, (*ick.Ick).Drop, func(n int) any { return document.Dropped{Dropped: n} }, "dropped")
 }
 

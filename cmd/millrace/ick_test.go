@@ -36,7 +36,7 @@ func TestIckRound(t *testing.T) {
 	}
 	s.want("2 committed, 0 kept\nnothing to reserve\n",
 		"ick", "exchange", name, "9", "--token", third.Token, "--commit", "b", "--commit", "c")
-	s.want(`{"deleted":1}`+"\n", "--json", "ick", "delete", name)
+	s.want(`{"deleted":1}`+"\n", "--json", "ick", "rm", name)
 }
 
 func TestIckScoresKeepEveryDigit(t *testing.T) {
@@ -146,8 +146,8 @@ func TestIckOfNothing(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want("nothing to reserve\n", "ick", "reserve", name, "5")
 	s.want(`{"token":"","entries":[]}`+"\n", "ick", "reserve", name, "5", "--json")
-	s.want("there was nothing to delete\n", "ick", "delete", name)
-	s.want("0 members dropped\n", "ick", "parked", "drop", name, "a")
+	s.want("there was nothing to delete\n", "ick", "rm", name)
+	s.want("0 members dropped\n", "ick", "parked", "rm", name, "a")
 	s.want("1 new, 0 lowered\n", "ick", "add", name, "1", "a")
 	s.want("nothing is parked\n", "ick", "parked", name)
 	s.want(`{"parked":[]}`+"\n", "ick", "parked", name, "--json")
@@ -181,7 +181,7 @@ func TestIckParked(t *testing.T) {
 		t.Errorf("ick parked prints\n%swant b with a time, then a by hand", table)
 	}
 	s.want("1 member will be tried again\n", "ick", "parked", "retry", name, "a", "nobody")
-	s.want("1 member dropped\n", "ick", "parked", "drop", name, "--all")
+	s.want("1 member dropped\n", "ick", "parked", "rm", name, "--all")
 	if got, want := answer[batch](s, "ick", "reserve", name, "9").show(), `"a" 1`; got != want {
 		t.Errorf("reserve after retry and drop = %s, want %s", got, want)
 	}
@@ -196,7 +196,7 @@ func TestIckDeleteForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.refused(1, "broken", "ick", "stats", name)
-	s.refused(1, "broken", "ick", "delete", name)
-	s.want("1 key deleted\n", "ick", "delete", name, "--force")
+	s.refused(1, "broken", "ick", "rm", name)
+	s.want("1 key deleted\n", "ick", "rm", name, "--force")
 	s.refused(1, "not_found", "ick", "stats", name)
 }

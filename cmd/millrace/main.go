@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -91,7 +92,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return a.fail(err, "millrace")
 	}
 
-	line, err := arrange(parser.Model, args)
+	line, err := arrange(parser.Model, spelled(args))
 	a.json = line.json
 	if err != nil {
 		return a.fail(err, line.command.FullPath())
@@ -123,6 +124,19 @@ func (a *app) run(ctx context.Context, args []string) int {
 		}
 	}
 	return cmp.Or(code, fail(err))
+}
+
+// spelled returns what a person may type first in the spelling of the command: help WORDS is WORDS
+// --help, and --version is version.
+func spelled(args []string) []string {
+	switch {
+	case len(args) > 0 && args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case len(args) > 0 && args[0] == "--version":
+		return append([]string{"version"}, args[1:]...)
+	default:
+		return args
+	}
 }
 
 // newParser returns kong for the command line. Kong calls exit only after it

@@ -12,6 +12,21 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
+// TestSpellings: people type help and --version first.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	s := shell{t: t}
+	for typed, is := range map[string]string{
+		"help": "--help", "help queue": "queue --help", "help queue write": "queue write --help", "--version": "version", "--version --json": "version --json",
+	} {
+		got, want := s.run(strings.Fields(typed)...), s.run(strings.Fields(is)...)
+		if got != want || got.code != 0 {
+			t.Errorf("millrace %s = %+v, want what millrace %s prints: %+v", typed, got, is, want)
+		}
+	}
+	s.refused(2, "bad_usage", "queue", "help")
+}
+
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	commands := [][]string{nil, {"ick"}, {"ick", "parked"}, {"lease"}, {"queue"}, {"queue", "dead"}, {"fleet"}, {"fleet", "replica"}, {"fleet", "node"}}
@@ -116,10 +131,7 @@ func TestNoServer(t *testing.T) {
 		case "queue tenant purge":
 			args = append(args, "K", "t", "--yes")
 		}
-		switch {
-		case args[0] == "hash" && args[1] == "drop": // a whole namespace
-			args = append(args, "NS")
-		case args[0] == "hash":
+		if args[0] == "hash" {
 			args = append(args, "NS", "K")
 		}
 		switch strings.TrimSuffix(strings.Join(args, " "), " NS K") {
@@ -135,9 +147,13 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "1")
 		case "commit":
 			args = append(args, "K", "1", "a")
-		case "retry", "drop", "redrive", "purge":
+		case "rm":
+			if args = append(args, "K"); args[1] == "parked" {
+				args = append(args, "--all")
+			}
+		case "retry", "redrive", "purge":
 			args = append(args, "K", "--all")
-		case "browse", "groups", "stats", "delete", "show", "pause", "resume", "read", "keep":
+		case "browse", "groups", "stats", "show", "pause", "resume", "read", "keep":
 			args = append(args, "K")
 		case "write":
 			args = append(args, "K", "--tenant", "t")
@@ -201,14 +217,14 @@ func TestErrors(t *testing.T) {
 		{nowhere, 2, "bad_argument", "ick reserve K 1 --settle -1s"},
 		{nowhere, 2, "bad_usage", "ick exchange K 1 --commit a"},
 		{nowhere, 2, "bad_usage", "ick parked retry K"},
-		{nowhere, 2, "bad_usage", "ick parked drop K a --all"},
+		{nowhere, 2, "bad_usage", "ick parked rm K a --all"},
 		{nowhere, 2, "bad_usage", "no such command"},
 		{sharedShell(t), 2, "bad_argument", "ick reserve K -1"},
 		{sharedShell(t), 2, "bad_argument", "ick exchange K -1"},
 		{sharedShell(t), 2, "bad_argument", "ick commit K token a"},
 		{sharedShell(t), 1, "not_found", "ick stats no-such-ick"},
 		{sharedShell(t), 1, "not_found", "ick parked no-such-ick"},
-		{sharedShell(t), 1, "not_found", "ick parked drop no-such-ick --all"},
+		{sharedShell(t), 1, "not_found", "ick parked rm no-such-ick --all"},
 		{sharedShell(t), 1, "stale", "ick commit no-such-ick 5-ABCDEFGH a"},
 	}
 	for _, test := range tests {

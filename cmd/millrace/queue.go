@@ -33,7 +33,7 @@ type queueCommands struct {
 	Pause    queuePause    `cmd:"" help:"Switch reading off."`
 	Resume   queueResume   `cmd:"" help:"Switch reading on again."`
 	Dead     queueDead     `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
-	Delete   queueDelete   `cmd:"" help:"Delete a queue with all its messages."`
+	Rm       queueRm       `cmd:"" help:"Delete a queue with all its messages."`
 }
 
 func (*queueCommands) Help() string {
@@ -71,7 +71,7 @@ func inCommands(err error) error {
 	if !errors.Is(err, millrace.ErrBroken) {
 		return err
 	}
-	return millrace.ErrBroken.Errorf("%s", err).WithHint("Look at its keys; they are removed, whatever they hold, with: millrace queue delete NAME --yes")
+	return millrace.ErrBroken.Errorf("%s", err).WithHint("Look at its keys; they are removed, whatever they hold, with: millrace queue rm NAME --yes")
 }
 
 type queueLs struct{ watchable }
@@ -177,21 +177,21 @@ func (c *queueResume) Run(ctx context.Context, a *app) error {
 	})
 }
 
-type queueDelete struct {
+type queueRm struct {
 	queueName
 	Yes bool `help:"Do not ask."`
 }
 
-func (*queueDelete) Help() string {
+func (*queueRm) Help() string {
 	return `All messages are lost: what waits, what is in flight, what is delayed, what is dead. Stop writers and readers first. It asks first, and without a terminal it needs --yes. The count is that of the queue's keys; a queue that is not there counts 0.
 
 Examples:
 
-    millrace queue delete orders
-    millrace queue delete orders --yes`
+    millrace queue rm orders
+    millrace queue rm orders --yes`
 }
 
-func (c *queueDelete) Run(ctx context.Context, a *app) error {
+func (c *queueRm) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		if !c.Yes && !watch.IsTerminal(a.stdin) {
 			return nil, nil, errDeclined.Errorf("this needs a confirmation").WithHint("Add --yes: without a terminal nothing is asked.")

@@ -311,10 +311,10 @@ func TestQueueBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := s.refused(1, "broken", "queue", "write", name, "--tenant", "a", "--body", "x")
-	if !strings.Contains(f.Hint, "millrace queue delete") {
+	if !strings.Contains(f.Hint, "millrace queue rm") {
 		t.Errorf("broken: %+v, want the command that removes it", f)
 	}
-	if o := s.run("queue", "delete", name, "--yes"); o.code != 0 || !strings.HasSuffix(o.stdout, " keys deleted\n") {
+	if o := s.run("queue", "rm", name, "--yes"); o.code != 0 || !strings.HasSuffix(o.stdout, " keys deleted\n") {
 		t.Errorf("delete = %+v", o)
 	}
 	s.put(name, "a", "x")

@@ -152,6 +152,19 @@ type tenantName struct {
 	Tenant document.Text `arg:"" optional:"" complete:"tenant" help:"The tenant."`
 }
 
+// tenantOrDefault names a tenant, or the limits of all that have none of their own.
+type tenantOrDefault struct {
+	tenantName
+	Default bool `help:"The limits of all tenants that have none of their own."`
+}
+
+func (t tenantOrDefault) check() error {
+	if named := t.Tenant != ""; named == t.Default {
+		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
+	}
+	return nil
+}
+
 func (t tenantName) doc() document.Tenant { return document.Tenant{Tenant: t.Tenant} }
 
 // named returns the tenant, which must be given.
@@ -175,25 +188,27 @@ func (t tenantName) show(ctx context.Context, q *fairqueue.Queue, err error) (an
 
 type tenantShow struct {
 	watchable
-	tenantName
+	tenantOrDefault
 }
 
 func (*tenantShow) Help() string {
-	return `Those that are not its own have "(default)" behind. Without a tenant it shows the limits of all that have none of their own.
+	return `Those that are not its own have "(default)" behind.
 
 Examples:
 
     millrace queue tenant show orders acme
-    millrace queue tenant show orders`
+    millrace queue tenant show orders --default`
 }
 
 func (c *tenantShow) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) { return c.show(ctx, q, nil) })
 }
 
 type tenantSet struct {
-	tenantName
-	Default     bool           `help:"For all tenants that have no limits of their own."`
+	tenantOrDefault
 	Weight      *float64       `placeholder:"N" help:"Turns for each turn of others, 0.01 to 100; 1 for as many."`
 	MaxInFlight *int           `placeholder:"N" help:"Deliveries at once; 0 for no limit."`
 	MaxShare    *float64       `placeholder:"PART" help:"The part of all handlers, from 0 to 1, at least one of them; 0 for no limit."`
@@ -217,12 +232,11 @@ func (c *tenantSet) Run(ctx context.Context, a *app) error {
 	change := document.LimitsChange{
 		Weight: c.Weight, MaxInFlight: c.MaxInFlight, MaxShare: c.MaxShare, Rate: c.Rate, Burst: c.Burst, MaxWaiting: c.MaxWaiting,
 	}
-	named := c.Tenant != ""
-	switch {
-	case change == (document.LimitsChange{}):
+	if change == (document.LimitsChange{}) {
 		return errUsage.Errorf("no limit is given").WithHint("Give one, such as --rate 5/s or --max-in-flight 10.")
-	case named == c.Default:
-		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
+	}
+	if err := c.check(); err != nil {
+		return err
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		set := fairqueue.LimitSettings.Set
@@ -234,9 +248,8 @@ func (c *tenantSet) Run(ctx context.Context, a *app) error {
 }
 
 type tenantClear struct {
-	tenantName
-	Default bool     `help:"The limits of all tenants that have none of their own."`
-	Limit   []string `placeholder:"NAME" enum:"weight,max_in_flight,max_share,rate,burst,max_waiting,paused" help:"Only these: weight, max_in_flight, max_share, rate, burst, max_waiting, paused. Defaults to all."`
+	tenantOrDefault
+	Limit []string `placeholder:"NAME" enum:"weight,max_in_flight,max_share,rate,burst,max_waiting,paused" help:"Only these: weight, max_in_flight, max_share, rate, burst, max_waiting, paused. Defaults to all."`
 }
 
 func (*tenantClear) Help() string {
@@ -250,8 +263,8 @@ Examples:
 }
 
 func (c *tenantClear) Run(ctx context.Context, a *app) error {
-	if named := c.Tenant != ""; named == c.Default {
-		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
+	if err := c.check(); err != nil {
+		return err
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		return c.show(ctx, q, q.Limits().Clear(ctx, string(c.Tenant), c.Limit...))

@@ -54,6 +54,9 @@ func TestQueueTenants(t *testing.T) {
 		t.Errorf("one of the limits is\n%s", got)
 	}
 	s.want("c: 5 in flight (default)\n", "queue", "tenant", "show", name, "c")
+	s.want("all others: 5 in flight\n", "queue", "tenant", "show", name, "--default")
+	s.refused(2, "bad_usage", "queue", "tenant", "show", name)
+	s.refused(2, "bad_usage", "queue", "tenant", "show", name, "c", "--default")
 	s.want("b: paused, 5 in flight (default)\n", "queue", "tenant", "show", name, "b")
 	s.want("all others: 5 in flight, 9 waiting\n", "queue", "tenant", "set", name, "--default", "--max-in-flight", "1", "--max-waiting", "9", "--if-unset")
 	s.want("c: any number in flight, 9 waiting (default)\n", "queue", "tenant", "set", name, "c", "--max-in-flight", "0")

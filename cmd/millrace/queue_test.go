@@ -65,9 +65,9 @@ func TestQueueTables(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want("nothing to read\n", "queue", "read", name)
-	s.want("there was nothing to delete\n", "queue", "delete", name, "--yes")
-	s.refused(1, "declined", "queue", "delete", name)
-	if o := s.feed("y\n", "queue", "delete", name); o.code != 1 || !strings.Contains(o.stderr, "--yes") {
+	s.want("there was nothing to delete\n", "queue", "rm", name, "--yes")
+	s.refused(1, "declined", "queue", "rm", name)
+	if o := s.feed("y\n", "queue", "rm", name); o.code != 1 || !strings.Contains(o.stderr, "--yes") {
 		t.Errorf("without a terminal: %+v", o)
 	}
 
@@ -198,7 +198,7 @@ func TestQueueOfBytes(t *testing.T) {
 	if !found {
 		t.Errorf("queue ls does not have %q in base64", name)
 	}
-	s.run("queue", "delete", name, "--yes")
+	s.run("queue", "rm", name, "--yes")
 }
 
 func TestQueueBlock(t *testing.T) {

@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("it exits with %d", code)
 	}
 	s.refused(2, "bad_usage", "queue", "ls", "--watch=1ms")
-	s.refused(2, "bad_usage", "queue", "delete", name, "--watch")
+	s.refused(2, "bad_usage", "queue", "rm", name, "--watch")
 	s.refused(2, "bad_name", "queue", "stats", "a{b", "--watch")
 }
 
