@@ -162,6 +162,42 @@ func TestWordsLeadToCode(t *testing.T) {
 	}
 }
 
+// TestSymptomsLeadToCode checks that docs/ARCHITECTURE.md names functions that exist, each in one of the
+// files beside it.
+func TestSymptomsLeadToCode(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| what you see | function | file |\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	quoted, rows := regexp.MustCompile("`([^`]+)`"), 0
+	for row := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSpace(row), "|")
+		if len(cells) != 5 {
+			t.Fatalf("not a row of three cells: %s", row)
+		}
+		rows++
+		var code strings.Builder
+		for _, file := range quoted.FindAllStringSubmatch(cells[3], -1) {
+			text, err := os.ReadFile(file[1])
+			if err != nil {
+				t.Error(err)
+			}
+			code.Write(text)
+		}
+		for _, name := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			if !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|(local )?function (\w+\.)?|local [\w, ]*)\b` + name[1] + `\b`).MatchString(code.String()) {
+				t.Errorf("%s does not define %s", cells[3], name[1])
+			}
+		}
+	}
+	if rows < 15 {
+		t.Errorf("docs/ARCHITECTURE.md has %d symptoms, want all of its table", rows)
+	}
+}
+
 // TestDocsNameFiles checks that the files that pages name by their path exist.
 func TestDocsNameFiles(t *testing.T) {
 	t.Parallel()
