@@ -57,7 +57,9 @@ func TestDemoPlaysTheScenesThatWereNamed(t *testing.T) {
 		want string
 		code int
 	}{
-		{[]string{"demo"}, "queue ick steal expiry lease scatter fleet failover", 0},
+		{[]string{"demo"}, "queue", 0},
+		{[]string{"demo", "all"}, "queue ick steal expiry lease scatter fleet failover", 0},
+		{[]string{"demo", "lease", "all"}, "queue ick steal expiry lease scatter fleet failover", 0},
 		{[]string{"demo", "lease", "ick"}, "ick lease", 0},
 		{[]string{"demo", "kew"}, "", 2},
 	} {

@@ -220,7 +220,10 @@ func Parallel[T any](ctx context.Context, items []T, do func(context.Context, T)
 }
 
 // Show shows progress: what the scene is doing, and pairs of a number and what it counts.
-func (p *Play) Show(doing string, pairs ...any) {
+func (p *Play) Show(doing string, pairs ...any) { p.ShowLanes(nil, doing, pairs...) }
+
+// ShowLanes is Show with lanes that fill side by side, on a terminal.
+func (p *Play) ShowLanes(lanes []screen.Lane, doing string, pairs ...any) {
 	rows := [][]string{{doing}}
 	for i := 0; i < len(pairs); i += 2 {
 		if i%6 == 0 {
@@ -228,7 +231,7 @@ func (p *Play) Show(doing string, pairs ...any) {
 		}
 		rows[len(rows)-1] = append(rows[len(rows)-1], Text("%v %v", pairs[i], pairs[i+1]))
 	}
-	p.screen.Show(screen.Frame{Title: p.Result.Name, Done: min(time.Since(p.began), p.Duration), Whole: p.Duration, Rows: rows})
+	p.screen.Show(screen.Frame{Title: p.Result.Name, Done: min(time.Since(p.began), p.Duration), Whole: p.Duration, Lanes: lanes, Rows: rows})
 }
 
 // Note reports an accident, in a line that stays. It is a [Text].

@@ -38,7 +38,16 @@ type Frame struct {
 	Title string
 	Done  time.Duration
 	Whole time.Duration
+	Lanes []Lane
 	Rows  [][]string // figures with their units, a few words each
+}
+
+// Lane is one of several things that go on side by side. Its bar is full when all is done.
+type Lane struct {
+	Name  string // of at most 14 characters
+	Done  int
+	Whole int
+	Note  string // a few words
 }
 
 // New returns a screen on w. If it is live, w is a terminal, on which frames are
@@ -103,8 +112,10 @@ func (f Frame) lines() []string {
 	if f.Done < f.Whole {
 		filled = int(barWidth * f.Done / f.Whole)
 	}
-	bar := strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
-	lines := []string{fmt.Sprintf("  %s  %s  %s", f.Title, bar, f.time())}
+	lines := []string{fmt.Sprintf("  %s  %s  %s", f.Title, bar(filled, '█'), f.time())}
+	for _, l := range f.Lanes {
+		lines = append(lines, fmt.Sprintf("  %-14s  %s  %s", l.Name, bar(barWidth*l.Done/max(1, l.Whole), '▓'), l.Note))
+	}
 	for _, row := range f.Rows {
 		var text strings.Builder
 		for _, words := range row {
@@ -113,6 +124,10 @@ func (f Frame) lines() []string {
 		lines = append(lines, strings.TrimRight(text.String(), " "))
 	}
 	return lines
+}
+
+func bar(filled int, full rune) string {
+	return strings.Repeat(string(full), filled) + strings.Repeat("░", barWidth-filled)
 }
 
 func (f Frame) time() string {

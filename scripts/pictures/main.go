@@ -57,7 +57,7 @@ func draw(ctx context.Context) error {
 	}
 	return errors.Join(
 		os.WriteFile(folder+"flood.svg", []byte(w.chart()), 0o600),
-		os.WriteFile(folder+"demo.svg", []byte(terminal("millrace demo queue", text.String())), 0o600),
+		os.WriteFile(folder+"demo.svg", []byte(terminal("millrace demo", text.String())), 0o600),
 	)
 }
 
@@ -80,7 +80,7 @@ func (w waits) chart() string {
 </style>
 `)
 	fmt.Fprintf(&out, `<text x="0" y="18" font-weight="600">One tenant floods: how long 50 quiet tenants wait for a worker</text>`+"\n")
-	fmt.Fprintf(&out, `<text x="0" y="38" class="quiet">one run of “millrace demo queue”: a backlog of 2,000 messages, 12 handlers; logarithmic scale</text>`+"\n")
+	fmt.Fprintf(&out, `<text x="0" y="38" class="quiet">one run of “millrace demo”: a backlog of 2,000 messages, 12 handlers; logarithmic scale</text>`+"\n")
 	const left, width = 190, 430
 	at := func(ms int) float64 { return width * math.Log10(float64(max(1, ms))) / 4 } // 1 ms to 10 s
 	for ms, label := 1, 0; ms <= 10000; ms, label = ms*10, label+1 {

@@ -36,14 +36,20 @@ func Names() (names []string) {
 	return names
 }
 
-// Choose returns the scenes with these names, or all scenes without a name.
+// All stands for all scenes.
+const All = "all"
+
+// Choose returns the scenes with these names: that of the queue without a name, all scenes for [All].
 func Choose(names ...string) ([]chaos.Scene, error) {
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
+		return Scenes()[:1], nil
+	case slices.Contains(names, All):
 		return Scenes(), nil
 	}
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("there is no scene %q; the scenes are %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("there is no scene %q; the scenes are %s, or %s", name, strings.Join(Names(), ", "), All)
 		}
 	}
 	return slices.DeleteFunc(Scenes(), func(s chaos.Scene) bool { return !slices.Contains(names, s.Name) }), nil

@@ -212,7 +212,7 @@ func wantAsShown(t *testing.T, report chaos.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, shown, _ := strings.Cut(string(page), "$ millrace demo --json\n")
+	_, shown, _ := strings.Cut(string(page), "$ millrace demo all --json\n")
 	shown, _, _ = strings.Cut(shown, "```")
 	text, err := json.Marshal(report)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 const (
@@ -178,7 +179,12 @@ func (q *queuePlay) look(ctx context.Context, doing string) {
 		q.stats[side] = must.Get(q.queues[side].Stats(ctx))
 	}
 	written, fair, line := q.ledger.counts()
-	q.Show(doing, written, "written", fair, "handled", line, "handled in the line",
+	var lanes []screen.Lane
+	for side, name := range []string{"  fair queue", "  one line"} {
+		handled, all, wait := q.ledger.quiet(side)
+		lanes = append(lanes, screen.Lane{Name: name, Done: handled, Whole: all, Note: chaos.Text("%v quiet tenants wait %v", q.quiet, wait.Round(time.Millisecond))})
+	}
+	q.ShowLanes(lanes, doing, written, "written", fair, "handled", line, "handled in the line",
 		q.stats[0].FlowCount, "tenants wait", q.stats[0].Waiting, "messages wait", q.Kills, "workers killed")
 }
 

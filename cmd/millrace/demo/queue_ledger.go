@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/chaos"
 )
 
 // queueLedger is what the scene itself knows of each message: that it wrote it, and what
@@ -22,6 +23,7 @@ type queueMessage struct {
 	tenant  string
 	flooded bool // it was written in the flood
 	sides   [2]queueTrip
+	begun   time.Time
 	done    chan struct{} // closed when a worker of the fair queue has handled it
 }
 
@@ -38,7 +40,7 @@ func (l *queueLedger) begin(tenant string, flooded bool, n int) (messages []*que
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range n {
-		m := &queueMessage{number: len(l.messages), tenant: tenant, flooded: flooded, done: make(chan struct{})}
+		m := &queueMessage{number: len(l.messages), tenant: tenant, flooded: flooded, begun: time.Now(), done: make(chan struct{})}
 		l.messages, messages = append(l.messages, m), append(messages, m)
 	}
 	return messages
@@ -99,6 +101,29 @@ func (l *queueLedger) open(messages []*queueMessage) (n int) {
 		}
 	}
 	return n
+}
+
+// quiet returns how many messages of quiet tenants were handled on one side, of how many, and how long
+// the last 50 have waited, or wait, for a handler: the median.
+func (l *queueLedger) quiet(side int) (handled, all int, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var waits []time.Duration
+	for _, m := range l.messages {
+		t := m.sides[side]
+		if m.tenant == flooder || m.tenant == slowpoke || t.writtenID == "" {
+			continue
+		}
+		if all++; t.handled > 0 {
+			handled++
+		}
+		if t.delivered > 0 {
+			waits = append(waits, time.Duration(t.delivered-t.written)*time.Microsecond)
+		} else {
+			waits = append(waits, time.Since(m.begun))
+		}
+	}
+	return handled, all, chaos.Quantile(waits[max(0, len(waits)-50):], 0.5)
 }
 
 // lost returns how many messages the fair queue lost, and names them.
