@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/overview"
 )
@@ -41,11 +38,8 @@ func (c *fleetFailover) Run(ctx context.Context, a *app) error {
 	if err := checkAddr("--to", c.To); c.To != "" && err != nil {
 		return err
 	}
-	switch {
-	case !c.Force && len(c.Partition) != 1:
-		return errUsage.Errorf("name one partition").WithHint("Only with --force there can be several: those whose masters are gone for good.")
-	case c.To != "" && len(c.Partition) != 1:
-		return errUsage.Errorf("--to is for one partition")
+	if len(c.Partition) != 1 && (!c.Force || c.To != "") {
+		return errUsage.Errorf("name one partition").WithHint("Only with --force, and without --to, there can be several: those whose masters are gone for good.")
 	}
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
 		servers := failover.NewRedis(f.option)
@@ -56,7 +50,7 @@ func (c *fleetFailover) Run(ctx context.Context, a *app) error {
 		}
 		began, log, id := time.Now(), a.logger(), c.Partition[0]
 		if err := failover.Switch(ctx, f.dir, servers, id, c.To, log, a.help(f.dir, f.option)); err != nil {
-			return nil, nil, stranded(ctx, f.dir, id, err)
+			return nil, nil, err
 		}
 		doc := switchDoc{Partition: id, From: f.m.Partitions[id].Master.Addr, Took: time.Since(began).Milliseconds()}
 		now, err := f.dir.Confirm(ctx, 0)
@@ -84,34 +78,8 @@ func (c *fleetFailover) force(ctx context.Context, a *app, f *fleetAt, servers f
 	if err := a.ask(ctx, c.Yes, "Are the silent members gone for good? Go on without them?"); err != nil {
 		return nil, nil, err
 	}
-	end := a.help(f.dir, f.option)(ctx)
-	defer end()
-	var failed []error
-	for i := range doc.Partitions {
-		p, began := &doc.Partitions[i], time.Now()
-		err := failover.Restore(ctx, f.dir, servers, p.Partition, failover.Choice{Addr: p.To}, a.logger(), func(context.Context) func() { return func() {} })
-		p.Took, p.Done = time.Since(began).Milliseconds(), err == nil
-		if err != nil {
-			failed = append(failed, stranded(ctx, f.dir, p.Partition, err))
-		}
-	}
-	if len(failed) > 0 {
-		return doc, doc.Table, besides{errors.Join(failed...)}
+	if err := doc.Do(ctx, f.dir, servers, a.logger(), a.help(f.dir, f.option)); err != nil {
+		return doc, doc.Table, besides{err}
 	}
 	return doc, doc.Table, nil
-}
-
-// stranded adds a hint to the error of a switch that left no master.
-func stranded(ctx context.Context, dir *directory.Directory, partition int, err error) error {
-	m, unknown := dir.Confirm(ctx, 0)
-	if err == nil || unknown != nil || !m.Partitions[partition].ReadOnly {
-		return err
-	}
-	known, ok := errors.AsType[*millrace.Error](err)
-	if !ok {
-		known = failover.ErrNotSwitched.Wrap(err)
-	}
-	known = known.Errorf("%s; partition %d takes no writes until it has a master", known.Message, partition)
-	known.Hint = "If no agent runs, start one: millrace fleet agent. It gives the partition a master as soon as possible. Look at millrace fleet show for what it waits for."
-	return known
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,13 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 )
 
 type fleetRestore struct {
@@ -38,9 +35,6 @@ Examples:
     millrace fleet restore 3 --from /mnt/backup/redis/20261127T030000.000Z-main-3.rdb --ick rebuild`
 }
 
-// errNoData means that a partition cannot go on with something.
-var errNoData = &millrace.Error{Code: "no_data", Hint: "Look at millrace fleet show. Start members at their addresses, with their boot fences."}
-
 func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 	isFile := c.From != "" && checkAddr("--from", c.From) != nil
 	if _, err := os.Stat(c.From); isFile && err != nil {
@@ -52,21 +46,12 @@ func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 			return nil, nil, c.doubtful(ctx, f, log, a.printTags)
 		}
 		data := failover.Look(ctx, f.option, f.dir, f.m, c.Partition)
-		doc, why := overview.RestoreMember(c.Partition, c.From, data)
-		choice := failover.Choice{Addr: doc.Into}
+		doc, choice, err := overview.RestoreMember(c.Partition, c.From, data)
 		if isFile {
-			log.InfoContext(ctx, "reading the file", "file", c.From)
-			file, err := snapshot.Examine(ctx, c.From)
-			if err != nil {
-				return nil, nil, err
-			}
-			doc, why = overview.RestoreFile(f.m.Fleet, c.Partition, file, data)
-			choice = failover.Choice{Addr: doc.Into, Load: func(ctx context.Context, history string) error {
-				return snapshot.Load{Option: f.option, Addr: doc.Into, Path: c.From, History: history, Logger: log}.Run(ctx)
-			}}
+			doc, choice, err = overview.RestoreFile(ctx, f.option, f.m.Fleet, c.Partition, c.From, data, log)
 		}
-		if why != "" {
-			return nil, nil, errNoData.Errorf("%s", why)
+		if err != nil {
+			return nil, nil, err
 		}
 		if !a.json {
 			fmt.Fprintf(a.stderr, "%s\n", strings.Join(overview.AgeLines(doc.Members), "\n"))
@@ -112,11 +97,7 @@ func (c *fleetRestore) restore(ctx context.Context, a *app, f *fleetAt, choice f
 	}
 	servers := failover.NewRedis(f.option)
 	defer servers.Close()
-	err := failover.Restore(ctx, f.dir, servers, c.Partition, choice, a.logger(), a.help(f.dir, f.option))
-	if errors.Is(err, snapshot.ErrNotLoaded) {
-		return err
-	}
-	return stranded(ctx, f.dir, c.Partition, err)
+	return failover.Restore(ctx, f.dir, servers, c.Partition, choice, a.logger(), a.help(f.dir, f.option))
 }
 
 // printTags prints tags, each on a line, as text or JSON.

@@ -67,7 +67,7 @@ func Restore(ctx context.Context, dir *directory.Directory, servers Servers, par
 	if err == nil && got != choice.Addr {
 		err = ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)
 	}
-	return err
+	return a.stranded(ctx, partition, err)
 }
 
 // withdraw takes the choice of a file back that was not loaded. If that fails, the partition waits

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -63,7 +64,7 @@ func Switch(ctx context.Context, dir *directory.Directory, servers Servers, part
 		got, err := a.settled(ctx, partition)
 		switch {
 		case err != nil:
-			return err
+			return a.stranded(ctx, partition, err)
 		case got == addr:
 			a.joined(ctx, p.Master.Addr, addr)
 			return nil
@@ -71,6 +72,23 @@ func Switch(ctx context.Context, dir *directory.Directory, servers Servers, part
 			return ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)
 		}
 	}
+}
+
+// stranded adds a hint to the error of a switch that left no master.
+func (a *Agent) stranded(ctx context.Context, partition int, err error) error {
+	if err == nil {
+		return nil
+	}
+	m, unknown := a.confirm(ctx)
+	if unknown != nil || !m.Partitions[partition].ReadOnly {
+		return err
+	}
+	known, ok := errors.AsType[*millrace.Error](err)
+	if !ok {
+		known = ErrNotSwitched.Wrap(err)
+	}
+	return known.Errorf("%s; partition %d takes no writes until it has a master", known.Message, partition).
+		WithHint("If no agent runs, start one: millrace fleet agent. Look at millrace fleet show for what the partition waits for.")
 }
 
 // joined waits up to five seconds until the former master follows the new one.

@@ -2,21 +2,19 @@ package overview
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 )
-
-// ErrNoMember means that a partition cannot go on: no member answers that has its data, or not the one
-// that was named.
-var ErrNoMember = &millrace.Error{Code: "no_data", Hint: "Start a member with its data, or go on with a snapshot: millrace fleet restore PARTITION --from FILE."}
 
 // Forced is a failover that a person forces.
 type Forced struct {
@@ -71,15 +69,28 @@ func Force(ctx context.Context, option rueidis.ClientOption, dir *directory.Dire
 		case f.Data != "":
 			doc.Partitions = append(doc.Partitions, f)
 		case to != "":
-			return doc, ErrNoMember.Errorf("%s is not a member of partition %d that answers with its data", to, id)
+			return doc, ErrNoData.Errorf("%s is not a member of partition %d that answers with its data", to, id)
 		default:
 			doc.Without = append(doc.Without, id)
 		}
 	}
 	if len(doc.Without) > 0 && (!all || len(doc.Partitions) == 0) {
-		return doc, ErrNoMember.Errorf("no member of partition %d answers that has its data", doc.Without[0])
+		return doc, ErrNoData.Errorf("no member of partition %d answers that has its data", doc.Without[0])
 	}
 	return doc, nil
+}
+
+// Do makes the members masters, whatever they lack, one partition after the other. It reports those that failed.
+func (doc *Forced) Do(ctx context.Context, dir *directory.Directory, servers failover.Servers, log *slog.Logger, help failover.Help) error {
+	defer help(ctx)()
+	var failed []error
+	for i := range doc.Partitions {
+		p, began := &doc.Partitions[i], time.Now()
+		err := failover.Restore(ctx, dir, servers, p.Partition, failover.Choice{Addr: p.To}, log, func(context.Context) func() { return func() {} })
+		p.Took, p.Done = time.Since(began).Milliseconds(), err == nil
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
 }
 
 // Loses writes what may be lost, for people.

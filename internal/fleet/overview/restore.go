@@ -1,11 +1,16 @@
 package overview
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -31,37 +36,45 @@ type Restored struct {
 // someTags is how many doubtful tags are shown.
 const someTags = 20
 
-// RestoreMember returns what it means to go on with the data of a member. The error says why that is impossible.
-func RestoreMember(partition int, from string, data failover.Data) (doc Restored, why string) {
-	doc = Restored{Partition: partition, From: from, Into: from, Members: data.Members, Tags: []document.Text{}}
+// ErrNoData means that a partition cannot go on with the data that was named.
+var ErrNoData = &millrace.Error{Code: "no_data", Hint: "Look at millrace fleet show. Start a member with its data, or go on with a snapshot: millrace fleet restore PARTITION --from FILE."}
+
+// RestoreMember returns what it means to go on with the data of a member.
+func RestoreMember(partition int, from string, data failover.Data) (Restored, failover.Choice, error) {
+	doc := Restored{Partition: partition, From: from, Into: from, Members: data.Members, Tags: []document.Text{}}
 	at := slices.IndexFunc(data.Members, func(age failover.Age) bool { return age.Addr == from })
 	switch {
 	case at < 0:
-		return doc, fmt.Sprintf("%s is not a member of partition %d", from, partition)
+		return doc, failover.Choice{}, ErrNoData.Errorf("%s is not a member of partition %d", from, partition)
 	case !data.Members[at].Known:
-		return doc, from + " " + data.Members[at].Text
+		return doc, failover.Choice{}, ErrNoData.Errorf("%s %s", from, data.Members[at].Text)
 	}
 	doc.Data, doc.Behind = data.Members[at].Text, data.Members[at].Behind
-	return doc, ""
+	return doc, failover.Choice{Addr: from}, nil
 }
 
-// RestoreFile returns what it means to load a file into the member whose data is missed least. The error says why that is
-// impossible.
-func RestoreFile(fleet string, partition int, file snapshot.File, data failover.Data) (doc Restored, why string) {
-	doc = Restored{
-		Partition: partition, From: file.Path, Into: data.Least, Members: data.Members, Tags: []document.Text{},
+// RestoreFile returns what it means to load a file into the member whose data is missed least.
+func RestoreFile(ctx context.Context, option rueidis.ClientOption, fleet string, partition int, path string, data failover.Data, log *slog.Logger) (Restored, failover.Choice, error) {
+	log.InfoContext(ctx, "reading the file", "file", path)
+	file, err := snapshot.Examine(ctx, path)
+	doc := Restored{
+		Partition: partition, From: path, Into: data.Least, Members: data.Members, Tags: []document.Text{},
 		Data: data.Describe(file.Beat), Behind: file.Beat.Behind(data.Newest), Saved: file.Saved.UTC(),
 	}
 	if (file.Beat == members.Beat{}) {
 		doc.Data = "of unknown age: no agent had written beats"
 	}
 	switch {
+	case err != nil:
+		return doc, failover.Choice{}, err
 	case file.Fleet != fleet || file.Partition != partition:
-		return doc, fmt.Sprintf("%s is of partition %d of fleet %s, not of partition %d of %s", file.Path, file.Partition, file.Fleet, partition, fleet)
+		return doc, failover.Choice{}, ErrNoData.Errorf("%s is of partition %d of fleet %s, not of partition %d of %s", path, file.Partition, file.Fleet, partition, fleet)
 	case data.Least == "":
-		return doc, fmt.Sprintf("no member of partition %d answers", partition)
+		return doc, failover.Choice{}, ErrNoData.Errorf("no member of partition %d answers", partition)
 	}
-	return doc, ""
+	return doc, failover.Choice{Addr: doc.Into, Load: func(ctx context.Context, history string) error {
+		return snapshot.Load{Option: option, Addr: doc.Into, Path: path, History: history, Logger: log}.Run(ctx)
+	}}, nil
 }
 
 // Question asks whether to do it.
