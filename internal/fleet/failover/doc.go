@@ -38,6 +38,9 @@
 // count, into each master every second, and the newer beat has more, in an append-only file
 // as in a dump. If the newest data that answers is more beats behind the newest that is known
 // than Settings.MaxAge, the partition waits until a person has chosen a member ([Restore]).
+// The choice may be a file that the member loads first. The map has the replication id that the
+// member gets with it, and only a member with that id is elected: so an agent needs to know
+// nothing of the file, and a load that was cut off is no election. See decision 039.
 //
 // One function decides, step (step.go and task.go): it gets the map, the newest reports of all
 // members, what this agent has done since the partition has its epoch, and the time, and returns
@@ -120,8 +123,9 @@
 //   - The data that a member had on its disk is not served before it was examined.
 //   - By a map that is older than one that an agent has seen, or that a member holds, agents
 //     change nothing but the map itself: the newest one wins, see package recovery.
-//   - An agent that was suspended, or that misses more than half of all members, does
-//     nothing: the fault may be its own.
+//   - An agent that was suspended, or that misses more than half of the members that are up by the
+//     map, replaces no master: the fault may be its own. It says so in the log. A person who knows
+//     better chooses a member.
 //
 // # The wrinkle
 //

@@ -48,6 +48,10 @@
 // starts on it. The archive also has a copy of the fleet's map, FLEET.map, from which package
 // recovery rebuilds a directory that has lost its data.
 //
+// A member gets an archived file back as it gave it: by replication. [Load] is the master from
+// which the member copies, once, with a password of its own; [Examine] reads beforehand of which
+// partition the file is and how new its data is, without loading it.
+//
 // # Guarantees
 //
 //   - No two snapshots run at once on a node, whether by Run, by Now or by keepers of several
