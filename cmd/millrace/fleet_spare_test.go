@@ -74,8 +74,9 @@ func TestSparesAreRefused(t *testing.T) {
 		{2, "bad_argument", []string{"add", good.Addr(), servers[1].Addr()}},
 		{1, "unfit", []string{"add", good.Addr(), full.Addr()}},
 		{1, "not_found", []string{"rm", good.Addr()}},
+		{1, "unfit", []string{"add", "--restart-timeout=300ms", member(t).Addr()}}, // no supervisor starts it again
 	} {
-		if tc.args[0] == "add" {
+		if tc.args[0] == "add" && !strings.HasPrefix(tc.args[1], "--") {
 			tc.args = append(tc.args, "--skip-restart")
 		}
 		s.refusedAfterLog(tc.exit, tc.code, append([]string{"fleet", "spare"}, tc.args...)...)
