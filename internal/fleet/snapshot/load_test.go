@@ -76,7 +76,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestLoadIsForTheMember: whoever else connects gets nothing, and does not end it.
+// TestLoadIsForTheMember: whoever else connects gets nothing, and neither does a member that speaks TLS.
 func TestLoadIsForTheMember(t *testing.T) {
 	t.Parallel()
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -84,29 +84,29 @@ func TestLoadIsForTheMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "PING\r\n*3\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n\r\nPSYNC ? -1\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	var got strings.Builder
-	reading := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(&got, conn)
-		reading <- err
-	}()
-	sent, err := Load{Path: "/no/file", History: history}.serve(deadline(t), nil, listener, "secret")
-	if sent || !errors.Is(err, errAway) {
-		t.Errorf("serve = %v, %v, want the end of the connection", sent, err)
-	}
-	if err := <-reading; err != nil || got.String() != "+PONG\r\n-WRONGPASS another process follows\r\n-NOAUTH\r\n" {
-		t.Errorf("a stranger gets %q, %v", got.String(), err)
+	for _, tc := range []struct{ says, gets, err string }{
+		{"PING\r\n*3\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n\r\nPSYNC ? -1\r\nGET k\r\n", "+PONG\r\n-WRONGPASS another process follows\r\n-NOAUTH\r\n-ERR unknown command\r\n", "ended the connection"},
+		{"*1000\r\n", "", `it sent "*1000"`},
+		{"\x16\x03\x01\x02\x00\x01", "", "it replicates with TLS"},
+	} {
+		conn, err := net.DialTCP("tcp", nil, listener.Addr().(*net.TCPAddr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, tc.says); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		sent, err := Load{Path: "/no/file", History: history}.serve(deadline(t), nil, listener, "secret")
+		if sent || err == nil || !strings.Contains(err.Error(), tc.err) {
+			t.Errorf("serve of %q = %v, %v, want %q", tc.says, sent, err, tc.err)
+		}
+		if got, err := io.ReadAll(conn); string(got) != tc.gets && err == nil {
+			t.Errorf("%q gets %q, want %q", tc.says, got, tc.gets)
+		}
+		conn.Close()
 	}
 }
 
