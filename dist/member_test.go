@@ -11,20 +11,20 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// memberUnit returns the unit of a member that docs/FLEET.md has.
-func memberUnit(t *testing.T) string {
+// fleetUnit returns a unit that docs/FLEET.md writes.
+func fleetUnit(t *testing.T, name string) string {
 	t.Helper()
-	unit := regexp.MustCompile("(?s)```ini\n(.*?)```").FindStringSubmatch(read(t, "../docs/FLEET.md"))
+	unit := regexp.MustCompile(`(?s)/` + name + ` <<'EOF'\n(.*?)   EOF\n`).FindStringSubmatch(read(t, "../docs/FLEET.md"))
 	if unit == nil {
-		t.Fatal("the page has no unit")
+		t.Fatalf("the page does not write %s", name)
 	}
-	return strings.ReplaceAll(unit[1], "\n   ", "\n") // it is in a list
+	return strings.ReplaceAll("\n"+unit[1], "\n   ", "\n") // it is in a list
 }
 
 // TestMemberUnit starts a server as the unit does: it is fenced, also after a restart.
 func TestMemberUnit(t *testing.T) {
 	t.Parallel()
-	start := regexp.MustCompile(`ExecStart=/usr/bin/redis-server --port %i --dir \S+((?: \\\n|.)*)`).FindStringSubmatch(memberUnit(t))
+	start := regexp.MustCompile(`ExecStart=/usr/bin/redis-server --port %i --dir \S+((?: \\\n|.)*)`).FindStringSubmatch(fleetUnit(t, "member@.service"))
 	if start == nil {
 		t.Fatal("the unit starts no server")
 	}
@@ -35,19 +35,21 @@ func TestMemberUnit(t *testing.T) {
 	fenced(t, redistest.Start(t, redistest.Options{Args: args}))
 }
 
-// TestMemberUnitIsValid has systemd check it.
-func TestMemberUnitIsValid(t *testing.T) {
+// TestFleetUnitsAreValid has systemd check them.
+func TestFleetUnitsAreValid(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip(err)
 	}
-	// The server and its user may not be on this machine.
-	text := strings.NewReplacer("/usr/bin/redis-server", "/bin/true", "User=redis", "User=root").Replace(memberUnit(t))
+	// The programs and their user may not be on this machine.
+	here := strings.NewReplacer("/usr/bin/redis-server", "/bin/true", "/usr/local/bin/millrace", "/bin/true", "User=redis", "User=root")
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "member@.service"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("systemd-analyze", "verify", filepath.Join(folder, "member@7001.service")).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("verify: %v\n%s", err, out)
+	for file, unit := range map[string]string{"member@.service": "member@7001.service", "millrace-agent.service": "millrace-agent.service"} {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(here.Replace(fleetUnit(t, file))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("systemd-analyze", "verify", filepath.Join(folder, unit)).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("verify %s: %v\n%s", unit, err, out)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/wake"
 )
 
 // doer is a client, or a connection of one's own.
@@ -215,6 +216,31 @@ func TestBlockingWaitsForReplicas(t *testing.T) {
 			t.Errorf("BLMOVE of nothing = %v, want nil: there is nothing to confirm", err)
 		}
 	})
+}
+
+// TestWakeUpsNeedNoReplica: an idle consumer of a structure is woken, although its pop is confirmed by no replica. One that
+// gets lost costs a second.
+func TestWakeUpsNeedNoReplica(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 1, calm)
+	c := tf.open(Config{WaitReplicas: 1}).Client()
+	push := c.B().Rpush().Key("{a}:wake").Element("x").Build().Pin()
+	must(t, c.Do(t.Context(), push).Error())
+	if woken, err := wake.Wait(t.Context(), c, "{a}:wake", time.Second); !woken || err != nil {
+		t.Errorf("Wait for a token that is there = %v, %v, want it", woken, err)
+	}
+	tf.copies[0][0].Pause()
+	defer tf.copies[0][0].Resume()
+	token := make(chan error, 1)
+	go func() {
+		woken, err := wake.Wait(t.Context(), c, "{a}:wake", 10*time.Second)
+		if !woken && err == nil {
+			err = errors.New("not woken")
+		}
+		token <- err
+	}()
+	whileBlocked(t, tf.masters[0], func() { wantError(t, c.Do(t.Context(), push).Error(), millrace.ErrUncertain) })
+	must(t, <-token)
 }
 
 // TestPopsThatCannotBeConfirmed are refused, and nothing is popped.

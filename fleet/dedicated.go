@@ -115,7 +115,7 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 	if err != nil {
 		return nil, target{}, err
 	}
-	if err := t.p.refuseWrite(multi); err != nil {
+	if err := t.p.refuseWrite(multi, t.p.f.cfg.WaitReplicas); err != nil {
 		return nil, target{}, err
 	}
 	if d.inner == nil {

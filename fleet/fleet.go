@@ -41,8 +41,8 @@ type Config struct {
 	ReadYourWrites bool
 
 	// WaitReplicas is how many replicas of the map must have a write before it is a
-	// success; with fewer it is millrace.ErrUncertain. Blocking pops such as BLPOP are
-	// refused then. Each write uses a connection of its own while it waits. Defaults to
+	// success; with fewer it is millrace.ErrUncertain. Pops such as LPOP and BLPOP are
+	// refused then, except that structures wake their consumers. Each write uses a connection of its own while it waits. Defaults to
 	// 0.
 	WaitReplicas int
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/commands"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/replicas"
@@ -41,19 +42,23 @@ type target struct {
 // writeAll sends commands that may change data to the master, in one pipeline. With spread
 // it waits a moment for a replica to have them.
 func (t target) writeAll(ctx context.Context, spread bool, cmds []rueidis.Completed) []rueidis.RedisResult {
-	if err := t.p.refuseWrite(cmds); err != nil {
+	need := t.p.f.cfg.WaitReplicas
+	if commands.IsLosable(ctx) {
+		need = 0
+	}
+	if err := t.p.refuseWrite(cmds, need); err != nil {
 		return all(len(cmds), err)
 	}
-	return t.send(ctx, nil, spread, t.p.f.cfg.WaitReplicas, cmds)
+	return t.send(ctx, nil, spread, need, cmds)
 }
 
-// refuseWrite returns the reason not to send commands.
-func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
+// refuseWrite returns the reason not to send commands that so many replicas must have.
+func (p *partition) refuseWrite(cmds []rueidis.Completed, need int) error {
 	if p.ReadOnly {
 		p.f.refreshSoon()
 		return ErrReadOnly.Errorf("partition %d takes no writes now", p.ID)
 	}
-	if p.f.cfg.WaitReplicas > 0 {
+	if need > 0 {
 		return refusePop(cmds)
 	}
 	return nil

@@ -79,6 +79,8 @@ func TestMentionsAreChecked(t *testing.T) {
 		{".md", "```sh\nX=$(A=1 millrace lease acquire n --ttl 1m \\\n  --wat | jq -r .token)  # millrace no\n```", "unknown flag --wat"},
 		{".md", "```console\n$ printf x | millrace queue write q --tenant a > f; echo $?\n```", ""},
 		{".md", "```console\nmillrace queue weight\n```", ""}, // it is output
+		{".md", "```sh\nmillrace fleet spare add h:{1..3}@n\n```", ""},
+		{".md", "```sh\nmillrace fleet spare add h:{x..3}@n\n```", `<server> ...: "h:{x..3}" is no HOST:PORT: write HOST:PORT[@NODE]`},
 		{".md", "### queue read NAME [--visibility DURATION] [--block DURATION | --off]", "unknown flag --off"},
 		{".md", "### queue weight NAME", "unknown command queue weight"},
 		{".html", "<p><code>millrace queue weight</code>", "unknown command queue weight"},
@@ -195,9 +197,13 @@ func forget(node *kong.Node) {
 
 var inCapitals = regexp.MustCompile(`^\$?[A-Z][A-Z_]*$`)
 
+// numbers are words in a shell that differ in a number.
+var numbers = regexp.MustCompile(`\{([0-9]+)\.\.[0-9]+\}`)
+
 // described returns the words without what describes them, and whether some are left out.
 func (m mention) described() (words []string, elided bool) {
 	for _, word := range m.words {
+		word = numbers.ReplaceAllString(word, "$1") // the first of what a shell makes of it
 		if m.form == synopsis {
 			word = strings.Trim(word, "[]()|")
 		}

@@ -139,9 +139,12 @@ func TestFleetPlanOfDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)`nodes.txt`.*?```\n(.*?)```.*?\n *millrace (fleet plan --nodes )nodes.txt(.*?) > fleet.txt\n.*?`MAXMEMORY=(\\d+)`.*?member@{(.*?)}").FindStringSubmatch(string(page))
+	found := regexp.MustCompile(`(?s) nodes.txt <<'EOF'\n(.*?) *EOF\n *millrace (fleet plan --nodes )nodes.txt(.*?) > fleet.txt\n.*? MAXMEMORY=(\d+)\n.*?member@{(.*?)}.*more-nodes.txt(.*?) > more.txt\n`).FindStringSubmatch(string(page))
 	if found == nil {
 		t.Fatal("the page has no plan")
+	}
+	if found[6] != found[3] { // machines that are added get the same units
+		t.Errorf("more machines are planned with%s, the first ones with%s", found[6], found[3])
 	}
 	plan := (shell{t: t}).run(strings.Fields(found[2] + writeFile(t, found[1]) + found[3])...)
 	for _, part := range []string{" maxmemory " + found[4] + ":\n", "\n# a     10.0.0.1  " + found[5] + "  ", "\n# c     10.0.0.3  " + found[5] + "  ", "\n10.0.0.1:7001@a,10.0.0.2:7001@b\n"} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/commands"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -208,7 +209,7 @@ func (h *Hub) take() {
 		return
 	}
 	h.deliver(name)
-	ctx, cancel := script.Within(ctx, blockTimeout)
+	ctx, cancel := script.Within(commands.Losable(ctx), blockTimeout)
 	defer cancel()
 	more, _ := h.client.Do(ctx, h.client.B().Lpop().Key(key).Count(page).Build()).AsStrSlice() // an empty list is an error, too
 	for _, name := range more {

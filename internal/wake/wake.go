@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/commands"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -33,7 +34,7 @@ func Wait(ctx context.Context, client rueidis.Client, key string, most time.Dura
 // pop blocks until it takes the first element of a list, or for the timeout most.
 func pop(ctx context.Context, client rueidis.Client, key string, most time.Duration) (element string, ok bool, err error) {
 	most = max(most, shortest)
-	ctx, cancel := script.Within(ctx, most+grace)
+	ctx, cancel := script.Within(commands.Losable(ctx), most+grace)
 	defer cancel()
 	answer, err := script.Prompt(ctx, func(ctx context.Context) ([]string, error) {
 		words, err := client.Do(ctx, client.B().Blpop().Key(key).Timeout(most.Seconds()).Build().UnblockOnCancel()).AsStrSlice()
