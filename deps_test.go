@@ -96,8 +96,8 @@ var depRules = []depRule{
 		why: "millracetest, redistest, etcdtest, luacheck and the like are for tests only",
 	},
 	{
-		of: but(under(module), rooms("cmd", "fleet/etcd", "internal/etcdtest")), never: anyOf(under(etcd), under(grpc), rooms("fleet/etcd")),
-		why: "who has no fleet on etcd builds nothing of etcd; only the command and fleet/etcd import it",
+		of: but(under(module), rooms("cmd", "fleet/etcd", "internal/fleet/open", "internal/etcdtest")), never: anyOf(under(etcd), under(grpc), rooms("fleet/etcd", "internal/fleet/open")),
+		why: "who has no fleet on etcd builds nothing of etcd; only the command, with what opens fleets for it, and fleet/etcd import it",
 	},
 	{
 		of: but(under(module), rooms("fleet/agent")), never: rooms("internal/fleet/restored"),
@@ -301,9 +301,9 @@ func TestDependencyRules(t *testing.T) {
 		{"what is for tests in a program", 10, edges{"/cmd/millrace": "/internal/redistest", "/internal/script": "/internal/script/luacheck"},
 			[]string{"/cmd/millrace /internal/redistest", "/internal/script /internal/script/luacheck"}},
 
-		{"etcd where it may be", 11, edges{"/fleet/etcd": etcd + "/client " + grpc, "/cmd/millrace": "/fleet/etcd"}, nil},
-		{"etcd where it may not be", 11, edges{"/fleet": "/fleet/etcd", "/internal/fleet/failover": etcd + "/client"},
-			[]string{"/fleet /fleet/etcd", "/internal/fleet/failover " + etcd + "/client"}},
+		{"etcd where it may be", 11, edges{"/fleet/etcd": etcd + "/client " + grpc, "/cmd/millrace": "/internal/fleet/open", "/internal/fleet/open": "/fleet/etcd"}, nil},
+		{"etcd where it may not be", 11, edges{"/fleet": "/fleet/etcd", "/internal/fleet/failover": etcd + "/client", "/server": "/internal/fleet/open"},
+			[]string{"/fleet /fleet/etcd", "/internal/fleet/failover " + etcd + "/client", "/server /internal/fleet/open"}},
 
 		{"an agent", 12, edges{"/fleet/agent": "/internal/fleet/restored /internal/fleet/failover", "/cmd/millrace": "/fleet/agent /internal/fleet/failover"}, nil},
 		{"an agent of another package's own", 12, edges{"/cmd/millrace": "/internal/fleet/restored"}, []string{"/cmd/millrace /internal/fleet/restored"}},

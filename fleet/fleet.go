@@ -92,7 +92,12 @@ type Directory = directory.Directory
 // Millrace's own packages; programs call [Dial], or Dial of package etcd. The caller closes
 // the directory.
 func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
+	release := func() {}
+	if dir.Owned {
+		release, dir.Owned = dir.Close, false // others may be opened on it, too
+	}
 	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.ReadPreference < FromMasters || cfg.ReadPreference > FromReplicas {
+		release()
 		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas %d and Placements %d must not be negative, and ReadPreference %d must be known", cfg.WaitReplicas, cfg.Placements, cfg.ReadPreference)
 	}
 	if cfg.Placements == 0 {
@@ -100,10 +105,6 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
-	}
-	release := func() {}
-	if dir.Owned {
-		release, dir.Owned = dir.Close, false // others may be opened on it, too
 	}
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
@@ -114,13 +115,13 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 	f.whole = &client{f: f, partition: anyPartition}
 	// Clients that only read can start while the directory confirms nothing.
 	err := f.refresh(ctx)
-	if f.view.Load() == nil {
-		stop()
-		return nil, directory.Unreachable(ctx, err)
+	if f.view.Load() != nil {
+		err = f.waitsEnough()
 	}
-	if err := f.waitsEnough(); err != nil {
+	if err != nil {
 		stop()
-		return nil, err
+		release()
+		return nil, directory.Unreachable(ctx, err)
 	}
 	f.following.Go(f.follow)
 	f.following.Go(func() { f.watchClock(f.ahead) })
@@ -152,11 +153,7 @@ func Dial(ctx context.Context, url string, cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	dir.Owned, cfg.Option = true, option
-	f, err := Open(ctx, dir, cfg)
-	if err != nil {
-		dir.Close()
-	}
-	return f, err
+	return Open(ctx, dir, cfg)
 }
 
 // Close closes all connections, after the calls in flight.

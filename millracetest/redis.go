@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/redisproc"
 )
@@ -77,9 +78,9 @@ func Start(t testing.TB, cfg Config) *Server {
 			sayOnce.Do(func() { t.Logf("millracetest uses miniredis, an imitation: %v", err) })
 			s.startMini()
 		case os.Getenv("CI") != "":
-			t.Fatalf("this test needs a real Redis server: %v", err)
+			t.Fatalf("this test needs a real Redis server: %v. %s", err, millrace.Hint(err))
 		default:
-			t.Skipf("this test needs a real Redis server: %v", err)
+			t.Skipf("this test needs a real Redis server: %v. %s", err, millrace.Hint(err))
 		}
 	case Mini:
 		s.startMini()

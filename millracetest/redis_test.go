@@ -53,9 +53,9 @@ func TestWithoutAServer(t *testing.T) {
 	}
 	start := func(t testing.TB) { millracetest.Start(t, millracetest.Config{Kind: millracetest.Real}) }
 	t.Setenv("CI", "")
-	wantText(t, try(t, start).skipped, "needs a real Redis server", "install one")
+	wantText(t, try(t, start).skipped, "needs a real Redis server", "Install one")
 	t.Setenv("CI", "1")
-	wantText(t, try(t, start).fatal, "needs a real Redis server", "install one")
+	wantText(t, try(t, start).fatal, "needs a real Redis server", "Install one")
 	wantText(t, try(t, func(t testing.TB) { millracetest.Start(t, millracetest.Config{Kind: "big"}) }).fatal, `"big"`, "Mini")
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/fleet/open"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/registry"
 )
@@ -58,7 +59,7 @@ func (a *app) connect(ctx context.Context) (rueidis.Client, error) {
 	switch {
 	case url == "":
 		return nil, a.noURL(dial.ErrURL.Errorf("this command needs to know which Redis to work on").WithHint("Add --redis redis://HOST:PORT (or unix:///path/to/socket, fleet://HOST:PORT, etcd://HOST:PORT/FLEET), set MILLRACE_REDIS_URL, or name servers with: millrace context set"))
-	case isFleet(url):
+	case open.Is(url):
 		f, err := a.openFleet(ctx)
 		if err != nil {
 			return nil, err
@@ -87,42 +88,20 @@ func (s *settling) Close() {
 	s.Client.Close()
 }
 
-// within opens something, for as long as ctx lets it: connecting knows no context,
-// and an interrupt need not wait for it. What comes after that is closed.
-func within[T any](ctx context.Context, open func() (T, error), closeLate func(T)) (T, error) {
-	type opened struct {
-		value T
-		err   error
-	}
-	done := make(chan opened, 1)
-	go func() {
-		value, err := open()
-		done <- opened{value, err}
-	}()
-	select {
-	case o := <-done:
-		return o.value, o.err
-	case <-ctx.Done():
-		go func() {
-			if o := <-done; o.err == nil {
-				closeLate(o.value)
-			}
-		}()
-		var none T
-		return none, context.Cause(ctx)
-	}
-}
-
 // logger writes what happens on the way to standard error: lines for people, or
 // lines of JSON. A quiet app logs nothing.
-func (a *app) logger() *slog.Logger {
-	if a.quiet {
+func (a *app) logger() *slog.Logger { return a.loggerFrom(slog.LevelInfo) }
+
+// loggerFrom is logger for what has a level, or a higher one.
+func (a *app) loggerFrom(level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	switch {
+	case a.quiet:
 		return slog.New(slog.DiscardHandler)
+	case a.json:
+		return slog.New(slog.NewJSONHandler(a.stderr, options))
 	}
-	if a.json {
-		return slog.New(slog.NewJSONHandler(a.stderr, nil))
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, nil))
+	return slog.New(slog.NewTextHandler(a.stderr, options))
 }
 
 // input reads standard input to its end.

@@ -14,6 +14,8 @@ import (
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/fleet/open"
+	"github.com/millrace/millrace/internal/redisproc"
 )
 
 type benchCommand struct {
@@ -64,14 +66,14 @@ func (c *benchCommand) Run(ctx context.Context, a *app) (err error) {
 // and reports which one it is.
 func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer func() error, err error) {
 	switch {
-	case isFleet(a.redis):
+	case open.Is(a.redis):
 		f, err := a.openFleet(ctx)
 		if err != nil {
 			return nil, err
 		}
 		cfg.Client, cfg.Forget = f.Client(), f.Forget
 		scheme, _, _ := strings.Cut(a.redis, "://")
-		cfg.Server = scheme + "://" + serversOf(a.redis)
+		cfg.Server = scheme + "://" + open.Servers(a.redis)
 		fmt.Fprintf(a.stderr, "Putting load on %s.\n", cfg.Server)
 		return func() error { f.Close(); return nil }, nil
 	case a.redis != "":
@@ -93,7 +95,7 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 		return nil, err
 	}
 	if !own.Real {
-		missing := errNoServer.Errorf("%s, and %s would say nothing about Redis", errNoServer.Message, own.Kind)
+		missing := redisproc.ErrNotFound.Errorf("%s, and %s would say nothing about Redis", redisproc.ErrNotFound, own.Kind)
 		missing.Hint = "Name a server of yours: millrace bench --redis redis://HOST:PORT. Or install one: apt install redis-server, or brew install redis."
 		return nil, errors.Join(missing, own.Close())
 	}

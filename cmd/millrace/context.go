@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/cmd/millrace/contexts"
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/fleet/open"
 )
 
 // contextCommands is the noun context.
@@ -164,11 +165,11 @@ func redacted(urls string) string {
 	switch {
 	case urls == "":
 		return ""
-	case isFleet(urls):
+	case open.Is(urls):
 		scheme, rest, _ := strings.Cut(urls, "://")
 		path := rest[min(len(rest), strings.IndexByte(rest+"/", '/')):]
 		path, _, _ = strings.Cut(path, "?")
-		return scheme + "://" + strings.ReplaceAll(serversOf(urls), ", ", ",") + path
+		return scheme + "://" + strings.ReplaceAll(open.Servers(urls), ", ", ",") + path
 	}
 	parts := strings.Split(urls, ",")
 	for i, part := range parts {
@@ -199,7 +200,7 @@ func (c *contextSet) Run(a *app) error {
 		return errUsage.Errorf("--redis names the server of the context")
 	}
 	var err error
-	if isFleet(a.redis) {
+	if open.Is(a.redis) {
 		_, err = a.fleetURL()
 	} else {
 		_, _, err = connect.Options(a.redis)

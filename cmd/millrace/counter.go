@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/fleet/open"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/scatter"
 )
@@ -43,7 +44,7 @@ type counterName struct {
 
 // withScatter opens the servers for do.
 func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *scatter.Scatter) (any, table, error)) error {
-	if isFleet(a.url()) {
+	if open.Is(a.url()) {
 		return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
 			return useScatter(scatter.Clients(f.Partitions()...), cfg, do)
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/doctor"
+	"github.com/millrace/millrace/internal/fleet/open"
 )
 
 type doctorCommand struct {
@@ -46,8 +47,11 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 
 // examine examines one Redis or a fleet.
 func (a *app) examine(ctx context.Context, scan, deep bool) (doctor.Report, error) {
-	cfg := doctor.Config{Scan: scan, Deep: deep, Progress: a.scanProgress()}
-	if isFleet(a.url()) {
+	log := a.paced(scanInterval)
+	cfg := doctor.Config{Scan: scan, Deep: deep, Progress: func(addr string, visited, keys int64) {
+		log("scanning keys", "server", addr, "visited", visited, "keys", keys)
+	}}
+	if open.Is(a.url()) {
 		f, err := a.openFleet(ctx)
 		if err != nil {
 			return doctor.Report{}, err
@@ -67,12 +71,13 @@ func (a *app) examine(ctx context.Context, scan, deep bool) (doctor.Report, erro
 // scanInterval is how often the progress of a scan is logged.
 const scanInterval = 2 * time.Second
 
-func (a *app) scanProgress() func(addr string, visited, keys int64) {
+// paced returns a function that logs, at most once in an interval.
+func (a *app) paced(interval time.Duration) func(msg string, args ...any) {
 	log, last := a.logger(), time.Now()
-	return func(addr string, visited, keys int64) {
-		if time.Since(last) >= scanInterval {
+	return func(msg string, args ...any) {
+		if time.Since(last) >= interval {
 			last = time.Now()
-			log.Info("scanning keys", "server", addr, "visited", visited, "keys", keys)
+			log.Info(msg, args...)
 		}
 	}
 }

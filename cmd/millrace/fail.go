@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -81,6 +82,9 @@ func (a *app) fail(err error, command string) int {
 func describe(err error) failure {
 	bare := retry.Bare(err) // why there is no answer; the text says the rest
 	f := failure{Error: err.Error(), Code: millrace.Code(bare), Hint: millrace.Hint(bare)}
+	if one, ok := err.(*millrace.Error); ok { //nolint:errorlint // of several, each has a line
+		f.Error = readable.Line(one) // which may have several causes
+	}
 	_, isReply := errors.AsType[*rueidis.RedisError](err)
 	_, isNet := errors.AsType[*net.OpError](err)
 	switch {

@@ -22,7 +22,6 @@ With --snapshots-every it has members write their data to their disks, one at a 
 Examples:
 
     millrace fleet agent --redis fleet://10.0.0.1:7000
-    millrace fleet agent --every 200ms --json
     millrace fleet agent --snapshots-every 1h --archive /mnt/backup/redis --keep 24`
 }
 
@@ -35,7 +34,13 @@ type watchedDoc struct {
 }
 
 func (c *fleetAgent) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
+	switch {
+	case c.Every <= 0:
+		return errUsage.Errorf("members cannot be checked every %s", c.Every)
+	case c.SnapshotsEvery < 0:
+		return errUsage.Errorf("snapshots cannot be taken every %s", c.SnapshotsEvery)
+	}
+	if err := c.check(c.SnapshotsEvery > 0, "snapshots: set the interval with --snapshots-every"); err != nil {
 		return err
 	}
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
@@ -46,24 +51,10 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 		if err := a.print(doc, says("watching %s, %s, until this command is interrupted", readable.Count(doc.Partitions, "partition"), readable.Count(doc.Members, "server"))); err != nil {
 			return nil, nil, err
 		}
-		err := agent.Run(ctx, agent.Config{
-			Fleet: f.Fleet, Interval: c.Every, SnapshotInterval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Logger: a.logger(),
-		})
+		err := agent.Run(ctx, agent.Config{Fleet: f.Fleet, Interval: c.Every, SnapshotInterval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Logger: a.logger()})
 		if ctx.Err() != nil {
 			return nil, nil, nil //nolint:nilerr // it was interrupted, as it is to end
 		}
 		return nil, nil, err
 	})
-}
-
-func (c *fleetAgent) check() error {
-	switch {
-	case c.Every <= 0:
-		return errUsage.Errorf("members cannot be checked every %s", c.Every)
-	case c.SnapshotsEvery < 0:
-		return errUsage.Errorf("snapshots cannot be taken every %s", c.SnapshotsEvery)
-	case c.SnapshotsEvery == 0 && (c.Archive != "" || c.Keep != 0):
-		return errUsage.Errorf("--archive and --keep are for snapshots: set the interval with --snapshots-every")
-	}
-	return c.archiveFlags.check()
 }

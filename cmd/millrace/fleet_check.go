@@ -24,7 +24,6 @@ Run it as the user of agents, where servers have users: others may not read sett
 
 Examples:
 
-    millrace fleet check
     millrace fleet check --all
     millrace fleet check --json | jq -r '.findings[] | select(.level == "fail") | .hint'`
 }
@@ -33,7 +32,10 @@ func (c *fleetCheck) Run(ctx context.Context, a *app) error {
 	if c.Sample < 0 || c.MaxSnapshotAge < 0 {
 		return errUsage.Errorf("--sample and --max-snapshot-age must not be negative")
 	}
-	cfg := check.Config{All: c.All, Sample: c.Sample, MaxSnapshotAge: c.MaxSnapshotAge, Progress: a.tagProgress()}
+	log := a.paced(scanInterval)
+	cfg := check.Config{All: c.All, Sample: c.Sample, MaxSnapshotAge: c.MaxSnapshotAge, Progress: func(visited, keys int64) {
+		log("looking tags up", "visited", visited, "keys", keys)
+	}}
 	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
 		found, err := check.Run(ctx, f, cfg)
 		if err != nil {
@@ -45,15 +47,4 @@ func (c *fleetCheck) Run(ctx context.Context, a *app) error {
 		}
 		return doc, doc.Table, nil
 	})
-}
-
-// tagProgress logs how far a pass over all keys is.
-func (a *app) tagProgress() func(visited, keys int64) {
-	log, last := a.logger(), time.Now()
-	return func(visited, keys int64) {
-		if time.Since(last) >= scanInterval {
-			last = time.Now()
-			log.Info("looking tags up", "visited", visited, "keys", keys)
-		}
-	}
 }

@@ -1,22 +1,18 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/beside"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/fleet/open"
+	"github.com/millrace/millrace/internal/fleet/plan"
 )
 
 type fleetDev struct {
@@ -24,7 +20,7 @@ type fleetDev struct {
 	Partitions   int           `default:"4" placeholder:"N" help:"How many partitions. Defaults to 4."`
 	Replicas     int           `default:"1" placeholder:"N" help:"How many replicas a partition has. Defaults to 1."`
 	Dir          string        `placeholder:"DIR" help:"The folder to work in, which stays. Defaults to a temporary one, which goes."`
-	MaxMemory    memorySize    `placeholder:"SIZE" help:"The memory limit of each server, such as 64mb. Defaults to none."`
+	MaxMemory    plan.Bytes    `placeholder:"SIZE" help:"The memory limit of each server, such as 64mb. Defaults to none."`
 	RestartAfter time.Duration `default:"5s" placeholder:"DURATION" help:"How long after its death a server is restarted, without its data; 0 for never. Defaults to 5s."`
 }
 
@@ -35,15 +31,8 @@ Cause accidents with lines on standard input: kill, freeze, resume or restart, w
 
 Examples:
 
-    millrace fleet dev
-    millrace fleet dev --nodes 3 --partitions 4 --replicas 1 --dir ./fleet --json
+    millrace fleet dev --dir ./fleet
     (sleep 10; echo kill 0; sleep 20) | millrace fleet dev`
-}
-
-// errNoServer means that there is no server to run.
-var errNoServer = &millrace.Error{
-	Code: "no_server", Message: "no redis-server or valkey-server is on PATH",
-	Hint: "Install one: apt install redis-server, or brew install redis.",
 }
 
 func (c *fleetDev) Run(ctx context.Context, a *app) error {
@@ -55,18 +44,11 @@ func (c *fleetDev) Run(ctx context.Context, a *app) error {
 	case c.RestartAfter < 0:
 		return errUsage.Errorf("--restart-after cannot be %s", c.RestartAfter)
 	}
-	cfg := devfleet.Config{Nodes: c.Nodes, Partitions: c.Partitions, Replicas: c.Replicas, Dir: c.Dir, RestartAfter: c.RestartAfter, Logger: a.logger()}
-	if c.Replicas == 0 {
-		cfg.Replicas = devfleet.NoReplicas
-	}
-	if c.MaxMemory > 0 {
-		cfg.MaxMemory = strconv.FormatInt(int64(c.MaxMemory), 10)
-	}
-	servers, err := devfleet.Start(ctx, cfg)
-	switch {
-	case errors.Is(err, redisproc.ErrNotFound):
-		return errNoServer
-	case err != nil:
+	servers, err := devfleet.Start(ctx, devfleet.Config{
+		Nodes: c.Nodes, Partitions: c.Partitions, Replicas: cmp.Or(c.Replicas, devfleet.NoReplicas), Dir: c.Dir,
+		MaxMemory: strconv.FormatInt(int64(c.MaxMemory), 10), RestartAfter: c.RestartAfter, Logger: a.logger(),
+	})
+	if err != nil {
 		return err
 	}
 	return errors.Join(c.serve(ctx, a, servers), servers.Stop())
@@ -74,8 +56,7 @@ func (c *fleetDev) Run(ctx context.Context, a *app) error {
 
 // serve runs an agent, and does what lines of standard input say, until it is interrupted.
 func (*fleetDev) serve(ctx context.Context, a *app, servers *devfleet.Fleet) error {
-	option := rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}
-	dir, err := directory.Dial(option)
+	dir, option, err := open.Directory(ctx, servers.URL())
 	if err != nil {
 		return err
 	}
@@ -84,43 +65,15 @@ func (*fleetDev) serve(ctx context.Context, a *app, servers *devfleet.Fleet) err
 		Ready     bool   `json:"ready"`
 		Directory string `json:"directory"`
 	}{true, servers.URL()}
-	err = a.print(doc, func(w io.Writer) {
-		devfleet.List(w, servers.States(ctx), false)
-		fmt.Fprintf(w, `
-The fleet serves, until this command is interrupted. In another shell:
-
-    export MILLRACE_REDIS_URL=%s
-    millrace fleet show
-    millrace fleet locate user:7
-    millrace queue write orders --tenant acme --body hello
-    millrace doctor
-
-And here, a line each: kill 0, freeze 0, resume 0, restart 0, servers, help
-`, servers.URL())
-	})
-	if err != nil {
+	if err := a.print(doc, func(w io.Writer) { servers.Welcome(ctx, w) }); err != nil {
 		return err
 	}
 	defer beside.Agent(dir, option, agent.Config{Interval: 250 * time.Millisecond, Logger: a.logger()})(ctx)()
 	neverStopForInput()
-	lines := make(chan string)
-	go func() { // which may wait for a line for as long as the process lives
-		for scanner := bufio.NewScanner(a.stdin); scanner.Scan(); {
-			select {
-			case lines <- scanner.Text():
-			case <-ctx.Done():
-				return
-			}
+	servers.Console(ctx, a.stdin, func(doc any, table func(io.Writer), err error) {
+		if err := a.show(doc, table, err); err != nil && ctx.Err() == nil {
+			a.fail(err, "help")
 		}
-	}()
-	for {
-		select {
-		case line := <-lines: // whose end is not the fleet's
-			if err := a.show(servers.Execute(ctx, line)); err != nil && ctx.Err() == nil {
-				a.fail(err, "help")
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	})
+	return nil
 }

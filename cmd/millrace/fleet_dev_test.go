@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/open"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -89,7 +90,7 @@ func (d *process) ready() string {
 		Ready     bool
 		Directory string
 	}
-	if err := json.Unmarshal([]byte(line), &ready); err != nil || !ready.Ready || !isFleet(ready.Directory) {
+	if err := json.Unmarshal([]byte(line), &ready); err != nil || !ready.Ready || !open.Is(ready.Directory) {
 		d.t.Fatalf("it prints %q (%v), want the line that it is ready:\n%s", line, err, d.stderr)
 	}
 	if want := fmt.Sprintf("{\"ready\":true,\"directory\":%q}\n", ready.Directory); line != want {

@@ -224,8 +224,8 @@ func TestFleetOnEtcdRefused(t *testing.T) {
 				}
 				began := time.Now()
 				f := shell{t: t, url: tc.url}.refused(tc.exit, tc.code, args...)
-				if took := time.Since(began); took > 2*directoryTimeout {
-					t.Errorf("%v gave up after %s, want about %s", args, took, directoryTimeout)
+				if took := time.Since(began); took > 2*directory.AnswerTimeout {
+					t.Errorf("%v gave up after %s, want about %s", args, took, directory.AnswerTimeout)
 				}
 				if !strings.Contains(f.Error, tc.says) || !strings.Contains(f.Hint, tc.advice) {
 					t.Errorf("%v says %q and %q, want %q and %q", args, f.Error, f.Hint, tc.says, tc.advice)

@@ -72,10 +72,7 @@ func (c *fleetFailover) force(ctx context.Context, a *app, f *fleetAt, servers f
 	if len(doc.Partitions) == 0 {
 		return doc, says("the masters of all partitions answer: nothing was done"), nil
 	}
-	if err := a.preview(doc, doc.Loses); err != nil {
-		return nil, nil, err
-	}
-	if err := a.ask(ctx, c.Yes, "Are the silent members gone for good? Go on without them?"); err != nil {
+	if err := a.agree(ctx, c.Yes, doc, doc.Loses, "Are the silent members gone for good? Go on without them?"); err != nil {
 		return nil, nil, err
 	}
 	if err := doc.Do(ctx, f.dir, servers, a.logger(), a.help(f.dir, f.option)); err != nil {

@@ -12,8 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -24,20 +22,6 @@ func writeFile(t *testing.T, text string) (path string) {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func TestPartitionsOfFile(t *testing.T) {
-	t.Parallel()
-	path := writeFile(t, "# two copies\n10.0.0.1:7001@a,10.0.0.2:7001@b # the first\n\n  10.0.0.2:7002,10.0.0.1:7002,weight=2\r\n[::1]:7001@::1\n")
-	got, err := (&app{}).readPartitions(t.Context(), path)
-	want := []grow.Partition{
-		{Master: directory.Member{Addr: "10.0.0.1:7001", Node: "a"}, Replicas: []directory.Member{{Addr: "10.0.0.2:7001", Node: "b"}}},
-		{Master: directory.Member{Addr: "10.0.0.2:7002"}, Replicas: []directory.Member{{Addr: "10.0.0.1:7002"}}, Weight: 2},
-		{Master: directory.Member{Addr: "[::1]:7001", Node: "::1"}},
-	}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("readPartitions: %v (-want +got):\n%s", err, diff)
-	}
 }
 
 func TestFleetInitRefusesFile(t *testing.T) {

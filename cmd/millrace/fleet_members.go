@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"reflect"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -13,7 +12,7 @@ import (
 
 // decodeMember reads a server on a command line, HOST:PORT[@NODE]; kong calls it.
 func decodeMember(ctx *kong.DecodeContext, target reflect.Value) error {
-	m, err := parseMember(word(ctx))
+	m, err := directory.ParseMember(word(ctx))
 	if err != nil {
 		return errUsage.Errorf("%s: write HOST:PORT[@NODE]", err)
 	}
@@ -21,19 +20,10 @@ func decodeMember(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// newServers are the flags of commands that take new servers.
+// newServers are the flags of commands that replace members by new servers.
 type newServers struct {
-	RestartTimeout time.Duration `placeholder:"DURATION" help:"How long a new server may take to come back: each is shut down once, to see that it comes back with its boot fence. Defaults to 30s."`
-	SkipRestart    bool          `help:"Restart no new server, and trust that it has its boot fence."`
+	proof
 	consent
-}
-
-// change adds servers to a fleet.
-func (n newServers) change(ctx context.Context, a *app, r membership.Request) error {
-	if n.SkipRestart {
-		n.RestartTimeout = -1
-	}
-	return a.changeMembers(ctx, r, n.consent, n.RestartTimeout)
 }
 
 // asPlanned is what commands on members have in common.
@@ -50,8 +40,6 @@ type fleetReplica struct {
 
 func (*fleetReplica) Help() string {
 	return asPlanned + `
-    millrace fleet replica add 3 10.0.0.9:7001@i
-    millrace fleet replica remove 3 10.0.0.2:7003
     millrace fleet replica move 3 10.0.0.2:7003 10.0.0.9:7001@i`
 }
 
@@ -70,7 +58,7 @@ Examples:
 }
 
 func (c *replicaAdd) Run(ctx context.Context, a *app) error {
-	return c.change(ctx, a, membership.AddReplica{Partition: c.Partition, Member: c.Server})
+	return a.changeMembers(ctx, membership.AddReplica{Partition: c.Partition, Member: c.Server}, c.newServers)
 }
 
 type replicaRemove struct {
@@ -89,7 +77,7 @@ Examples:
 }
 
 func (c *replicaRemove) Run(ctx context.Context, a *app) error {
-	return a.changeMembers(ctx, membership.RemoveReplica{Partition: c.Partition, Addr: c.Addr, Force: c.Force}, c.consent, 0)
+	return a.changeMembers(ctx, membership.RemoveReplica{Partition: c.Partition, Addr: c.Addr, Force: c.Force}, newServers{consent: c.consent})
 }
 
 type replicaMove struct {
@@ -108,7 +96,7 @@ Examples:
 }
 
 func (c *replicaMove) Run(ctx context.Context, a *app) error {
-	return c.change(ctx, a, membership.MoveReplica{Partition: c.Partition, From: c.From, To: c.To})
+	return a.changeMembers(ctx, membership.MoveReplica{Partition: c.Partition, From: c.From, To: c.To}, c.newServers)
 }
 
 type fleetNode struct {
@@ -118,7 +106,6 @@ type fleetNode struct {
 
 func (*fleetNode) Help() string {
 	return `A node is a machine: what stands behind the @ of its members, or their host. ` + asPlanned + `
-    millrace fleet node replace a 10.0.0.9:7001@i 10.0.0.9:7002@i
     millrace fleet node drain a 10.0.0.2:7011@b 10.0.0.3:7011@c`
 }
 
@@ -137,7 +124,7 @@ Examples:
 }
 
 func (c *nodeReplace) Run(ctx context.Context, a *app) error {
-	return c.change(ctx, a, membership.ReplaceNode{Node: c.Node, Servers: c.Servers})
+	return a.changeMembers(ctx, membership.ReplaceNode{Node: c.Node, Servers: c.Servers}, c.newServers)
 }
 
 type nodeDrain struct {
@@ -155,7 +142,7 @@ Examples:
 }
 
 func (c *nodeDrain) Run(ctx context.Context, a *app) error {
-	return c.change(ctx, a, membership.DrainNode{Node: c.Node, Servers: c.Servers})
+	return a.changeMembers(ctx, membership.DrainNode{Node: c.Node, Servers: c.Servers}, c.newServers)
 }
 
 type fleetRestart struct {
@@ -170,12 +157,11 @@ A command that was cut off is finished by agents, and the same command waits for
 
 Examples:
 
-    millrace fleet restart
-    millrace fleet restart --node a --yes`
+    millrace fleet restart --node a`
 }
 
 func (c *fleetRestart) Run(ctx context.Context, a *app) error {
-	return a.changeMembers(ctx, membership.Restart{Nodes: c.Node}, c.consent, 0)
+	return a.changeMembers(ctx, membership.Restart{Nodes: c.Node}, newServers{consent: c.consent})
 }
 
 type fleetCancel struct {
@@ -192,5 +178,5 @@ Examples:
 }
 
 func (c *fleetCancel) Run(ctx context.Context, a *app) error {
-	return a.changeMembers(ctx, membership.Cancel{Plan: c.Plan}, c.consent, 0)
+	return a.changeMembers(ctx, membership.Cancel{Plan: c.Plan}, newServers{consent: c.consent})
 }

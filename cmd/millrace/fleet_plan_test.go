@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/plan"
 )
 
@@ -65,7 +66,7 @@ func TestFleetPlanIsReadByInit(t *testing.T) {
 		}
 	}
 
-	partitions, err := (&app{stdin: strings.NewReader(printed.stdout)}).readPartitions(t.Context(), "-")
+	partitions, err := grow.ParseFile("plan", printed.stdout)
 	if err != nil {
 		t.Fatal(err)
 	}

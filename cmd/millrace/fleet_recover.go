@@ -1,13 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/fleet/beside"
@@ -36,9 +34,7 @@ A command that was cut off is finished by the same command again.
 Examples:
 
     millrace fleet recover --redis fleet://10.0.0.9:7000 --member 10.0.0.1:7001 --dry-run
-    millrace fleet recover --redis fleet://10.0.0.9:7000 --member 10.0.0.1:7001 --archive /mnt/backup/redis
-    millrace fleet recover --redis etcd://10.0.0.7:2379,10.0.0.8:2379/main --member 10.0.0.1:7001
-    millrace fleet recover --redis fleet://10.0.0.9:7000 --member 10.0.0.1:7001 --from 10.0.0.1:7001`
+    millrace fleet recover --redis fleet://10.0.0.9:7000 --archive /mnt/backup/redis --from 10.0.0.1:7001`
 }
 
 // recoveredDoc is what was found, and the fleet that was made of it.
@@ -48,48 +44,7 @@ type recoveredDoc struct {
 	Fleet  *overview.Fleet `json:"fleet,omitempty"` // absent with --dry-run
 }
 
-// errWithoutMaster means that the map was stored, and that some partitions elect nobody yet.
-var errWithoutMaster = &millrace.Error{
-	Code: "no_master",
-	Hint: "Bring their members back with their data; millrace fleet show says more. Agents go on by themselves: start them with millrace fleet agent.",
-}
-
 func (c *fleetRecover) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	return a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
-		servers := failover.NewRedis(option)
-		defer servers.Close()
-		found, err := recovery.Find(ctx, recovery.Config{Servers: servers, Directory: dir, Members: c.Member, Archive: c.Archive, From: c.From})
-		if err != nil {
-			return inOneLine(err)
-		}
-		doc := recoveredDoc{Found: found.Report()}
-		if c.DryRun {
-			return a.print(doc, doc.Found.Table)
-		}
-		if err := a.preview(doc, doc.Found.Table); err != nil {
-			return err
-		}
-		if found.Behind {
-			question := "The old directory must be gone for good: clients and agents that reach it would go on by the old map. Store the new map?"
-			if found.Present != nil {
-				question = fmt.Sprintf("The directory has a map of epoch %d of this fleet. Replace it?", found.Present.Epoch)
-			}
-			if err := a.ask(ctx, c.Yes, question); err != nil {
-				return err
-			}
-			if err := found.Store(ctx, "recover"); err != nil {
-				return err
-			}
-			doc.Stored = true
-		}
-		return a.show(c.serve(ctx, a, dir, option, doc))
-	})
-}
-
-func (c *fleetRecover) check() error {
 	if len(c.Member) == 0 && c.Archive == "" {
 		return errUsage.Errorf("name a member with --member, or the folder of the snapshots with --archive")
 	}
@@ -98,35 +53,40 @@ func (c *fleetRecover) check() error {
 			return err
 		}
 	}
-	return checkArchive(c.Archive)
-}
-
-// serve runs an agent until all partitions are healthy, or no more of them becomes it, and
-// shows the fleet.
-func (c *fleetRecover) serve(ctx context.Context, a *app, dir *directory.Directory, option rueidis.ClientOption, doc recoveredDoc) (any, table, error) {
-	log := a.logger()
-	f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
-	if err != nil {
-		return nil, nil, err
+	if err := (archiveFlags{Archive: c.Archive}).check(true, ""); err != nil {
+		return err
 	}
-	defer f.Close()
-	if viewTTL := directory.MapOf(f.Client()).Settings.Effective().ViewTTL; isEtcd(a.url()) && viewTTL < etcdViewTTL {
-		log.WarnContext(ctx, "etcd confirms nothing while it elects a leader, one to two seconds with its default election timeout: with this view-life the fleet is read-only then",
-			"view-life", viewTTL.String(), "recommended", etcdViewTTL.String())
+	var doc recoveredDoc
+	err := a.withDirectory(ctx, func(dir *directory.Directory, option rueidis.ClientOption) error {
+		servers := failover.NewRedis(option)
+		defer servers.Close()
+		found, err := recovery.Find(ctx, recovery.Config{Servers: servers, Directory: dir, Members: c.Member, Archive: c.Archive, From: c.From})
+		if err != nil {
+			return err
+		}
+		doc.Found = found.Report()
+		if c.DryRun {
+			return a.print(doc, doc.Found.Table)
+		}
+		if err := a.agree(ctx, c.Yes || !found.Behind, doc, doc.Found.Table, found.Question()); err != nil {
+			return err
+		}
+		doc.Stored = found.Behind
+		return found.Store(ctx, "recover")
+	})
+	if err != nil || c.DryRun {
+		return err
 	}
-	end := beside.Agent(dir, option, agent.Config{Logger: log})(ctx)
-	without := overview.Settle(ctx, f)
-	end()
-	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
-	}
-	now, err := a.readFleet(ctx, f)
-	if err != nil {
-		return nil, nil, err
-	}
-	doc.Fleet = &now
-	if len(without) > 0 {
-		return doc, now.Table, besides{errWithoutMaster.Errorf("without a master: partition %s", strings.Join(without, ", "))}
-	}
-	return doc, now.Table, nil
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
+		log := a.logger()
+		end := beside.Agent(directory.Of(f.Client()), directory.OptionOf(f.Client()), agent.Config{Logger: log})(ctx)
+		unsettled := overview.Settle(ctx, f)
+		end()
+		now, err := overview.Read(ctx, f, log)
+		doc.Fleet = &now
+		if err = cmp.Or(context.Cause(ctx), err); err != nil {
+			return nil, nil, err
+		}
+		return doc, now.Table, besides{unsettled}
+	})
 }

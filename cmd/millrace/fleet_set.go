@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
@@ -22,9 +20,7 @@ func (*fleetSet) Help() string {
 Examples:
 
     millrace fleet set
-    millrace fleet set restored-ick rebuild
-    millrace fleet set replace-after 10m
-    millrace fleet set max-tags default --yes`
+    millrace fleet set replace-after 10m --yes`
 }
 
 // settingsDoc has all settings.
@@ -38,13 +34,6 @@ type settingDoc struct {
 	Default string `json:"default"`
 }
 
-func (doc settingsDoc) table(w io.Writer) {
-	fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT")
-	for _, s := range doc.Settings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Setting, s.Value, s.Default)
-	}
-}
-
 // setDoc is what was changed.
 type setDoc struct {
 	Setting string `json:"setting"`
@@ -54,29 +43,18 @@ type setDoc struct {
 
 func (c *fleetSet) Run(ctx context.Context, a *app) error {
 	if c.Setting == "" {
-		return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
-			var doc settingsDoc
-			for _, s := range directory.AllSettings {
-				doc.Settings = append(doc.Settings, settingDoc{s.Name, s.Text(f.m.Settings), s.Text(a.defaultSettings())})
-			}
-			return doc, doc.table, nil
-		})
+		return a.withMap(ctx, listSettings)
 	}
-	at := slices.IndexFunc(directory.AllSettings, func(s directory.Setting) bool { return s.Name == c.Setting })
+	setting, err := directory.Changeable(c.Setting)
 	switch {
-	case at < 0:
-		return errUsage.Errorf("there is no setting %q", c.Setting).WithHint("Look at millrace fleet set for those that there are.")
-	case directory.AllSettings[at].Fixed:
-		return errUsage.Errorf("%s is set by fleet init and does not change", c.Setting).WithHint("max-tags, max-fill, replace-after and restored-ick change.")
+	case err != nil:
+		return err
 	case c.Value == "":
 		return errUsage.Errorf("%s needs a value", c.Setting)
 	}
-	setting := directory.AllSettings[at]
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
 		wanted := f.m.Settings
-		if err := setting.Edit(&wanted, c.Value); errors.Is(err, directory.ErrNoNumber) || errors.Is(err, directory.ErrNoDuration) {
-			return nil, nil, errUsage.Errorf("%s cannot be %q", c.Setting, c.Value).WithHint("Write " + err.Error() + ".")
-		} else if err != nil {
+		if err := setting.Edit(&wanted, c.Value); err != nil {
 			return nil, nil, err
 		}
 		doc := setDoc{Setting: c.Setting, Before: setting.Text(f.m.Settings), After: setting.Text(wanted)}
@@ -91,4 +69,17 @@ func (c *fleetSet) Run(ctx context.Context, a *app) error {
 		})
 		return doc, says("%s: %s, before %s", doc.Setting, doc.After, doc.Before), err
 	})
+}
+
+func listSettings(f *fleetAt) (any, table, error) {
+	var doc settingsDoc
+	for _, s := range directory.AllSettings {
+		doc.Settings = append(doc.Settings, settingDoc{s.Name, s.Text(f.m.Settings), s.Text(directory.Settings{ViewTTL: f.dir.ViewTTL})})
+	}
+	return doc, func(w io.Writer) {
+		fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT")
+		for _, s := range doc.Settings {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", s.Setting, s.Value, s.Default)
+		}
+	}, nil
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/overview"
@@ -21,24 +19,8 @@ Examples:
 }
 
 func (*fleetShow) Run(ctx context.Context, a *app) error {
-	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) { return a.showFleet(ctx, f, "") })
-}
-
-// showFleet prints the state of a fleet below a title.
-func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any, table, error) {
-	doc, err := a.readFleet(ctx, f)
-	return doc, func(w io.Writer) {
-		fmt.Fprint(w, title)
-		doc.Table(w)
-	}, err
-}
-
-// readFleet reads the state of all members, and what the directory knows about agents and
-// snapshots unless it does not answer.
-func (a *app) readFleet(ctx context.Context, f *fleet.Fleet) (overview.Fleet, error) {
-	doc, unread, err := overview.Read(ctx, f)
-	if unread != nil {
-		a.logger().WarnContext(ctx, "cannot read from the directory what agents did", "error", overview.OneLine(unread))
-	}
-	return doc, err
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
+		doc, err := overview.Read(ctx, f, a.logger())
+		return doc, doc.Table, err
+	})
 }

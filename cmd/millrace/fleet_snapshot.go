@@ -15,18 +15,16 @@ type archiveFlags struct {
 	Keep    int    `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
 }
 
-// check refuses a folder that does not exist, and a number without one.
-func (f archiveFlags) check() error {
-	if f.Keep < 0 || f.Keep > 0 && f.Archive == "" {
+// check refuses a folder that does not exist, a number without one, and both for no snapshots.
+func (f archiveFlags) check(snapshots bool, how string) error {
+	info, err := os.Stat(f.Archive)
+	switch {
+	case !snapshots && (f.Archive != "" || f.Keep != 0):
+		return errUsage.Errorf("--archive and --keep are for %s", how)
+	case f.Keep < 0 || f.Keep > 0 && f.Archive == "":
 		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
-	}
-	return checkArchive(f.Archive)
-}
-
-// checkArchive refuses a folder that does not exist.
-func checkArchive(dir string) error {
-	if info, err := os.Stat(dir); dir != "" && (err != nil || !info.IsDir()) {
-		return errUsage.Errorf("--archive %s: there is no such folder", dir)
+	case f.Archive != "" && (err != nil || !info.IsDir()):
+		return errUsage.Errorf("--archive %s: there is no such folder", f.Archive)
 	}
 	return nil
 }
@@ -45,16 +43,12 @@ One that fails does not keep it from the others, and makes it exit with 1.
 Examples:
 
     millrace fleet snapshot
-    millrace fleet snapshot --now
     millrace fleet snapshot 3 7 --now --archive /mnt/backup/redis`
 }
 
 // Run takes snapshots with --now, and shows ages.
 func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
-	if !c.Now && (c.Archive != "" || c.Keep != 0) {
-		return errUsage.Errorf("--archive and --keep are for new snapshots: take them with --now")
-	}
-	if err := c.check(); err != nil {
+	if err := c.check(c.Now, "new snapshots: take them with --now"); err != nil {
 		return err
 	}
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/membership"
@@ -20,14 +19,12 @@ func (*fleetSpare) Help() string {
 Examples:
 
     millrace fleet spare add 10.0.0.9:7001@i 10.0.0.9:7002@i
-    millrace fleet set replace-after 10m
-    millrace fleet spare rm 10.0.0.9:7002`
+    millrace fleet set replace-after 10m`
 }
 
 type spareAdd struct {
-	Servers        []directory.Member `arg:"" name:"server" help:"Empty servers, as HOST:PORT[@NODE]."`
-	RestartTimeout time.Duration      `placeholder:"DURATION" help:"How long a server may take to come back: each is shut down once, to see that it comes back with its boot fence. Defaults to 30s."`
-	SkipRestart    bool               `help:"Restart no server, and trust that it has its boot fence."`
+	Servers []directory.Member `arg:"" name:"server" help:"Empty servers, as HOST:PORT[@NODE]."`
+	proof
 }
 
 func (*spareAdd) Help() string {
@@ -38,23 +35,11 @@ Examples:
     millrace fleet spare add 10.0.0.9:7001@i`
 }
 
-// sparesDoc has the spares of a fleet.
-type sparesDoc struct {
-	Spares []directory.Member `json:"spares"`
-}
-
 func (c *spareAdd) Run(ctx context.Context, a *app) error {
-	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
-		log := a.logger()
-		cfg := membership.Config{Option: f.option, RestartTimeout: c.RestartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) }}
-		if c.SkipRestart {
-			cfg.RestartTimeout = -1
-		}
+	return a.changeSpares(ctx, func(f *fleetAt) (*directory.Map, error) {
+		cfg := membership.Config(c.config(ctx, a, f.dir, f.option))
 		m, err := cfg.AddSpares(ctx, f.dir, f.m, c.Servers...)
-		if err != nil {
-			return nil, nil, ofGrowing(ctx, err)
-		}
-		return haveSpares(m)
+		return m, ofGrowing(ctx, err)
 	})
 }
 
@@ -71,16 +56,17 @@ Examples:
 }
 
 func (c *spareRm) Run(ctx context.Context, a *app) error {
+	return a.changeSpares(ctx, func(f *fleetAt) (*directory.Map, error) { return membership.RemoveSpares(ctx, f.dir, c.Addrs...) })
+}
+
+// changeSpares prints which spares a fleet has after a change.
+func (a *app) changeSpares(ctx context.Context, change func(f *fleetAt) (*directory.Map, error)) error {
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
-		m, err := membership.RemoveSpares(ctx, f.dir, c.Addrs...)
+		m, err := change(f)
 		if err != nil {
 			return nil, nil, err
 		}
-		return haveSpares(m)
+		spares := append([]directory.Member{}, m.Spares...)
+		return map[string]any{"spares": spares}, says("the fleet has %s", readable.Count(len(spares), "spare")), nil
 	})
-}
-
-// haveSpares says which spares a fleet has.
-func haveSpares(m *directory.Map) (any, table, error) {
-	return sparesDoc{append([]directory.Member{}, m.Spares...)}, says("the fleet has %s", readable.Count(len(m.Spares), "spare")), nil
 }

@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/overview"
+	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -26,8 +24,7 @@ func (*fleetLocate) Help() string {
 
 Examples:
 
-    millrace fleet locate user:7
-    millrace fleet locate '{user:7}:name' --json`
+    millrace fleet locate '{user:7}:name'`
 }
 
 func (c *fleetLocate) Run(ctx context.Context, a *app) error {
@@ -35,20 +32,11 @@ func (c *fleetLocate) Run(ctx context.Context, a *app) error {
 		tag := fleet.Tag(string(c.Tag))
 		l, err := f.Locate(ctx, tag)
 		if err != nil {
-			return nil, nil, inOneLine(err)
+			return nil, nil, err
 		}
 		doc := overview.NewLocation(l, directory.MapOf(f.Client()).Partitions)
 		return doc, doc.Table, nil
 	})
-}
-
-// inOneLine returns an error of package fleet with its causes on one line.
-func inOneLine(err error) error {
-	known, ok := errors.AsType[*millrace.Error](err)
-	if !ok || known.Err == nil {
-		return err
-	}
-	return known.Wrap(errors.New(overview.OneLine(known.Err)))
 }
 
 type fleetForget struct {
@@ -72,12 +60,9 @@ func (c *fleetForget) Run(ctx context.Context, a *app) error {
 		slices.Sort(tags)
 		tags = slices.Compact(tags)
 		if err := f.Forget(ctx, tags...); err != nil {
-			return nil, nil, inOneLine(err)
+			return nil, nil, err
 		}
-		doc := struct {
-			Forgotten int `json:"forgotten"`
-		}{len(tags)}
-		return doc, says(fmt.Sprintf("forgotten: %s", readable.Count(doc.Forgotten, "tag"))), nil
+		return map[string]int{"forgotten": len(tags)}, says("forgotten: %s", readable.Count(len(tags), "tag")), nil
 	})
 }
 
@@ -88,7 +73,7 @@ type fleetRebalance struct {
 	Share  float64         `placeholder:"SHARE" help:"The part of the tags of --from to move, up to 1. Defaults to all."`
 	Retire bool            `help:"Have --from take no new tags any more, for good."`
 	AtOnce int             `placeholder:"N" help:"How many tags to move together: more are faster, and fewer have their writers wait less. Defaults to 100."`
-	Rate   memorySize      `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
+	Rate   plan.Bytes      `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
 }
 
 func (*fleetRebalance) Help() string {
@@ -99,31 +84,31 @@ Progress goes to standard error. The tags that are under way when a command is i
 Examples:
 
     millrace fleet rebalance user:7 user:8 --to 3
-    millrace fleet rebalance --from 0 --share 0.25
-    millrace fleet rebalance --from 0 --to 4,5 --rate 20mb
-    millrace fleet rebalance --from 2 --retire`
+    millrace fleet rebalance --from 0 --share 0.25 --to 4,5 --rate 20mb`
 }
 
 func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
-		if c.Retire {
-			if err := rebalance.Close(ctx, f.dir, *c.From); err != nil {
-				return nil, nil, err
-			}
+	named := c.To
+	if c.From != nil {
+		named = append(slices.Clone(c.To), *c.From)
+	}
+	if c.Retire { // before it is opened: its client knows the closed partition from the beginning
+		err := a.withMap(ctx, func(f *fleetAt) (any, table, error) { return nil, nil, rebalance.Close(ctx, f.dir, *c.From) }, named...)
+		if err != nil {
+			return err
 		}
-		// A client that knows the closed partition from the beginning.
-		return nil, nil, a.withMap(ctx, func(f *fleetAt) (any, table, error) {
-			report, failed := c.move(ctx, f, a.logger())
-			if failed != nil && report.Tags == 0 && len(report.Kept) == 0 {
-				return nil, nil, failed
-			}
-			doc := overview.NewMoved(report)
-			return doc, doc.Table, besides{failed}
-		})
-	}, c.named()...)
+	}
+	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
+		report, failed := c.move(ctx, f, a.logger())
+		if failed != nil && report.Tags == 0 && len(report.Kept) == 0 {
+			return nil, nil, failed
+		}
+		doc := overview.NewMoved(report)
+		return doc, doc.Table, besides{failed}
+	}, named...)
 }
 
 // check refuses flags that contradict each other.
@@ -145,15 +130,6 @@ func (c *fleetRebalance) check() error {
 		return errUsage.Errorf("--at-once is at least 1")
 	}
 	return nil
-}
-
-// named returns all partitions on the command line.
-func (c *fleetRebalance) named() []int {
-	named := slices.Clone(c.To)
-	if c.From != nil {
-		named = append(named, *c.From)
-	}
-	return named
 }
 
 // move moves tags, and logs its progress every second.

@@ -280,6 +280,9 @@ func TestFleetBadInput(t *testing.T) {
 		{nowhere, 2, "bad_argument", "fleet init --partition="},
 		{nowhere, 2, "bad_usage", "fleet init"},
 		{nowhere, 2, "bad_usage", "fleet add"},
+		{nowhere, 2, "bad_usage", "fleet add --restart-timeout -1s --partition h:7001"},
+		{nowhere, 2, "bad_usage", "fleet spare add h:7001 --restart-timeout -1s"},
+		{nowhere, 2, "bad_usage", "fleet replica add 0 h:7001 --restart-timeout -1s"},
 		{nowhere, 2, "bad_usage", "fleet locate"},
 		{nowhere, 2, "bad_usage", "fleet forget"},
 		{nowhere, 1, "unreachable", "fleet init --partition " + a},
@@ -340,8 +343,8 @@ func TestFleetOfSilentDirectory(t *testing.T) {
 	for _, args := range [][]string{{"fleet", "show"}, {"fleet", "init", "--partition", "127.0.0.1:1"}, {"ick", "ls"}} {
 		began := time.Now()
 		f := s.refused(1, "unreachable", args...)
-		if took := time.Since(began); took > 2*directoryTimeout {
-			t.Errorf("%v gave up after %s, want about %s", args, took, directoryTimeout)
+		if took := time.Since(began); took > 2*directory.AnswerTimeout {
+			t.Errorf("%v gave up after %s, want about %s", args, took, directory.AnswerTimeout)
 		}
 		if !strings.Contains(f.Error, server.Addr()) || strings.Contains(f.Error, "secret") {
 			t.Errorf("%v says %q, want the directory's address, and no password", args, f.Error)

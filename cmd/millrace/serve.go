@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/fleet/open"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server"
 )
@@ -225,7 +226,7 @@ func (c *serveCommand) open(ctx context.Context, a *app, logger *slog.Logger) (s
 		s.ends = append(s.ends, func() { _ = embedded.Close() }) // it was for a try
 		logger.WarnContext(ctx, "no Redis was named, so a private one was started: NOTHING SURVIVES the end of this service",
 			"kind", embedded.Kind, "hint", "name one with --redis or MILLRACE_REDIS_URL")
-	case isFleet(a.url()):
+	case open.Is(a.url()):
 		f, err := a.openFleet(ctx)
 		if err != nil {
 			return s, err

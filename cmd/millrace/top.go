@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/cmd/millrace/top"
+	"github.com/millrace/millrace/internal/fleet/open"
 )
 
 type topCommand struct {
@@ -37,7 +38,7 @@ func (c *topCommand) Run(ctx context.Context, a *app) error {
 	}
 	a.quiet = true // the screen is no place for a log
 	cfg := top.Config{Interval: c.Interval, ReadOnly: c.ReadOnly, Input: a.stdin, Output: a.stdout, Env: a.env}
-	if isFleet(a.url()) {
+	if open.Is(a.url()) {
 		f, err := a.openFleet(ctx)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"time"
 
@@ -194,15 +195,15 @@ var (
 	}
 )
 
+// grpcWords finds what gRPC adds to an error of the network.
+var grpcWords = regexp.MustCompile(`connection error: desc = "(?:transport: )?|Error while dialing: |"$`)
+
 // explain adds what to do to an error of etcd.
 func explain(err error) error {
 	if err == nil || millrace.Code(err) != "" {
 		return err
 	}
-	text := status.Convert(err).Message()
-	if inner, ok := strings.CutPrefix(text, `connection error: desc = "transport: `); ok {
-		text = strings.TrimSuffix(inner, `"`)
-	}
+	text := grpcWords.ReplaceAllString(status.Convert(err).Message(), "")
 	of := func(sentinel *millrace.Error) error { return sentinel.Wrap(errors.New(text)) }
 	switch {
 	case is(err, rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrAuthNotEnabled):

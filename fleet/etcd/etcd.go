@@ -37,11 +37,7 @@ func Dial(ctx context.Context, url string, cfg fleet.Config) (*fleet.Fleet, erro
 		return nil, err
 	}
 	dir.Owned, cfg.Option = true, option
-	f, err := fleet.Open(ctx, dir, cfg)
-	if err != nil {
-		dir.Close()
-	}
-	return f, err
+	return fleet.Open(ctx, dir, cfg)
 }
 
 // Open returns the directory that a URL names, see [Dial], and how to connect to the
@@ -52,7 +48,9 @@ func Open(url string) (*fleet.Directory, rueidis.ClientOption, error) {
 	if err != nil {
 		return nil, rueidis.ClientOption{}, err
 	}
-	return directory.New(open(a)), a.servers, nil
+	dir := directory.New(open(a))
+	dir.ViewTTL = longElection
+	return dir, a.servers, nil
 }
 
 // store implements directory.Store. It is safe for concurrent use.

@@ -1,6 +1,7 @@
 package devfleet
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func (f *Fleet) Execute(ctx context.Context, line string) (doc any, table func(w
 		return doc, table, nil
 	case "servers":
 		states := f.States(ctx)
-		return map[string][]Status{"servers": states}, func(w io.Writer) { List(w, states, true) }, nil
+		return map[string][]Status{"servers": states}, func(w io.Writer) { list(w, states, true) }, nil
 	}
 	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == words[0] })
 	if i < 0 || len(words) != 2 {
@@ -114,8 +115,47 @@ func (f *Fleet) Execute(ctx context.Context, line string) (doc any, table func(w
 	return doc, func(w io.Writer) { fmt.Fprintf(w, "%s: %s, %s\n", v.done, s.Addr, s) }, nil
 }
 
-// List writes servers for people, with their states or without.
-func List(w io.Writer, servers []Status, states bool) {
+// Console does what the lines of an input say, see Execute, and calls show with each result, until ctx
+// ends. The end of the input is not that of the console.
+func (f *Fleet) Console(ctx context.Context, input io.Reader, show func(doc any, table func(w io.Writer), err error)) {
+	lines := make(chan string)
+	go func() { // which may wait for a line for as long as the process lives
+		for scanner := bufio.NewScanner(input); scanner.Scan(); {
+			select {
+			case lines <- scanner.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case line := <-lines:
+			show(f.Execute(ctx, line))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Welcome writes for people which servers there are, and what to try.
+func (f *Fleet) Welcome(ctx context.Context, w io.Writer) {
+	list(w, f.States(ctx), false)
+	fmt.Fprintf(w, `
+The fleet serves, until this command is interrupted. In another shell:
+
+    export MILLRACE_REDIS_URL=%s
+    millrace fleet show
+    millrace fleet locate user:7
+    millrace queue write orders --tenant acme --body hello
+    millrace doctor
+
+And here, a line each: kill 0, freeze 0, resume 0, restart 0, servers, help
+`, f.URL())
+}
+
+// list writes servers for people, with their states or without.
+func list(w io.Writer, servers []Status, states bool) {
 	row := func(state string, cells ...any) {
 		fmt.Fprintf(w, "%v\t%v\t%v\t%v\t%v", cells...)
 		if states {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -91,4 +92,15 @@ func EncodedForm(s string) (encoded string, ok bool) {
 // Encoded returns bytes in the form that commands take: {"base64":"..."}.
 func Encoded(s string) string {
 	return `{"base64":"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"}`
+}
+
+// Line returns the messages of joined errors, each once, on one line.
+func Line(err error) string {
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }

@@ -8,10 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+
+	"github.com/millrace/millrace"
 )
 
 // ErrNotFound means that no server binary is on PATH.
-var ErrNotFound = errors.New("no redis-server or valkey-server on PATH; install one (apt install redis-server, brew install redis)")
+var ErrNotFound = &millrace.Error{
+	Code: "no_server", Message: "no redis-server or valkey-server is on PATH",
+	Hint: "Install one: apt install redis-server, or brew install redis.",
+}
 
 // Find returns the path of redis-server, else of valkey-server, or ErrNotFound.
 func Find() (string, error) {

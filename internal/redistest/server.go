@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/redisproc"
 )
@@ -79,9 +80,9 @@ func Binary(t testing.TB) string {
 	switch {
 	case err == nil:
 	case os.Getenv("CI") != "":
-		t.Fatalf("this test needs a Redis server, and CI must not skip it: %v", err)
+		t.Fatalf("this test needs a Redis server, and CI must not skip it: %v. %s", err, millrace.Hint(err))
 	default:
-		t.Skipf("this test needs a Redis server: %v", err)
+		t.Skipf("this test needs a Redis server: %v. %s", err, millrace.Hint(err))
 	}
 	return path
 }

@@ -20,6 +20,10 @@ type Directory struct {
 	Store Store
 	Owned bool // whether the first fleet on it closes it with itself
 
+	// ViewTTL is the least Settings.ViewTTL with which a fleet serves while the store is in trouble,
+	// and the default of commands. Defaults to any, and to DefaultViewTTL.
+	ViewTTL time.Duration
+
 	known   atomic.Pointer[held] // the last map that was received
 	editing chan struct{}        // holds a value while a call edits a list
 }
@@ -47,6 +51,16 @@ func (d *Directory) Leader(ctx context.Context) (string, error) {
 func (d *Directory) hold(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	now, err := d.Store.Hold(ctx, name, holder, ttl)
 	return err == nil && (now == holder || ttl == 0 && now == ""), err
+}
+
+// AnswerTimeout is how long commands wait for an answer of the directory.
+const AnswerTimeout = 3 * time.Second
+
+var errNoAnswer = errors.New("no answer within " + AnswerTimeout.String())
+
+// Bound returns a context that ends after AnswerTimeout.
+func Bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, AnswerTimeout, errNoAnswer)
 }
 
 const (

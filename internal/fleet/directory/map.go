@@ -6,7 +6,9 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ring"
 )
 
@@ -133,6 +135,20 @@ const (
 	BootOpen   = "open"   // without that: until an agent fenced it, it could be read and written
 )
 
+// ParseMember reads HOST:PORT or HOST:PORT@NODE.
+func ParseMember(text string) (Member, error) {
+	addr, node, named := strings.Cut(text, "@")
+	host, port, err := net.SplitHostPort(addr)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil, portErr != nil, host == "", number == 0:
+		return Member{}, fmt.Errorf("%q is no HOST:PORT", addr)
+	case named && (node == "" || strings.Contains(node, "@")):
+		return Member{}, fmt.Errorf("%q names no node", text)
+	}
+	return Member{Addr: addr, Node: node}, nil
+}
+
 // Machine returns the node of the member, or its host if no node is named.
 func (m Member) Machine() string {
 	if m.Node != "" {
@@ -222,6 +238,30 @@ func clone[T any](p *T) *T {
 	}
 	next := *p
 	return &next
+}
+
+// Has returns millrace.ErrNotFound unless the fleet has a partition of that number.
+func (m *Map) Has(id int) error {
+	if n := len(m.Partitions); id < 0 || id >= n {
+		return millrace.ErrNotFound.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, n).
+			WithHint("Look at millrace fleet show for the partitions that there are.")
+	}
+	return nil
+}
+
+// Home returns the partition that has a member at an address, -1 if there is none. Members
+// that come and leave count.
+func (m *Map) Home(addr string) int {
+	return slices.IndexFunc(m.Partitions, func(p Partition) bool { return Find(p.Everyone(), addr) != nil })
+}
+
+// Find returns the member at an address, nil if there is none.
+func Find(members []Member, addr string) *Member {
+	i := slices.IndexFunc(members, func(m Member) bool { return m.Addr == addr })
+	if i < 0 {
+		return nil
+	}
+	return &members[i]
 }
 
 // Adding reports whether an addition of partitions is in progress, or was interrupted.

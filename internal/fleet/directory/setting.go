@@ -2,11 +2,13 @@ package directory
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/millrace/millrace"
 )
 
 // Setting is one of the [Settings], as people name and write it.
@@ -38,11 +40,20 @@ func (f Setting) Text(s Settings) string {
 	return cmp.Or(fmt.Sprint(reflect.ValueOf(f.field(&s)).Elem().Interface()), noName)
 }
 
-// Errors that mean that a value does not have the form of its setting. Their messages are the form.
-var (
-	ErrNoNumber   = errors.New("a whole number")
-	ErrNoDuration = errors.New("a duration, such as 10m")
-)
+// ErrSetting means that there is no such setting, that it does not change, or that a value does not have its form.
+var ErrSetting = &millrace.Error{Code: "bad_usage"}
+
+// Changeable returns the setting of a name, or ErrSetting if there is none that changes while a fleet is in use.
+func Changeable(name string) (Setting, error) {
+	at := slices.IndexFunc(AllSettings, func(s Setting) bool { return s.Name == name })
+	switch {
+	case at < 0:
+		return Setting{}, ErrSetting.Errorf("there is no setting %q", name).WithHint("Look at millrace fleet set for those that there are.")
+	case AllSettings[at].Fixed:
+		return Setting{}, ErrSetting.Errorf("%s is set by fleet init and does not change", name).WithHint("max-tags, max-fill, replace-after and restored-ick change.")
+	}
+	return AllSettings[at], nil
+}
 
 // Edit sets the setting, which is not fixed, to a written value, or to "default".
 func (f Setting) Edit(s *Settings, value string) error {
@@ -55,15 +66,19 @@ func (f Setting) Edit(s *Settings, value string) error {
 	case field.Type() == reflect.TypeFor[time.Duration]():
 		d, err := time.ParseDuration(value)
 		if err != nil {
-			return ErrNoDuration
+			return f.refuse(value, "Write a duration, such as 10m.")
 		}
 		field.SetInt(int64(d))
 	default:
 		n, err := strconv.ParseInt(value, 10, field.Type().Bits())
 		if err != nil {
-			return ErrNoNumber
+			return f.refuse(value, "Write a whole number.")
 		}
 		field.SetInt(n)
 	}
 	return s.Check()
+}
+
+func (f Setting) refuse(value, hint string) error {
+	return ErrSetting.Errorf("%s cannot be %q", f.Name, value).WithHint(hint)
 }

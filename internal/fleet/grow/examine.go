@@ -51,7 +51,7 @@ func (c *Config) joining(joining map[directory.Member]int, do func(servers []*se
 
 // proveFit examines all servers, before it restarts any, and after it.
 func (c *Config) proveFit(ctx context.Context, m *directory.Map, servers []*server) error {
-	c.report("examining the servers")
+	c.Report("examining the servers")
 	if err := c.fit(ctx, m, servers); err != nil {
 		return err
 	}
@@ -139,5 +139,11 @@ func (s *server) failed(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return members.ErrUnavailable.Errorf("%s does not answer", s.Addr).Wrap(err)
+	return Unavailable(err, "%s does not answer", s.Addr)
+}
+
+// Unavailable returns the error for a server that cannot be used, and says what to do.
+func Unavailable(why error, format string, args ...any) error {
+	return members.ErrUnavailable.Errorf(format, args...).Wrap(why).
+		WithHint("Start a redis-server there, or give the right address, and repeat the command: it skips what is done.")
 }

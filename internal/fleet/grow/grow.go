@@ -6,7 +6,6 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,20 +24,6 @@ var ErrExists = &millrace.Error{
 	Code:    "exists",
 	Message: "there is a fleet in this directory already",
 	Hint:    "Show it with millrace fleet show, and add partitions with millrace fleet add.",
-}
-
-// Partition lists the servers of a new partition.
-type Partition struct {
-	Master   directory.Member
-	Replicas []directory.Member
-
-	// Weight is the number of its points on the ring: weight 2 takes twice as many tags.
-	// Defaults to 1.
-	Weight int
-}
-
-func (n *Partition) members() []directory.Member {
-	return append([]directory.Member{n.Master}, n.Replicas...)
 }
 
 // Config says how to create or extend a fleet. The zero value works.
@@ -65,7 +50,8 @@ type Config struct {
 	Progress func(step string)
 }
 
-func (c *Config) report(format string, args ...any) {
+// Report passes on a step.
+func (c *Config) Report(format string, args ...any) {
 	if c.Progress != nil {
 		c.Progress(fmt.Sprintf(format, args...))
 	}
@@ -74,7 +60,7 @@ func (c *Config) report(format string, args ...any) {
 // Init creates a fleet of empty servers, and returns its map. The same call again completes
 // one that was cut off.
 func Init(ctx context.Context, dir *directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
-	weights, err := checkNew(partitions, nil)
+	weights, err := checkNew(partitions, &directory.Map{})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +89,7 @@ func Init(ctx context.Context, dir *directory.Directory, partitions []Partition,
 	if err := cfg.prepare(ctx, m, 0); err != nil {
 		return nil, err
 	}
-	cfg.report("publishing the map")
+	cfg.Report("publishing the map")
 	if err := dir.Change(ctx, 0, m); err != nil {
 		return nil, err
 	}
@@ -152,7 +138,7 @@ func Add(ctx context.Context, dir *directory.Directory, partitions []Partition, 
 			return nil, err
 		}
 	}
-	cfg.report("waiting %v until all clients look for tags on the new partitions", m.Grace())
+	cfg.Report("waiting %v until all clients look for tags on the new partitions", m.Grace())
 	return cfg.wait(ctx, dir, partitions)
 }
 
@@ -201,6 +187,9 @@ func (c *Config) Announce(ctx context.Context, dir *directory.Directory, m *dire
 		if len(next.Partitions) != first || next.Fleet != m.Fleet {
 			return false, directory.ErrConflict.Errorf("partitions were added meanwhile")
 		}
+		if _, err := checkNew(partitions, next); err != nil {
+			return false, err
+		}
 		next.Points, next.Partitions = grown.Points(), append(next.Partitions, added...)
 		for i := range added {
 			next.Partitions[first+i].Epoch = next.Epoch // of the map that names its master
@@ -226,7 +215,7 @@ func (c *Config) wait(ctx context.Context, dir *directory.Directory, partitions 
 			return nil, ErrBehind.Errorf("the directory had lost its newest maps, and the partitions are not in the map any more").
 				WithHint("Look at millrace fleet show, and repeat the command.")
 		case !m.Adding():
-			c.report("the new partitions take tags")
+			c.Report("the new partitions take tags")
 			return m, nil
 		case time.Since(asked) > askEvery:
 			asked = time.Now()
@@ -238,7 +227,7 @@ func (c *Config) wait(ctx context.Context, dir *directory.Directory, partitions 
 			if told = events[i].What; strings.HasPrefix(told, directory.Stopped) {
 				return nil, ErrBehind.Errorf("%s", told).WithHint("The partitions are in the map. Agents let them take tags when they go on.")
 			}
-			c.report("%s", told)
+			c.Report("%s", told)
 		}
 		if !retry.Sleep(ctx, 50*time.Millisecond) {
 			return nil, context.Cause(ctx)
@@ -248,14 +237,7 @@ func (c *Config) wait(ctx context.Context, dir *directory.Directory, partitions 
 
 // named reports whether a map has all partitions that were announced.
 func named(m *directory.Map, partitions []Partition) bool {
-	for _, n := range partitions {
-		if !slices.ContainsFunc(m.Partitions, func(p directory.Partition) bool {
-			return slices.ContainsFunc(p.Members(), func(member directory.Member) bool { return member.Addr == n.Master.Addr })
-		}) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(partitions, func(n Partition) bool { return m.Home(n.Master.Addr) < 0 })
 }
 
 // ErrBehind means that members have a newer map than the directory, which has lost maps. Its
@@ -273,37 +255,25 @@ func describe(partitions []Partition, first, generation int, phase directory.Pha
 	return described
 }
 
-// checkNew returns the weights of partitions for the map m, nil for none, or the first error
-// in them.
+// checkNew returns the weights of partitions for the map m, or the first error in them.
 func checkNew(partitions []Partition, m *directory.Map) (weights []int, err error) {
 	if len(partitions) == 0 {
 		return nil, millrace.ErrBadArgument.Errorf("no partitions are given")
 	}
 	taken := map[string]bool{}
-	present := map[string]int{} // the partitions of members
-	spares := map[string]bool{}
-	if m != nil {
-		for _, s := range m.Spares {
-			spares[s.Addr] = true
-		}
-		for _, p := range m.Partitions {
-			for _, member := range p.Members() {
-				present[member.Addr] = p.ID
-			}
-		}
-	}
 	for i, n := range partitions {
 		nodes := map[string]bool{}
 		for _, member := range n.members() {
-			id, is := present[member.Addr]
+			_, wrong := directory.ParseMember(member.Addr)
+			id := m.Home(member.Addr)
 			switch {
-			case is:
+			case id >= 0:
 				return nil, millrace.ErrBadArgument.Errorf("the server at %s is a member of partition %d already", member.Addr, id).
 					WithHint("Look at millrace fleet show: an addition that was cut off may have been finished by an agent.")
-			case spares[member.Addr]:
+			case directory.Find(m.Spares, member.Addr) != nil:
 				return nil, millrace.ErrBadArgument.Errorf("the server at %s is a spare", member.Addr).WithHint("Take it back first: millrace fleet spare rm " + member.Addr)
-			case !listens(member.Addr):
-				return nil, millrace.ErrBadArgument.Errorf("partition %d of those given has a member at %q, which is no HOST:PORT", i, member.Addr)
+			case wrong != nil:
+				return nil, millrace.ErrBadArgument.Errorf("partition %d of those given: %s", i, wrong)
 			case taken[member.Addr]:
 				return nil, millrace.ErrBadArgument.Errorf("the server at %s would be a member twice", member.Addr)
 			case member.Node != "" && nodes[member.Node]:
@@ -317,10 +287,4 @@ func checkNew(partitions []Partition, m *directory.Map) (weights []int, err erro
 		weights = append(weights, max(1, n.Weight))
 	}
 	return weights, nil
-}
-
-// listens reports whether an address is one at which a server can be reached.
-func listens(addr string) bool {
-	host, port, err := net.SplitHostPort(addr)
-	return err == nil && host != "" && port != ""
 }

@@ -124,6 +124,25 @@ func TestAddBesideOtherChanges(t *testing.T) {
 	}
 }
 
+// TestAddRefusesWhatJoins: a server that is about to be a member, or leaves, or is a spare.
+func TestAddRefusesWhatJoins(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	servers := tf.servers(3, 0)
+	joins, leaves, spare := servers[0].Master, servers[1].Master, servers[2].Master
+	before := tf.change(func(m *directory.Map) {
+		m.Partitions[0].Task, m.Partitions[0].Leaving = &directory.Task{Plan: "add-x", Add: &joins}, &leaves
+		m.Spares = []directory.Member{spare}
+	})
+	for _, n := range servers {
+		_, err := Add(t.Context(), tf.dir, []Partition{n}, onTrust)
+		wantError(t, err, millrace.ErrBadArgument)
+	}
+	if now, err := tf.dir.Confirm(t.Context(), 0); err != nil || now.Epoch != before.Epoch {
+		t.Errorf("the map has epoch %d, %v, and had %d", now.Epoch, err, before.Epoch)
+	}
+}
+
 // meddler changes the map just before another process opens partitions.
 type meddler struct {
 	directory.Store

@@ -32,7 +32,7 @@ func (c *Config) connect(m directory.Member) (*server, error) {
 		if client != nil {
 			client.Close()
 		}
-		return nil, members.ErrUnavailable.Errorf("%s cannot be reached", m.Addr).Wrap(err)
+		return nil, Unavailable(err, "%s cannot be reached", m.Addr)
 	}
 	return &server{Member: m, client: client, secret: c.Option.Password}, nil
 }
@@ -62,7 +62,7 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 	if err := c.proveFit(ctx, m, servers); err != nil {
 		return err
 	}
-	c.report("setting up masters and replicas")
+	c.Report("setting up masters and replicas")
 	for i, p := range partitions {
 		if err := made[i][0].lead(ctx, m, p); err != nil {
 			return err
@@ -75,13 +75,13 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 	}
 	for i := range partitions {
 		for _, replica := range made[i][1:] {
-			c.report("%s copies %s", replica.Addr, made[i][0].Addr)
+			c.Report("%s copies %s", replica.Addr, made[i][0].Addr)
 			if err := replica.inStep(ctx); err != nil {
 				return err
 			}
 		}
 		if len(made[i]) > 1 {
-			if err := made[i][0].counts(ctx, made[i][1:], c.report); err != nil {
+			if err := made[i][0].counts(ctx, made[i][1:], c.Report); err != nil {
 				return err
 			}
 		}

@@ -9,8 +9,10 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -31,14 +33,18 @@ func (c *Config) prove(ctx context.Context, servers []*server) error {
 	case timeout == 0:
 		timeout = DefaultRestartTimeout
 	}
-	c.report("restarting each server once: it must come back with its boot fence within %v", timeout)
+	c.Report("restarting each server once: it must come back with its boot fence within %v", timeout)
 	errs := make([]error, len(servers))
 	var proving sync.WaitGroup
 	for i, s := range servers {
 		proving.Go(func() { errs[i] = s.prove(ctx, timeout) })
 	}
 	proving.Wait()
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if first, ok := errors.AsType[*millrace.Error](err); ok {
+		return first.Wrap(nil).Errorf("%s", readable.Line(err))
+	}
+	return err
 }
 
 // prove makes the server a master, lets it write that into its file if it has one, as an

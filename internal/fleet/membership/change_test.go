@@ -80,7 +80,7 @@ func TestReplicas(t *testing.T) {
 	added, moved := w.spare("c"), w.spare("d")
 	w.done(AddReplica{0, added})
 	p := w.mapNow().Partitions[0]
-	if len(p.Members()) != 3 || find(p.Replicas, added.Addr) == nil {
+	if len(p.Members()) != 3 || directory.Find(p.Replicas, added.Addr) == nil {
 		t.Errorf("after the addition the members are %v", p.Members())
 	}
 	left, switches := p.Master.Addr, 0
@@ -89,11 +89,11 @@ func TestReplicas(t *testing.T) {
 	if switches != 1 {
 		t.Errorf("the master was switched %d times, want once", switches)
 	}
-	if p = w.mapNow().Partitions[0]; p.Master.Addr != moved.Addr || find(p.Members(), left) != nil {
+	if p = w.mapNow().Partitions[0]; p.Master.Addr != moved.Addr || directory.Find(p.Members(), left) != nil {
 		t.Errorf("after the move of %s to %s the members are %v", left, moved.Addr, p.Members())
 	}
 	w.done(RemoveReplica{0, p.Master.Addr, false})
-	if p = w.mapNow().Partitions[0]; len(p.Members()) != 2 || find(p.Members(), moved.Addr) != nil {
+	if p = w.mapNow().Partitions[0]; len(p.Members()) != 2 || directory.Find(p.Members(), moved.Addr) != nil {
 		t.Errorf("after the removal of %s the members are %v", moved.Addr, p.Members())
 	}
 	l.check(t)
@@ -191,8 +191,12 @@ func (w *world) cutOff(l *load, by string, step int, request func(*world, direct
 			cancel()
 		}
 	})
-	if err != nil && !errors.Is(err, context.Canceled) {
-		w.t.Fatalf("cut off after step %d it returns %v", step, err)
+	why := context.Canceled
+	if published {
+		why = ErrBegun
+	}
+	if err != nil && !errors.Is(err, why) {
+		w.t.Fatalf("cut off after step %d it returns %v, want %v", step, err, why)
 	}
 	if by == "an agent" && published {
 		w.settled(l.f)
@@ -203,11 +207,11 @@ func (w *world) cutOff(l *load, by string, step int, request func(*world, direct
 	switch members := now.Members(); {
 	case now.Task != nil || now.Leaving != nil || len(members) != 2,
 		task.Master != "" && now.Master.Addr != task.Master && len(task.Restart) == 0,
-		task.Add != nil && find(members, task.Add.Addr) == nil, find(members, task.Remove) != nil:
+		task.Add != nil && directory.Find(members, task.Add.Addr) == nil, directory.Find(members, task.Remove) != nil:
 		w.t.Errorf("%+v, cut off after step %d and finished by %s, makes the partition %+v", task, step, by, now)
 	}
 	for _, restart := range task.Restart {
-		if find(now.Members(), restart.Addr).Run == restart.Run {
+		if directory.Find(now.Members(), restart.Addr).Run == restart.Run {
 			w.t.Errorf("cut off after step %d and finished by %s, %s was not restarted", step, by, restart.Addr)
 		}
 	}
@@ -301,10 +305,10 @@ func TestCancel(t *testing.T) {
 	}
 	left := 0
 	for _, p := range w.mapNow().Partitions {
-		if p.Task != nil || len(p.Members()) != 2 || find(p.Members(), dead.Addr) != nil {
+		if p.Task != nil || len(p.Members()) != 2 || directory.Find(p.Members(), dead.Addr) != nil {
 			t.Errorf("partition %d has the task %+v and the members %v", p.ID, p.Task, p.Members())
 		}
-		if find(p.Members(), lives.Addr) == nil {
+		if directory.Find(p.Members(), lives.Addr) == nil {
 			left++
 		}
 	}

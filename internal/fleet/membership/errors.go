@@ -10,6 +10,12 @@ import (
 // changed.
 var ErrRefused = &millrace.Error{Code: "refused"}
 
+// ErrBegun means that a call was cut off whose plan is in the map.
+var ErrBegun = &millrace.Error{
+	Code: "interrupted", Message: "interrupted: the change has begun, and agents go on with it",
+	Hint: "Look at millrace fleet show. If no agent runs, start one, or repeat the command: it does the rest.",
+}
+
 func refused(hint, format string, args ...any) error {
 	return ErrRefused.Errorf(format, args...).WithHint(hint)
 }

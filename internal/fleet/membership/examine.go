@@ -8,45 +8,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// Config says how servers are reached and proved. The zero value works.
-type Config struct {
-	// Option has the user, the password, the TLS settings and the timeouts for members.
-	// Defaults to none of them.
-	Option rueidis.ClientOption
+// Config says how servers are reached and proved, and what carries plans out. The zero value works. Its Settings are not used.
+type Config grow.Config
 
-	// RestartTimeout is how long a new server may take to come back from the restart that
-	// proves its boot fence. Defaults to 30 seconds. Below 0 it is not restarted.
-	RestartTimeout time.Duration
-
-	// Agent runs an agent until end is called: agents carry plans out. Defaults to none: then
-	// one must run elsewhere.
-	Agent failover.Help
-
-	// Progress receives each step, in a few words, from one goroutine. Defaults to none.
-	Progress func(step string)
-}
-
-func (c *Config) report(format string, args ...any) {
-	if c.Progress != nil {
-		c.Progress(fmt.Sprintf(format, args...))
-	}
-}
+func (c *Config) report(format string, args ...any) { (*grow.Config)(c).Report(format, args...) }
 
 // Examine checks that a plan can be carried out, and changes nothing. New servers must fit,
 // and be able to copy their partitions, or the error is grow.ErrUnfit. Members to restart
-// must be whole, or it is ErrRefused. Warnings are what an operator should know.
+// must be whole, or it is ErrRefused. Warnings are what an operator should know. A plan that has begun needs no check.
 func (c *Config) Examine(ctx context.Context, m *directory.Map, p *Plan) (warnings []string, err error) {
+	if p.Begun {
+		return nil, nil
+	}
 	joining := p.Newcomers()
 	if len(joining) > 0 {
-		if err := c.grow().Examine(ctx, m, joining); err != nil {
+		if err := (*grow.Config)(c).Examine(ctx, m, joining); err != nil {
 			return nil, err
 		}
 	}
@@ -60,20 +41,6 @@ func (c *Config) Examine(ctx context.Context, m *directory.Map, p *Plan) (warnin
 		warnings = append(warnings, warning...)
 	}
 	return warnings, nil
-}
-
-// Prove restarts the new servers of a plan once. Each must come back with its boot fence, or
-// the error is grow.ErrUnfit.
-func (c *Config) Prove(ctx context.Context, m *directory.Map, p *Plan) error {
-	joining := p.Newcomers()
-	if len(joining) == 0 {
-		return nil
-	}
-	return c.grow().Prove(ctx, m, joining)
-}
-
-func (c *Config) grow() *grow.Config {
-	return &grow.Config{Option: c.Option, RestartTimeout: c.RestartTimeout, Progress: c.Progress}
 }
 
 // examine checks one partition.
@@ -118,7 +85,7 @@ func examine(ctx context.Context, pool *members.Pool, p *directory.Partition, ta
 func ask(ctx context.Context, pool *members.Pool, addr string) (members.Report, error) {
 	report, err := members.Ask(ctx, pool, addr, members.Examine)
 	if err != nil && ctx.Err() == nil {
-		err = members.ErrUnavailable.Errorf("%s does not answer", addr).Wrap(err)
+		err = grow.Unavailable(err, "%s does not answer", addr)
 	}
 	return report, err
 }

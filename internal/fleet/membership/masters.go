@@ -52,10 +52,10 @@ func (d *draft) places() []string {
 // leader returns the member that leads when the task of a partition is done, as far as that
 // is planned; nil if the master leaves.
 func (d *draft) leader(p *directory.Partition) *directory.Member {
-	if m := find(d.after(p), d.tasks[p.ID].Master); m != nil {
+	if m := directory.Find(d.after(p), d.tasks[p.ID].Master); m != nil {
 		return m
 	}
-	return find(d.after(p), p.Master.Addr)
+	return directory.Find(d.after(p), p.Master.Addr)
 }
 
 // lead plans that a partition is led by its member on a machine.

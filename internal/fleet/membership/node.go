@@ -76,7 +76,7 @@ func (d *draft) on(node string, servers []directory.Member) (map[int]directory.M
 	leave := map[int]directory.Member{}
 	for _, p := range d.m.Partitions {
 		for _, member := range p.Members() {
-			if member.Machine() != node || find(servers, member.Addr) != nil {
+			if member.Machine() != node || directory.Find(servers, member.Addr) != nil {
 				continue
 			}
 			if other, ok := leave[p.ID]; ok {
@@ -85,7 +85,7 @@ func (d *draft) on(node string, servers []directory.Member) (map[int]directory.M
 			leave[p.ID] = member
 		}
 	}
-	done := slices.ContainsFunc(servers, func(s directory.Member) bool { return d.home(s.Addr) >= 0 })
+	done := slices.ContainsFunc(servers, func(s directory.Member) bool { return d.m.Home(s.Addr) >= 0 })
 	if len(leave) == 0 && !done {
 		return nil, notFound("no member is on node %s: the nodes are %s", node, strings.Join(machines(d.m), ", "))
 	}

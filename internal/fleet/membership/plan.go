@@ -139,27 +139,10 @@ func (d *draft) after(p *directory.Partition) []directory.Member {
 
 // partition returns a partition of the map.
 func (d *draft) partition(id int) (*directory.Partition, error) {
-	if id < 0 || id >= len(d.m.Partitions) {
-		return nil, notFound("there is no partition %d: the fleet has %d, from 0 on", id, len(d.m.Partitions))
+	if err := d.m.Has(id); err != nil {
+		return nil, err
 	}
 	return &d.m.Partitions[id], nil
-}
-
-// home returns the partition that has a member at an address, -1 if there is none. Members
-// that come and leave count.
-func (d *draft) home(addr string) int {
-	return slices.IndexFunc(d.m.Partitions, func(p directory.Partition) bool {
-		return find(p.Members(), addr) != nil || p.Leaving != nil && p.Leaving.Addr == addr || p.Task != nil && p.Task.Add != nil && p.Task.Add.Addr == addr
-	})
-}
-
-// find returns the member at an address, nil if there is none.
-func find(members []directory.Member, addr string) *directory.Member {
-	i := slices.IndexFunc(members, func(m directory.Member) bool { return m.Addr == addr })
-	if i < 0 {
-		return nil
-	}
-	return &members[i]
 }
 
 // new refuses servers that cannot be new members.
@@ -170,10 +153,10 @@ func (d *draft) new(servers ...directory.Member) error {
 			return millrace.ErrBadArgument.Errorf("the server at %s is given twice", s.Addr)
 		}
 		seen[s.Addr] = true
-		if id := d.home(s.Addr); id >= 0 {
+		if id := d.m.Home(s.Addr); id >= 0 {
 			return millrace.ErrBadArgument.Errorf("the server at %s is a member of partition %d", s.Addr, id)
 		}
-		if find(d.m.Spares, s.Addr) != nil {
+		if directory.Find(d.m.Spares, s.Addr) != nil {
 			return millrace.ErrBadArgument.Errorf("the server at %s is a spare", s.Addr).WithHint("Take it back first: millrace fleet spare rm " + s.Addr)
 		}
 	}

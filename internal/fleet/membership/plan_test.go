@@ -149,7 +149,7 @@ func carryOut(t *rapid.T, m *directory.Map, p *Plan) *directory.Map {
 		if task.Add != nil {
 			p.Replicas = append(p.Replicas, *task.Add)
 		}
-		switch to := find(p.Members(), task.Master); {
+		switch to := directory.Find(p.Members(), task.Master); {
 		case task.Master != "" && (to == nil || to.Down || task.Master == task.Remove):
 			t.Fatalf("partition %d is to be led by %s, which is none of %v", id, task.Master, p.Members())
 		case task.Master != "":
@@ -159,13 +159,13 @@ func carryOut(t *rapid.T, m *directory.Map, p *Plan) *directory.Map {
 			t.Fatalf("the master of partition %d leaves, and none is chosen", id)
 		}
 		if task.Remove != "" {
-			if find(p.Replicas, task.Remove) == nil {
+			if directory.Find(p.Replicas, task.Remove) == nil {
 				t.Fatalf("partition %d cannot lose %s", id, task.Remove)
 			}
 			p.Replicas = slices.DeleteFunc(p.Replicas, func(m directory.Member) bool { return m.Addr == task.Remove })
 		}
 		for _, restart := range task.Restart {
-			if member := find(p.Members(), restart.Addr); member == nil || member.Run != restart.Run {
+			if member := directory.Find(p.Members(), restart.Addr); member == nil || member.Run != restart.Run {
 				t.Fatalf("partition %d cannot restart %v", id, restart)
 			}
 		}
@@ -291,7 +291,7 @@ func nodeOf(m *directory.Map, servers []directory.Member, addr string) string {
 	for _, p := range m.Partitions {
 		servers = append(servers, p.Members()...)
 	}
-	if member := find(servers, addr); member != nil {
+	if member := directory.Find(servers, addr); member != nil {
 		return member.Node
 	}
 	return "none"

@@ -19,7 +19,7 @@ func (r AddReplica) words() []string {
 
 func (r AddReplica) plan(d *draft) error {
 	p, err := d.partition(r.Partition)
-	if err != nil || find(p.Members(), r.Member.Addr) != nil {
+	if err != nil || directory.Find(p.Members(), r.Member.Addr) != nil {
 		return err
 	}
 	if err := d.new(r.Member); err != nil {
@@ -48,7 +48,7 @@ func (r RemoveReplica) plan(d *draft) error {
 	switch {
 	case err != nil:
 		return err
-	case find(p.Members(), r.Addr) == nil:
+	case directory.Find(p.Members(), r.Addr) == nil:
 		return notFound("%s is not a member of partition %d: it has left, or the address is wrong", r.Addr, p.ID)
 	}
 	if err := d.spare(p, r.Addr, r.Force); err != nil {
@@ -77,7 +77,7 @@ func (r MoveReplica) plan(d *draft) error {
 	if err != nil {
 		return err
 	}
-	switch from, to := find(p.Members(), r.From) != nil, find(p.Members(), r.To.Addr) != nil; {
+	switch from, to := directory.Find(p.Members(), r.From) != nil, directory.Find(p.Members(), r.To.Addr) != nil; {
 	case !from && to:
 		return nil
 	case !from:

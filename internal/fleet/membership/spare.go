@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -28,7 +29,7 @@ func (c *Config) AddSpares(ctx context.Context, dir *directory.Directory, m *dir
 	for _, s := range add {
 		joining[s] = noPartition
 	}
-	if err := c.grow().Prove(ctx, m, joining); err != nil {
+	if err := (*grow.Config)(c).Prove(ctx, m, joining); err != nil {
 		return nil, err
 	}
 	pool := members.New(c.Option, 2*time.Second)
@@ -38,7 +39,7 @@ func (c *Config) AddSpares(ctx context.Context, dir *directory.Directory, m *dir
 			return struct{}{}, members.Fence(ctx, c) // without a restart it may be open
 		})
 		if err != nil {
-			return nil, members.ErrUnavailable.Errorf("%s cannot be fenced", s.Addr).Wrap(err)
+			return nil, grow.Unavailable(err, "%s cannot be fenced", s.Addr)
 		}
 		if c.RestartTimeout >= 0 {
 			add[i].Boot = directory.BootFenced
@@ -54,7 +55,7 @@ func (c *Config) AddSpares(ctx context.Context, dir *directory.Directory, m *dir
 
 // newSpares returns the servers that are no spares yet, and refuses members.
 func newSpares(m *directory.Map, servers []directory.Member) ([]directory.Member, error) {
-	add := slices.DeleteFunc(slices.Clone(servers), func(s directory.Member) bool { return find(m.Spares, s.Addr) != nil })
+	add := slices.DeleteFunc(slices.Clone(servers), func(s directory.Member) bool { return directory.Find(m.Spares, s.Addr) != nil })
 	return add, (&draft{m: m}).new(add...)
 }
 
@@ -63,7 +64,7 @@ func newSpares(m *directory.Map, servers []directory.Member) ([]directory.Member
 func RemoveSpares(ctx context.Context, dir *directory.Directory, addrs ...string) (*directory.Map, error) {
 	return directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
 		for _, addr := range addrs {
-			if find(next.Spares, addr) == nil {
+			if directory.Find(next.Spares, addr) == nil {
 				return false, notFound("%s is not one of %s: it may have replaced a member", addr, readable.Count(len(next.Spares), "spare"))
 			}
 		}

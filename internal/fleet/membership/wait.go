@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -18,22 +19,36 @@ const (
 )
 
 // CarryOut proves the new servers of a plan, publishes it, and waits until it is done. It
-// returns the map. A plan that has begun is only waited for.
+// returns the map. A plan that has begun is only waited for. If ctx ends when the plan is in the map, or may be, the error
+// is ErrBegun.
 func (c *Config) CarryOut(ctx context.Context, dir *directory.Directory, m *directory.Map, r Request, p *Plan) (*directory.Map, error) {
-	if !p.Begun {
-		if err := c.Prove(ctx, m, p); err != nil {
-			return nil, err
+	if p.Begun {
+		c.report("an earlier command has begun this: waiting until it is done")
+	} else {
+		if joining := p.Newcomers(); len(joining) > 0 {
+			if err := (*grow.Config)(c).Prove(ctx, m, joining); err != nil {
+				return nil, err
+			}
 		}
 		boot := directory.BootFenced
 		if c.RestartTimeout < 0 {
 			boot = ""
 		}
 		if err := Publish(ctx, dir, r, p, boot); err != nil {
-			return nil, err
+			return nil, begun(ctx, err)
 		}
 		c.report("the plan %s is in the map: agents carry it out from now on", p.ID)
 	}
-	return c.Wait(ctx, dir, p.ID)
+	m, err := c.Wait(ctx, dir, p.ID)
+	return m, begun(ctx, err)
+}
+
+// begun returns ErrBegun for an error that comes from the end of ctx.
+func begun(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ErrBegun
+	}
+	return err
 }
 
 // Wait runs Config.Agent until all tasks of a plan are done, and reports each step. It returns
@@ -42,11 +57,6 @@ func (c *Config) Wait(ctx context.Context, dir *directory.Directory, plan string
 	if c.Agent != nil {
 		defer c.Agent(ctx)()
 	}
-	return c.follow(ctx, dir, plan)
-}
-
-// follow reports what happens to the tasks of a plan until all are done.
-func (c *Config) follow(ctx context.Context, dir *directory.Directory, plan string) (*directory.Map, error) {
 	var m *directory.Map
 	var begun map[int]directory.Task // as they were at first
 	said := time.Now()
@@ -84,7 +94,7 @@ func (c *Config) compare(was, now *directory.Map, begun map[int]directory.Task) 
 		}
 		before, after := &was.Partitions[id], &now.Partitions[id]
 		for _, member := range after.Members() {
-			if find(before.Members(), member.Addr) == nil {
+			if directory.Find(before.Members(), member.Addr) == nil {
 				c.report("partition %d: %s has all data, and is a replica", id, member.Addr)
 			}
 		}
@@ -92,7 +102,7 @@ func (c *Config) compare(was, now *directory.Map, begun map[int]directory.Task) 
 			c.report("partition %d: %s leads, in place of %s", id, after.Master.Addr, before.Master.Addr)
 		}
 		for _, member := range before.Members() {
-			if find(after.Members(), member.Addr) == nil {
+			if directory.Find(after.Members(), member.Addr) == nil {
 				c.report("partition %d: %s leaves", id, member.Addr)
 			}
 		}
@@ -138,14 +148,14 @@ func lost(m *directory.Map, begun map[int]directory.Task) error {
 			continue
 		}
 		members, task := m.Partitions[id].Members(), begun[id]
-		if task.Add != nil && find(members, task.Add.Addr) == nil {
+		if task.Add != nil && directory.Find(members, task.Add.Addr) == nil {
 			undone = append(undone, task.Add.Addr+" did not join")
 		}
-		if task.Remove != "" && find(members, task.Remove) != nil {
+		if task.Remove != "" && directory.Find(members, task.Remove) != nil {
 			undone = append(undone, task.Remove+" did not leave")
 		}
 		for _, restart := range task.Restart {
-			if member := find(members, restart.Addr); member != nil && member.Run == restart.Run {
+			if member := directory.Find(members, restart.Addr); member != nil && member.Run == restart.Run {
 				undone = append(undone, restart.Addr+" was not restarted")
 			}
 		}

@@ -3,8 +3,10 @@ package overview
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/membership"
 )
 
@@ -17,6 +19,15 @@ type Change struct {
 	Begun    bool                `json:"begun"` // whether an earlier command has begun it; then changes are those that were left
 	Done     bool                `json:"done"`
 	Took     int64               `json:"took_ms"`
+}
+
+// NewChange describes the plan of a request for a map.
+func NewChange(m *directory.Map, r membership.Request, plan *membership.Plan) Change {
+	doc := Change{Plan: plan.ID, Changes: plan.Changes(m), Begun: plan.Begun, Done: len(plan.Tasks) == 0}
+	if cancel, ok := r.(membership.Cancel); ok && !doc.Done {
+		doc.Drops = slices.DeleteFunc(TasksOf(m), func(t Task) bool { return t.Plan != cancel.Plan })
+	}
+	return doc
 }
 
 // Table writes the plan, and what may be wrong with it.

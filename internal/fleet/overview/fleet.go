@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // Fleet is a fleet at one time. What the directory knows is absent if it does not answer.
@@ -23,30 +25,28 @@ type Fleet struct {
 	Events    []directory.Event  `json:"events,omitzero"`    // the newest first
 }
 
-// Read asks all members of a fleet, and what the directory knows about agents and snapshots.
-// Unread is why that could not be read.
-func Read(ctx context.Context, f *fleet.Fleet) (doc Fleet, unread, err error) {
+// Read asks all members of a fleet, and what the directory knows about agents and snapshots. If that
+// cannot be read the log says why.
+func Read(ctx context.Context, f *fleet.Fleet, log *slog.Logger) (doc Fleet, err error) {
 	if doc.Status, err = f.Status(ctx); err != nil {
-		return doc, nil, err
+		return doc, err
 	}
 	m, dir := directory.MapOf(f.Client()), directory.Of(f.Client())
 	doc.Tasks, doc.Spares = TasksOf(m), m.Spares
-	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
+	bounded, cancel := directory.Bound(ctx)
 	defer cancel()
 	var noEvents error
 	doc.Events, noEvents = dir.Events(bounded)
 	doc.Data = dataOf(ctx, directory.OptionOf(f.Client()), dir, m, doc.Events)
-	ages, err := snapshot.Read(bounded, dir)
-	if err == nil {
+	ages, noAges := snapshot.Read(bounded, dir)
+	if noAges == nil {
 		doc.Snapshots = attempts(ages)
 	}
-	return doc, errors.Join(noEvents, err), nil
+	if unread := errors.Join(noEvents, noAges); unread != nil {
+		log.WarnContext(ctx, "cannot read from the directory what agents did", "error", readable.Line(unread))
+	}
+	return doc, nil
 }
-
-// directoryTimeout is how long the directory may take to answer.
-const directoryTimeout = 3 * time.Second
-
-var errNoAnswer = errors.New("no answer within " + directoryTimeout.String())
 
 // newest is how many events people see.
 const newest = 10

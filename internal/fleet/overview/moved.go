@@ -34,7 +34,7 @@ func NewMoved(r rebalance.Report) Moved {
 		MedianPause: r.MedianPause.Milliseconds(), LongestPause: r.LongestPause.Milliseconds(), Kept: []Kept{},
 	}
 	for _, kept := range r.Kept {
-		doc.Kept = append(doc.Kept, Kept{Tag: document.Text(kept.Tag), Why: OneLine(kept.Err)})
+		doc.Kept = append(doc.Kept, Kept{Tag: document.Text(kept.Tag), Why: readable.Line(kept.Err)})
 	}
 	return doc
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
@@ -16,8 +17,8 @@ import (
 const betterTimeout = 5 * time.Second
 
 // Settle waits until all partitions are healthy, or none has changed for a while and no
-// member copies or loads data. It returns the partitions that have no master then.
-func Settle(ctx context.Context, f *fleet.Fleet) (without []string) {
+// member copies or loads data. It returns an error that names the partitions without a master then.
+func Settle(ctx context.Context, f *fleet.Fleet) error {
 	limit := directory.MapOf(f.Client()).Grace() + betterTimeout
 	since, before := time.Now(), ""
 	var last fleet.Status
@@ -34,12 +35,25 @@ func Settle(ctx context.Context, f *fleet.Fleet) (without []string) {
 			break
 		}
 	}
+	var without []string
 	for _, p := range last.Partitions {
 		if p.State == fleet.ReadOnly || p.State == fleet.Out {
 			without = append(without, strconv.Itoa(p.ID))
 		}
 	}
-	return without
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case len(without) > 0:
+		return errWithoutMaster.Errorf("without a master: partition %s", strings.Join(without, ", "))
+	}
+	return nil
+}
+
+// errWithoutMaster means that some partitions elect nobody yet.
+var errWithoutMaster = &millrace.Error{
+	Code: "no_master",
+	Hint: "Bring their members back with their data; millrace fleet show says more. Agents go on by themselves: start them with millrace fleet agent.",
 }
 
 // describeStates returns the states of all members, and whether one of them copies or loads

@@ -42,7 +42,8 @@
 // replicas, no node has two members of a partition, and all other nodes share the work of
 // a lost one. [PlaceMore] does so for partitions that are added, and moves nothing.
 // [PlaceServers] does so on machines that an operator has listed in a file, read by
-// [ParseMachines], and numbers the ports of each machine's servers from one on.
+// [ParseMachines], and numbers the ports of each machine's servers from one on. [Plan.Table] writes
+// that as the file from which package grow makes a fleet.
 //
 // # The wrinkle
 //

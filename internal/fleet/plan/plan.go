@@ -14,13 +14,17 @@ const MaxPartitions = 1 << 16
 
 // Config says what a fleet is made of. Nodes, RAM and Threads are required.
 type Config struct {
-	Nodes      int     // machines, at most MaxPartitions
+	Nodes      int     // machines, at most MaxPartitions; not used with Machines
 	RAM        int64   // of a node for Redis, in bytes
 	Threads    int     // hardware threads of a node for Redis
 	UserBytes  int64   // of a user at most; by default the plan counts no users
 	Growth     float64 // how many times the nodes may grow without more partitions; not used with Partitions; defaults to 1
 	Copies     int     // members of a partition, with the master; defaults to 2
 	Partitions int     // of a fleet that exists, for instance; defaults to what Threads and Growth give
+
+	// Machines are the machines that get the servers, see PlaceServers. Defaults to a plan without a
+	// placement, for so many Nodes.
+	Machines []Machine
 }
 
 // Plan is what to build. Its JSON is a contract.
@@ -35,6 +39,8 @@ type Plan struct {
 	// Grown is the size with the greatest number of nodes on which no thread is idle, when
 	// the instances are spread over them. It is the size at first if it cannot grow.
 	Grown Size `json:"grown"`
+
+	*Placement // on Config.Machines, nil without
 }
 
 // Size is what a fleet holds on a number of nodes.
@@ -48,7 +54,7 @@ type Size struct {
 
 // Make returns the plan for a fleet, or millrace.ErrBadArgument.
 func Make(cfg Config) (Plan, error) {
-	cfg.Growth, cfg.Copies = cmp.Or(cfg.Growth, 1), cmp.Or(cfg.Copies, 2)
+	cfg.Growth, cfg.Copies, cfg.Nodes = cmp.Or(cfg.Growth, 1), cmp.Or(cfg.Copies, 2), cmp.Or(len(cfg.Machines), cfg.Nodes)
 	if err := cfg.check(); err != nil {
 		return Plan{}, err
 	}
@@ -75,7 +81,14 @@ func Make(cfg Config) (Plan, error) {
 	case cfg.UserBytes > p.InstanceBytes:
 		return Plan{}, refuse("Plan with fewer partitions, less growth, or nodes with more memory.",
 			"a user of %d bytes does not fit an instance of %d", cfg.UserBytes, p.InstanceBytes)
+	case cfg.Machines == nil:
+		return p, nil
 	}
+	placed, err := PlaceServers(cfg.Machines, p.Partitions, p.Copies)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.Placement = placed
 	return p, nil
 }
 
@@ -141,6 +154,16 @@ func ParseBytes(text string) (int64, error) {
 		return 0, refuse("Use a whole number and one of b, kb, mb, gb, such as 96gb.", "invalid amount of memory: %q", text)
 	}
 	return int64(number * unit), nil
+}
+
+// Bytes is an amount of memory, written as ParseBytes reads it.
+type Bytes int64
+
+// UnmarshalText reads an amount.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	n, err := ParseBytes(string(text))
+	*b = Bytes(n)
+	return err
 }
 
 func refuse(hint, format string, args ...any) error {

@@ -244,6 +244,9 @@ func (s *search) compare(f *Found) {
 			f.find("Partition %d: a change of its members had begun, and agents go on with it.", p.ID)
 		}
 	}
+	if has, least := f.From.m.Settings.Effective().ViewTTL, s.cfg.Directory.ViewTTL; has < least {
+		f.find("This directory confirms nothing while it elects a leader, and the fleet's view-life is %v: with less than %v the fleet is read-only then.", has, least)
+	}
 	if f.From.m.Adding() {
 		f.find("An addition of partitions had begun, and agents finish it.")
 	}

@@ -8,6 +8,14 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
+// Question is what to ask before Store.
+func (f *Found) Question() string {
+	if f.Present != nil {
+		return fmt.Sprintf("The directory has a map of epoch %d of this fleet. Replace it?", f.Present.Epoch)
+	}
+	return "The old directory must be gone for good: clients and agents that reach it would go on by the old map. Store the new map?"
+}
+
 // Store stores the map if the directory is behind, and notes it in the log by that name. The call can be repeated, also with what
 // is found later. ErrConflict means that another process has changed the map since Find.
 //

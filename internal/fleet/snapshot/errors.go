@@ -8,12 +8,6 @@ import (
 
 // Errors of this package. Calls return errors derived from them.
 var (
-	// ErrNoPartition means that the fleet has no partition with that number.
-	ErrNoPartition = &millrace.Error{
-		Code: "not_found",
-		Hint: "Run millrace fleet show for the list of partitions.",
-	}
-
 	// ErrNoMember means that no member of a partition can be saved: none answers, or none
 	// is in step with the master.
 	ErrNoMember = &millrace.Error{

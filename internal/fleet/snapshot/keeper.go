@@ -77,7 +77,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // Now takes one snapshot of each of these partitions, or of all if none is named, and
 // yields each result, or why it failed: ErrNoMember, ErrFailed, ErrArchive. It waits for the
-// turns of nodes. An error with the zero Snapshot is the last one: ErrNoPartition, an error
+// turns of nodes. An error with the zero Snapshot is the last one: millrace.ErrNotFound, an error
 // of the directory, or the cause of ctx's end.
 func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory.Snapshot, error] {
 	return func(yield func(directory.Snapshot, error) bool) {
@@ -140,8 +140,8 @@ func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 		}
 	}
 	for _, id := range partitions {
-		if id < 0 || id >= len(s.m.Partitions) {
-			return nil, ErrNoPartition.Errorf("there is no partition %d: the fleet has %d, counted from 0", id, len(s.m.Partitions))
+		if err := s.m.Has(id); err != nil {
+			return nil, err
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(partitions))), nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
@@ -378,7 +379,7 @@ func TestNowOfWhatIsNotThere(t *testing.T) {
 	b := start(t, single)
 	for _, id := range []int{-1, 1} {
 		for s, err := range b.keeper(Config{}).Now(deadline(t), id) {
-			wantError(t, "Now", err, ErrNoPartition)
+			wantError(t, "Now", err, millrace.ErrNotFound)
 			if s != (directory.Snapshot{}) {
 				t.Errorf("Now = %+v, want nothing", s)
 			}
