@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"
 )
 
@@ -46,14 +47,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			return
 		}
 		if s.cfg.Auth != nil {
-			name, ok := s.cfg.Auth.principal(r)
+			who, ok := s.cfg.Auth.client(r)
 			if !ok {
 				header.Add("WWW-Authenticate", `Basic realm="Millrace", charset="UTF-8"`)
 				header.Add("WWW-Authenticate", `Bearer realm="Millrace"`)
 				api.WriteProblem(w, errUnauthorized)
 				return
 			}
-			r = r.WithContext(api.WithPrincipal(r.Context(), name))
+			r = r.WithContext(access.With(r.Context(), who))
 		}
 		if cross.Check(r) != nil || needsOrigin(r) && crossSite(r) {
 			api.WriteProblem(w, errCrossOrigin)

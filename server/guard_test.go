@@ -107,6 +107,68 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestRoles: each role does what it may, and the next one more; a client with a prefix sees only its own.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	const secret = "0123456789abcdef"
+	auth, err := server.ParseAuth("viewer bearer v" + secret + "\nworker bearer w" + secret + "\nbearer o" + secret + "\nworker acme-* bearer a" + secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := service(t, server.Config{Auth: auth})
+	as := func(letter string) func(*http.Request) { return with("Authorization", "Bearer "+letter+secret) }
+	json := with("Content-Type", "application/json")
+	send := func(letter, method, path, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		as(letter)(r)
+		json(r)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w
+	}
+	const message = `{"tenant":"t","body":"b"}`
+	for _, queue := range []string{"acme-orders", "other"} {
+		if w := send("o", "POST", "/v1/queues/"+queue+"/messages", message); w.Code != http.StatusCreated {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	for _, tc := range []struct {
+		method, path, body string
+		may                string // the letters of those that may
+	}{
+		{"GET", "/v1/queues/acme-orders/stats", "", "vwoa"},
+		{"GET", "/v1/queues/other/stats", "", "vwo"},
+		{"POST", "/v1/queues/acme-orders/messages", message, "woa"},
+		{"POST", "/v1/queues/other/receive", "{}", "wo"},
+		{"POST", "/v1/leases/acme-nightly/acquire", `{"ttl":"1m"}`, "woa"},
+		{"POST", "/v1/hashes/other/h/set", `{"fields":{"f":"v"}}`, "wo"},
+		{"POST", "/v1/queues/acme-orders/pause", "", "o"},
+		{"DELETE", "/v1/queues/other", "", "o"},
+		{"GET", "/", "", "vwo"},
+		{"GET", "/metrics", "", "vwo"},
+		{"GET", "/v1/audit", "", "vwoa"},
+	} {
+		for _, letter := range []string{"v", "w", "a", "o"} {
+			w := send(letter, tc.method, tc.path, tc.body)
+			if may := strings.Contains(tc.may, letter); may == (w.Code == http.StatusForbidden) {
+				t.Errorf("%s %s of %s: %d %s, want that it may: %v", tc.method, tc.path, letter, w.Code, w.Body, may)
+			} else if !may && code(t, w) != "forbidden" {
+				t.Errorf("%s %s of %s is refused with another code", tc.method, tc.path, letter)
+			}
+		}
+	}
+	for _, letter := range []string{"v", "a"} {
+		names := send(letter, "GET", "/v1/queues", "").Body.String()
+		if !strings.Contains(names, "acme-orders") || strings.Contains(names, "other") && letter == "a" {
+			t.Errorf("the queues of %s are %s", letter, names)
+		}
+		actions := send(letter, "GET", "/v1/audit", "").Body.String()
+		if !strings.Contains(actions, "acme-orders") || strings.Contains(actions, "other") != (letter == "v") {
+			t.Errorf("the audit log of %s is %s", letter, actions)
+		}
+	}
+}
+
 func TestPagesOfOthers(t *testing.T) {
 	t.Parallel()
 	s := service(t, server.Config{Actions: true})

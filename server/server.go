@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/metrics"
 	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"
 	"github.com/millrace/millrace/server/internal/dashboard"
 	"github.com/millrace/millrace/steal"
@@ -149,7 +150,7 @@ func (s *Server) build() error {
 	}
 	s.dashboard, err = dashboard.New(dashboard.Config{
 		Client: cfg.Client, Fleet: cfg.Fleet, Counters: s.counters, Survey: s.survey,
-		Prefix: cfg.Prefix, Actions: cfg.Actions, Document: s.api.Document(), Principal: api.Principal, Logger: cfg.Logger,
+		Prefix: cfg.Prefix, Actions: cfg.Actions, Document: s.api.Document(), Logger: cfg.Logger,
 	})
 	return err
 }
@@ -162,6 +163,8 @@ func (s *Server) routes() http.Handler {
 		switch path := r.URL.Path; {
 		case strings.HasPrefix(path, "/v1/"), path == "/openapi.json":
 			s.api.ServeHTTP(w, r)
+		case access.Of(r.Context()).Prefix != "":
+			api.WriteProblem(w, access.Of(r.Context()).MaySeeAll())
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		default:

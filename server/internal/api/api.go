@@ -24,6 +24,7 @@ import (
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/audit"
 )
 
@@ -240,6 +241,9 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 		}
 		bounded, cancel := context.WithDeadline(ctx, b.deadline)
 		defer cancel()
+		if err := mayDo(ctx, op, in); err != nil {
+			return nil, problemOf(err)
+		}
 		entry := beginNote(bounded, op.OperationID, in)
 		out, err := do(bounded, in)
 		a.note(ctx, entry, err)
@@ -299,7 +303,9 @@ func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Cl
 			failed = err
 			continue
 		}
-		names = append(names, name)
+		if access.Of(ctx).Owns(name) {
+			names = append(names, name)
+		}
 	}
 	missing, useful := document.OfList(failed)
 	switch {
@@ -323,20 +329,6 @@ var errDraining = &millrace.Error{
 	Code:    "unavailable",
 	Message: "the service is shutting down",
 	Hint:    "Repeat the request: another process may serve it.",
-}
-
-type principalKey struct{}
-
-// WithPrincipal returns a context with the client of a request. Each principal has its
-// own Idempotency-Keys.
-func WithPrincipal(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, principalKey{}, name)
-}
-
-// Principal returns the client of a request, or "" if it is unknown.
-func Principal(ctx context.Context) string {
-	name, _ := ctx.Value(principalKey{}).(string)
-	return name
 }
 
 // maxCached is how many structures of a kind are cached.

@@ -3,10 +3,12 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/audit"
 )
 
@@ -49,7 +51,7 @@ func beginNote(ctx context.Context, operation string, in any) *audit.Entry {
 			return nil
 		}
 	}
-	e := &audit.Entry{ID: id, Who: Principal(ctx), From: b.request.RemoteAddr, Way: "api", Action: action, Result: what(operation, b.request, b.body)}
+	e := &audit.Entry{ID: id, Who: access.Of(ctx).Name, From: b.request.RemoteAddr, Way: "api", Action: action, Result: what(operation, b.request, b.body)}
 	if named, ok := in.(hasName); ok {
 		e.Name = named.name()
 	}
@@ -82,6 +84,7 @@ func (a *API) routeAudit() {
 		"The last 200 of each kind of action: those of the pages, and requests that pause, limit, resize, redrive, purge, cancel or delete, make messages dead, or release the lease of another client. Each entry is written after its action, once for each Idempotency-Key; if that fails, the action counts all the same."),
 		func(ctx context.Context, in *auditRequest) (doc auditedActions, err error) {
 			entries, err := a.audit.List(ctx, in.From, in.Max)
+			entries = slices.DeleteFunc(entries, func(e audit.Entry) bool { return !access.Of(ctx).Owns(e.Name) })
 			doc.Actions = make([]auditedAction, len(entries))
 			for i, e := range entries {
 				doc.Actions[i] = auditedAction{

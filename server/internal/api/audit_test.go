@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"
 	"github.com/millrace/millrace/server/internal/audit"
 )
@@ -85,7 +86,7 @@ func TestReleasesAreAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	as := func(who string) change {
-		return func(r *http.Request) { *r = *r.WithContext(api.WithPrincipal(r.Context(), who)) }
+		return func(r *http.Request) { *r = *r.WithContext(access.With(r.Context(), access.Client{Name: who})) }
 	}
 	const path = "/v1/leases/nightly"
 	hold := func(changes ...change) { s.ask("POST", path+"/acquire", object{"ttl": "1h"}, changes...).want(200, "") }

@@ -55,7 +55,7 @@
 // unchanged: it is applied once. In detail:
 //
 //   - The answer to a request that succeeded is stored for 24 hours by principal
-//     ([WithPrincipal]), method, path and key. A repeat gets the same status and body, with
+//     (package access), method, path and key. A repeat gets the same status and body, with
 //     the header Idempotency-Replayed.
 //   - An answer that is true for a time is stored for four fifths of it: that of acquire and
 //     refresh until the lease ends, that of receive and extend until the messages are visible.

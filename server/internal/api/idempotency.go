@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/pinned"
+	"github.com/millrace/millrace/server/internal/access"
 )
 
 const (
@@ -75,7 +76,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 	ctx := r.Context()
 	bounded, cancel := context.WithDeadline(ctx, boundsOf(ctx).deadline)
 	defer cancel()
-	name := hash(Principal(ctx), r.Method, r.URL.EscapedPath(), given[0])
+	name := hash(access.Of(ctx).Name, r.Method, r.URL.EscapedPath(), given[0])
 	own := answer{fingerprint: hash(r.URL.RawQuery, string(body))}
 	// A different body under the same key is another request. Where no answer is stored,
 	// the structures need different request ids to tell them apart.

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/shards"
 	"github.com/millrace/millrace/pinned"
+	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"
 )
 
@@ -245,7 +246,7 @@ func TestKeys(t *testing.T) {
 	s.ask("DELETE", "/v1/icks/"+name+"?force=true", nil, key(k)).refused(422, "key_reused")
 	s.ask("POST", "/v1/hashes/"+name+"/other/incr", one, key(k)).want(200, `{"value":1}`) // another request
 	as := func(who string) change {
-		return func(r *http.Request) { *r = *r.WithContext(api.WithPrincipal(r.Context(), who)) }
+		return func(r *http.Request) { *r = *r.WithContext(access.With(r.Context(), access.Client{Name: who})) }
 	}
 	s.ask("POST", incr, one, key(k), as("mary")).want(200, `{"value":2}`) // and another one's
 	s.ask("POST", incr, one, key(k), as("mary")).want(200, `{"value":2}`)

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/server/internal/access"
 )
 
 const leasePath = "/v1/leases/{name}"
@@ -125,7 +126,7 @@ func (a *API) giveBack(ctx context.Context, locker *lease.Locker, name, token st
 // issue returns the token of a lease that a client acquires. It ends with a mark of the client,
 // by which the audit log tells a release by the holder from one by another client.
 func issue(ctx context.Context, random string) string {
-	return random + "." + hash(Principal(ctx), random)[:12]
+	return random + "." + hash(access.Of(ctx).Name, random)[:12]
 }
 
 // issuedTo reports whether a token was issued to the client of a request.

@@ -26,6 +26,8 @@ const about = `Work distribution on Redis: queues for many tenants, dirty lists,
 
 **Repeating.** A change may be applied although its answer was lost. For 24 hours, a request with an Idempotency-Key may be repeated unchanged: it is applied once, and the answer is the same for as long as it is true. A refusal (4xx) changed nothing, and a repeat may succeed.
 
+**Roles.** Credentials have a role, x-role is the least one that an operation needs: viewer for looking, worker for programs, operator for all. They may be limited to names with a prefix: lists have only these, and other names are forbidden.
+
 **At least once.** Messages and marks are delivered until they are acknowledged, so work must be idempotent.`
 
 // tags are the kinds of structures.
@@ -118,6 +120,7 @@ func op(method, path, id, summary, description string, statuses ...int) huma.Ope
 func operation(o huma.Operation) huma.Operation {
 	statuses := slices.Concat(always, o.Errors)
 	o.Errors = nil // huma would describe them differently
+	o.Extensions = map[string]any{"x-role": roleOf(o)}
 	o.Tags = []string{strings.Split(o.Path, "/")[2]}
 	if strings.HasPrefix(o.Path, schedulesPath) {
 		o.Tags[0] = "schedules"

@@ -96,7 +96,7 @@ func WriteProblem(w http.ResponseWriter, err error) {
 var refusals = map[int]struct{ meaning, codes string }{
 	http.StatusBadRequest:            {"The request is invalid; nothing was done", "bad_request bad_path bad_utf8 bad_key bad_name bad_argument bad_score"},
 	http.StatusUnauthorized:          {"The service needs credentials", "unauthorized"},
-	http.StatusForbidden:             {"A page of another site sent the request", "cross_origin"},
+	http.StatusForbidden:             {"The client's role or prefix does not allow it, or a page of another site sent the request", "forbidden cross_origin"},
 	http.StatusNotFound:              {"It does not exist", "not_found"},
 	http.StatusMethodNotAllowed:      {"The path has no such method", "method_not_allowed"},
 	http.StatusRequestTimeout:        {"The body did not arrive in time", "slow_body"},

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/audit"
 )
 
@@ -279,6 +280,10 @@ func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name st
 func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request, what, name string,
 	do func(context.Context, url.Values) (string, error),
 ) (flash, bool) {
+	if err := access.Of(r.Context()).May(access.Operator); err != nil {
+		d.refuse(w, r, err)
+		return flash{}, false
+	}
 	if !d.cfg.Actions {
 		d.refuse(w, r, errReadOnly)
 		return flash{}, false
@@ -303,8 +308,8 @@ func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request, what, name s
 	result := flash{Tone: "good"}
 	var err error
 	result.Text, err = do(ctx, r.PostForm)
-	log := d.cfg.Logger.With("action", what, "name", plain(name), "who", d.cfg.Principal(ctx), "from", r.RemoteAddr)
-	entry := audit.Entry{ID: rand.Text(), Who: d.cfg.Principal(ctx), From: r.RemoteAddr, Way: "pages", Action: what, Name: name}
+	log := d.cfg.Logger.With("action", what, "name", plain(name), "who", access.Of(ctx).Name, "from", r.RemoteAddr)
+	entry := audit.Entry{ID: rand.Text(), Who: access.Of(ctx).Name, From: r.RemoteAddr, Way: "pages", Action: what, Name: name}
 	if err != nil {
 		entry.Error = err.Error()
 		log.WarnContext(ctx, "a manual action failed", "err", err)

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server/internal/access"
 )
 
 func TestQueueIsPausedResumedAndResized(t *testing.T) {
@@ -210,17 +210,11 @@ func TestActionsAreNoPages(t *testing.T) {
 
 func TestActionsAreLogged(t *testing.T) {
 	t.Parallel()
-	type who struct{}
 	log := &redistest.Log{}
 	h := build(t, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))
-		c.Principal = func(ctx context.Context) string {
-			if ctx.Value(who{}) != nil {
-				return "nobody"
-			}
-			return "ada"
-		}
 	})
+	h.as(access.Client{Name: "ada"})
 	h.write(h.queue("orders", fairqueue.Config{}), fairqueue.Draft{Tenant: "a"})
 	h.post("/queues/orders/pause", nil).want(http.StatusSeeOther)
 	h.post("/queues/none/pause", nil).want(http.StatusSeeOther)
@@ -230,6 +224,29 @@ func TestActionsAreLogged(t *testing.T) {
 	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, log)
+		}
+	}
+}
+
+// TestViewersOnlyLook: their pages have no buttons, and a form that they send is refused.
+func TestViewersOnlyLook(t *testing.T) {
+	t.Parallel()
+	h := furnished(t)
+	if n := strings.Count(h.get("/queues/orders").want(http.StatusOK).text, "command=\"show-modal\""); n == 0 {
+		t.Error("an operator's page has no dialogs")
+	}
+	for _, role := range []access.Role{access.Viewer, access.Worker} {
+		h.as(access.Client{Name: "ada", Role: role})
+		for _, path := range []string{"/queues/orders", "/queues/orders/write", "/schedules/new", "/icks/documents"} {
+			page := h.get(path).want(http.StatusOK).text
+			for _, part := range []string{"command=\"show-modal\"", "data-does="} {
+				if strings.Contains(page, part) {
+					t.Errorf("%s of a %s has %s", path, role, part)
+				}
+			}
+		}
+		for _, path := range everyAction {
+			h.post(path, nil).want(http.StatusForbidden).says("These credentials have the role " + string(role))
 		}
 	}
 }

@@ -58,10 +58,6 @@ type Config struct {
 	// none.
 	Document []byte
 
-	// Principal returns the client of a request from its context, for the log of
-	// actions. Defaults to unknown.
-	Principal func(ctx context.Context) string
-
 	// Logger logs actions, and pages that could not be made. Defaults to
 	// slog.Default().
 	Logger *slog.Logger
@@ -96,9 +92,6 @@ func New(cfg Config) (*Dashboard, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
-	}
-	if cfg.Principal == nil {
-		cfg.Principal = func(context.Context) string { return "" }
 	}
 	d := &Dashboard{cfg: cfg, audit: audit.New(cfg.Client, cfg.Logger), streams: make(chan struct{}, maxStreams), drained: make(chan struct{})}
 	var err error

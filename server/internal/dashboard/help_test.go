@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/server/internal/access"
 )
 
 // house is a dashboard with a browser in front and a server of its own behind.
@@ -31,7 +33,11 @@ type house struct {
 	pages  *Dashboard
 	url    string // with the prefix
 	http   *http.Client
+	who    atomic.Pointer[access.Client] // that sends all requests, nil for none
 }
+
+// as has a client send all further requests.
+func (h *house) as(c access.Client) { h.who.Store(&c) }
 
 // build returns a house in which people may act; changes may say otherwise.
 func build(t *testing.T, changes ...func(*Config)) *house {
@@ -55,7 +61,12 @@ func (h *house) serve(cfg Config) {
 	if h.pages, err = New(cfg); err != nil {
 		h.t.Fatal(err)
 	}
-	server := httptest.NewServer(http.StripPrefix(cfg.Prefix, h.pages))
+	server := httptest.NewServer(http.StripPrefix(cfg.Prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if who := h.who.Load(); who != nil {
+			r = r.WithContext(access.With(r.Context(), *who))
+		}
+		h.pages.ServeHTTP(w, r)
+	})))
 	h.t.Cleanup(func() {
 		h.pages.Drain()
 		server.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/server/internal/access"
 )
 
 const (
@@ -90,7 +91,7 @@ func (d *Dashboard) show(p page) http.HandlerFunc {
 			d.refuse(w, r, err)
 			return
 		}
-		f := d.frame(p, v, scene)
+		f := d.frame(access.Of(ctx), p, v, scene)
 		f.Live = d.cfg.Prefix + "/live" + r.URL.EscapedPath()
 		if r.URL.RawQuery != "" {
 			f.Live += "?" + r.URL.RawQuery
@@ -100,12 +101,12 @@ func (d *Dashboard) show(p page) http.HandlerFunc {
 	}
 }
 
-// frame renders a scene for a View.
-func (d *Dashboard) frame(p page, v *survey.View, s scene) frame {
+// frame renders a scene for a View. It has the actions that the client may do.
+func (d *Dashboard) frame(c access.Client, p page, v *survey.View, s scene) frame {
 	b := s(v)
 	h := b.head()
 	return frame{
-		Title: h.Title, Charted: len(h.Charts) > 0, Section: p.section, Actions: d.cfg.Actions,
+		Title: h.Title, Charted: len(h.Charts) > 0, Section: p.section, Actions: d.cfg.Actions && c.May(access.Operator) == nil,
 		Nav: d.sections(v, p.section), Pulse: newPulse(v, time.Now()), Body: b,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/server/internal/access"
 )
 
 // Errors of requests that do not reach Redis.
@@ -59,7 +60,7 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Hx-Reselect", "#main")
 		w.Header().Set("Hx-Reswap", "outerHTML")
 	}
-	f := d.frame(page{}, d.cfg.Survey.View(), func(*survey.View) body { return p })
+	f := d.frame(access.Of(r.Context()), page{}, d.cfg.Survey.View(), func(*survey.View) body { return p })
 	d.write(w, r, p.Status, "problem", f)
 }
 
@@ -72,7 +73,7 @@ func (d *Dashboard) problem(err error) problem {
 		p.Status, p.Message, p.Hint = http.StatusNotFound, "This page does not exist.", "The navigation lists all sections."
 	case errors.Is(err, errMethod):
 		p.Status = http.StatusMethodNotAllowed
-	case errors.Is(err, errCrossOrigin), errors.Is(err, errReadOnly):
+	case errors.Is(err, errCrossOrigin), errors.Is(err, errReadOnly), errors.Is(err, access.ErrForbidden):
 		p.Status = http.StatusForbidden
 	case errors.Is(err, errSlowForm):
 		p.Status = http.StatusRequestTimeout

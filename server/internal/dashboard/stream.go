@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/server/internal/access"
 )
 
 const (
@@ -47,7 +48,7 @@ func (d *Dashboard) stream(p page) http.HandlerFunc {
 		if r.Method == http.MethodHead {
 			return
 		}
-		s := &stream{page: p, scene: scene, dashboard: d, to: http.NewResponseController(w), w: w, sent: map[string]string{}}
+		s := &stream{client: access.Of(r.Context()), page: p, scene: scene, dashboard: d, to: http.NewResponseController(w), w: w, sent: map[string]string{}}
 		s.to.SetReadDeadline(time.Time{}) //nolint:errcheck // there may be no connection
 		s.run(r.Context())
 	}
@@ -55,6 +56,7 @@ func (d *Dashboard) stream(p page) http.HandlerFunc {
 
 // stream is the stream of one page.
 type stream struct {
+	client    access.Client
 	page      page
 	scene     scene
 	dashboard *Dashboard
@@ -110,7 +112,7 @@ func (s *stream) run(ctx context.Context) {
 
 // collect adds events for what the client does not have yet.
 func (s *stream) collect(v *survey.View) {
-	f := s.dashboard.frame(s.page, v, s.scene)
+	f := s.dashboard.frame(s.client, s.page, v, s.scene)
 	sheet := s.dashboard.templates[s.page.file]
 	var b bytes.Buffer
 	for _, region := range sheet.regions {

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/server/internal/access"
 )
 
 // writePage is the form of a new message, as it was typed.
@@ -66,7 +67,7 @@ func (d *Dashboard) writeMessage(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, d.link("queues", queue), http.StatusSeeOther)
 	default:
 		p := newWritePage(queue, r.PostForm)
-		f := d.frame(page{section: "Queues"}, d.cfg.Survey.View(), func(*survey.View) body { return p })
+		f := d.frame(access.Of(r.Context()), page{section: "Queues"}, d.cfg.Survey.View(), func(*survey.View) body { return p })
 		f.Flash = &result
 		d.write(w, r, http.StatusBadRequest, "write", f)
 	}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/server/internal/access"
+)
+
+// ofPrograms are audited operations that programs do, too: they cancel what is obsolete, give up on a
+// message, and release their leases.
+var ofPrograms = []string{"cancelMessages", "nackMessages", "releaseLease"}
+
+// roleOf returns the role that an operation needs.
+func roleOf(op huma.Operation) access.Role {
+	_, ofOperators := audited[op.OperationID]
+	switch {
+	case op.Method == http.MethodGet:
+		return access.Viewer
+	case ofOperators && !slices.Contains(ofPrograms, op.OperationID):
+		return access.Operator
+	default:
+		return access.Worker
+	}
+}
+
+// mayDo returns an error unless the client of a request may do an operation on the structure that it names.
+func mayDo(ctx context.Context, op huma.Operation, in any) error {
+	c := access.Of(ctx)
+	if err := c.May(roleOf(op)); err != nil {
+		return err
+	}
+	if named, ok := in.(hasName); ok {
+		return c.MayUse(named.name())
+	}
+	return nil
+}
