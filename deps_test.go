@@ -154,7 +154,7 @@ func standard(p string) bool {
 }
 
 // breaches returns the imports in a graph that break a rule, one message each.
-// The graph says what each package imports, without its tests.
+// The graph lists the imports of each package, without its tests.
 func (r depRule) breaches(graph map[string][]string) []string {
 	var all []string
 	for _, pkg := range slices.Sorted(maps.Keys(graph)) {

@@ -18,7 +18,7 @@
 // Package steal runs the upkeep that structures offer in idle moments of workers, and package
 // upkeep installs all of it with one call. Package fleet makes one client of many Redis servers.
 //
-// This package has what all of them share: [Error] with its code and hint, [Job] and [Enlister]
+// This package has the types that all of them share: [Error] with its code and hint, [Job] and [Enlister]
 // for upkeep, and the hooks with which a program observes structures.
 //
 // # What every structure promises

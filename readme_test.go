@@ -99,7 +99,7 @@ func TestSnippets(t *testing.T) {
 }
 
 // snippetFunction returns a function around statements. Each has a block of its own
-// around all that follow, and uses what it declares.
+// around all that follow, and uses its declarations.
 func snippetFunction(block string) (string, error) {
 	const head = "package p; func _() {\n"
 	file, err := parser.ParseFile(token.NewFileSet(), "", head+block+"\n}", parser.SkipObjectResolution)

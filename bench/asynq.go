@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/must"
 )
 
-// againstAsynq adds asynq to what the queue is measured against: processing alone,
-// whatever the queue does beside it.
+// againstAsynq adds a side for asynq to a figure of the queue: processing alone, also where
+// the queue's side includes writing.
 func againstAsynq(f bench.Figure, url string) bench.Figure {
 	asynq := bench.Side{Name: "asynq, processing alone", Measure: asynqTasks(url, false), Goal: bench.AtLeast(5)}
 	switch {
@@ -119,7 +119,7 @@ func process(ctx context.Context, client *redis.Client, name string, n int) (end
 	}
 }
 
-// forgetQueue deletes a queue of asynq, and what it counted.
+// forgetQueue deletes a queue of asynq, and its counters.
 func forgetQueue(ctx context.Context, client *redis.Client, name string) error {
 	err := asynq.NewInspectorFromRedisClient(client).DeleteQueue(name, true)
 	if errors.Is(err, asynq.ErrQueueNotFound) {

@@ -9,6 +9,6 @@
 // when they are smaller.
 //
 // Without --redis it starts a private redis-server on a unix socket, without persistence.
-// With it, figures that need no server of their own are measured there, and what they
-// write is deleted.
+// With it, figures that need no server of their own are measured there, and their keys
+// are deleted.
 package main

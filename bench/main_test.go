@@ -16,15 +16,15 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// tries is how often a figure may fail: what keeps limits of time can miss them on a
-// busy machine, and what has rotted fails each time.
+// tries is how often a figure may fail: one with a time limit can miss it on a busy
+// machine, and a broken one fails each time.
 const tries = 3
 
 // alike are figures of which another one runs the same code, more quickly.
 var alike = regexp.MustCompile(`after [2-9] doublings|fleet heap|fleet of (1|16),|backlog, .*, a replica`)
 
 // TestEverySideRuns keeps the benchmarks from rotting. It measures nothing, and leaves
-// out what package internal/bench tests.
+// out the figures that package internal/bench tests.
 func TestEverySideRuns(t *testing.T) {
 	t.Parallel()
 	redistest.Binary(t)
@@ -53,7 +53,7 @@ func TestEverySideRuns(t *testing.T) {
 	}
 }
 
-// runs fails the test unless each side of a figure comes to something.
+// runs fails the test unless each side of a figure has a value.
 func runs(t *testing.T, f bench.Figure, b bench.B) {
 	t.Helper()
 	r, err := f.Compare(t.Context(), b, 1, func(int, string) {})

@@ -40,13 +40,13 @@ func walkDoctor(w *walker) {
 	}
 }
 
-// walkScan looks for structures that nobody has registered.
+// walkScan looks for structures without an entry in the registry.
 func walkScan(w *walker) {
 	_, err := doctor.Examine(w, w.client, doctor.Config{Scan: true})
 	w.must("Examine", err)
 }
 
-// walkSurvey is what stands behind the dashboard and the metrics.
+// walkSurvey reads the data of the dashboard and the metrics.
 func walkSurvey(w *walker) {
 	s, err := survey.New(survey.Config{Client: w.client})
 	w.must("survey.New", err)
@@ -57,7 +57,7 @@ func walkSurvey(w *walker) {
 	}
 }
 
-// walkIdle has a connection that nobody uses look whether the server is still there.
+// walkIdle lets an idle connection check whether the server is still there.
 func walkIdle(w *walker) {
 	client := w.dial(func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = time.Millisecond })
 	defer client.Close()

@@ -26,9 +26,9 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// TestACLOnFleet has the users of a fleet do what they are for: nothing may be
-// refused to them, and there may be no command among theirs that no server was
-// given meanwhile.
+// TestACLOnFleet has the users of a fleet do their work: no command may be
+// refused to them, and they may have no permission for a command that no server
+// received meanwhile.
 func TestACLOnFleet(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
@@ -112,9 +112,8 @@ func (f *usersFleet) wantUsed(rules []string, servers ...*redistest.Server) {
 	}
 }
 
-// dispensable is what clients do without: connections are given back with words
-// that end what might be left of their last use, and the doctor asks for save
-// points.
+// dispensable are commands that clients can do without: they reset a connection when it is
+// given back, and the doctor asks for save points.
 var dispensable = []string{"unsubscribe", "punsubscribe", "sunsubscribe", "discard", "config|get", "config"}
 
 func (f *usersFleet) dial(option rueidis.ClientOption) *directory.Directory {
@@ -135,7 +134,7 @@ func (f *usersFleet) open(dir *directory.Directory, option rueidis.ClientOption,
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// operate is what operators and agents do.
+// operate does the work of operators and agents.
 func (f *usersFleet) operate(option rueidis.ClientOption) {
 	f.t.Helper()
 	dir := f.dial(option)
@@ -268,7 +267,7 @@ func (f *usersFleet) replace(dir *directory.Directory, option rueidis.ClientOpti
 	})
 }
 
-// use is what programs do.
+// use does the work of programs.
 func (f *usersFleet) use(option rueidis.ClientOption) {
 	f.t.Helper()
 	dir := f.dial(option)
@@ -288,8 +287,8 @@ func (f *usersFleet) use(option rueidis.ClientOption) {
 	_, err := user.Status(ctx)
 	must(f.t, "Show", err)
 
-	// Another process's directory reads the map from any server, and is sent what an
-	// agent changes of it.
+	// Another process's directory reads the map from any server, and receives an
+	// agent's changes of it.
 	other, agents := f.dial(option), f.dial(f.option("millrace-agent"))
 	_, err = other.Load(ctx)
 	must(f.t, "Load", err)

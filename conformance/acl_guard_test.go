@@ -15,14 +15,14 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// guarded are servers with users. What is asked about users is asked as the default
-// one, which may do everything.
+// guarded are servers with users. Commands about users are sent as the default
+// user, which may do everything.
 type guarded struct {
 	t       *testing.T
 	page    aclPage
 	servers []*redistest.Server
 	admins  []rueidis.Client // of each server
-	whole   bool             // what a server counts and logs has no subcommands, as before 7.0
+	whole   bool             // the server counts and logs no subcommands, as before 7.0
 
 	// reach returns a client of a server, or of all that it belongs to.
 	reach func(server int, changes ...func(*rueidis.ClientOption)) rueidis.Client
@@ -109,7 +109,7 @@ func (g *guarded) unasked() string {
 	return "cluster|shards"
 }
 
-// stat is what the servers call a command where they count and log it.
+// stat is the servers' name of a command in counts and logs.
 func (g *guarded) stat(command string) string {
 	if g.whole {
 		command, _, _ = strings.Cut(command, "|")
@@ -152,7 +152,7 @@ func (g *guarded) visit(user string, s stop) (given, refused []string, err error
 	return used(g.servers), refused, err
 }
 
-// refused returns what the servers refused to a user, but for the commands that it
+// refused returns the commands that servers refused to a user, but for those that it
 // can do without.
 func (g *guarded) refused(user string, may ...string) (refused []string) {
 	g.t.Helper()

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// aclPage is what docs/SECURITY.md says about users.
+// aclPage is the rules for users in docs/SECURITY.md.
 type aclPage struct {
 	users    map[string][]string // by name: the rules of ACL SETUSER
-	patterns map[string][]string // by what they are for: key patterns, with NAME in them
+	patterns map[string][]string // by their purpose: key patterns, with NAME in them
 }
 
 // aclCommand is a line of the page that makes a user.
@@ -58,8 +58,8 @@ func shellWords(command string) (words []string) {
 // aclPassword is the password of all users on the page.
 const aclPassword = "PASSWORD"
 
-// user returns the rules of a user; "NAME on the HOST" is what it is on one kind of
-// server, and "NAME +COMMAND" is what it is given in addition, from that command on.
+// user returns the rules of a user; "NAME on the HOST" is the user on one kind of
+// server, and "NAME +COMMAND" adds rules, from that command on.
 func (p aclPage) user(t *testing.T, name string) []string {
 	t.Helper()
 	if p.users[name] == nil {

@@ -149,7 +149,7 @@ func TestACLKeys(t *testing.T) {
 	}
 }
 
-// TestACLViewer: who may only look has no command that writes, so no script can.
+// TestACLViewer: a user that may only look has no command that writes, so no script can.
 func TestACLViewer(t *testing.T) {
 	t.Parallel()
 	g := newGuardedPair(t)
@@ -226,7 +226,7 @@ func TestACLBehindSentinels(t *testing.T) {
 	}
 }
 
-// shortTour is what tells whether the way to the server makes a difference.
+// shortTour is the stops that show whether the way to the server makes a difference.
 var shortTour = []stop{
 	{name: "channel", walk: walkChannel, of: []string{"a channel's Icks"}},
 	{name: "queue", walk: walkQueue},

@@ -15,8 +15,8 @@ import (
 )
 
 // tour is a walk through everything that programs do with Redis: each stop is a
-// piece of one structure's life. A stop stands alone, so that it can be asked what
-// becomes of it when a permission is missing.
+// piece of one structure's life. A stop stands alone, so that a test can run it
+// without a permission.
 var tour = []stop{
 	{name: "ick", walk: walkIck, of: []string{"an Ick"}},
 	{name: "ick consumer", walk: walkIckConsumer, of: []string{"an Ick"}},
@@ -44,7 +44,7 @@ var tour = []stop{
 type stop struct {
 	name string
 	walk func(w *walker)
-	of   []string // what it makes that has no keys of Millrace's own, by the page's table
+	of   []string // its structures without keys of Millrace's own, by the page's table
 	may  []string // commands without which it gets by
 }
 
@@ -56,11 +56,11 @@ type walker struct {
 	other  rueidis.Client // of another server, where a stop needs two
 	admin  *walker        // may do everything
 	dial   func(change func(*rueidis.ClientOption)) rueidis.Client
-	name   string // for what the stop makes
+	name   string // for the structures of the stop
 	err    error
 }
 
-// visit goes to a stop and returns what went wrong there.
+// visit goes to a stop and returns its error.
 func (w *walker) visit(s stop) error {
 	done := make(chan struct{})
 	go func() {
@@ -86,13 +86,13 @@ func (w *walker) fails(what string, err, with error) {
 	}
 }
 
-// others does on the server what other programs do there, or its operator.
+// others runs a command of other programs, or of the operator, on the server.
 func (w *walker) others(words ...string) rueidis.RedisResult {
 	c := w.admin.client
 	return c.Do(w, c.B().Arbitrary(words...).Build())
 }
 
-// did is others for what must succeed.
+// did is others for a command that must succeed.
 func (w *walker) did(words ...string) {
 	w.must(words[0], w.others(words...).Error())
 }
@@ -121,7 +121,7 @@ func (w *walker) work(job millrace.Job) {
 	})
 }
 
-// consume runs a consumer until what is done meanwhile is done.
+// consume runs a consumer until meanwhile has returned.
 func (w *walker) consume(run func(ctx context.Context) error, meanwhile func()) {
 	ctx, cancel := context.WithCancel(w)
 	ended := make(chan error, 1)
@@ -135,7 +135,7 @@ func (w *walker) consume(run func(ctx context.Context) error, meanwhile func()) 
 
 // found goes through a list and says whether a name is in it.
 func (w *walker) found(what, name string, list iter.Seq2[string, error]) {
-	if w.admin != nil { // who may have made it just now
+	if w.admin != nil { // which may have made it just now
 		registry.Settle(w, w.admin.client)
 	}
 	seen := false

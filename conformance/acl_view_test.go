@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/upkeep"
 )
 
-// views is a walk through everything that can be looked at. What there is to see
-// was made by others.
+// views is a walk through everything that can be looked at. Another user made the
+// structures.
 var views = []stop{
 	{name: "icks", walk: viewIcks, of: []string{"an Ick"}},
 	{name: "channels", walk: viewChannels, of: []string{"a channel's Icks"}},

@@ -91,7 +91,7 @@ func walkIckConsumer(w *walker) {
 	_, err := k.Drop(w, "bad")
 	w.must("Drop", err)
 
-	// One whose rest is over while nobody consumes.
+	// A member whose rest is over while no consumer runs.
 	cfg = ick.ConsumeConfig{RetryDelay: time.Millisecond, Batch: 1}
 	w.consume(func(ctx context.Context) error { return k.Consume(ctx, cfg, handler) }, func() {
 		_, err := k.AddNow(w, "bad")
@@ -222,7 +222,7 @@ func (w *walker) longFlow(q *fairqueue.Queue) {
 	w.must("Read", err)
 }
 
-// look shows a long flow, and what is in flight page by page.
+// look shows a long flow, and messages in flight page by page.
 func (w *walker) look(q *fairqueue.Queue) {
 	_, err := q.Stats(w)
 	w.must("Stats", err)
@@ -307,7 +307,7 @@ func walkQueueReader(w *walker) {
 	w.must("Ack", err)
 }
 
-// walkQueueUpkeep has the job do what nobody reads.
+// walkQueueUpkeep has the job do the work of a queue without readers.
 func walkQueueUpkeep(w *walker) {
 	q := w.queue(fairqueue.Config{IdleExpiry: 5 * time.Millisecond})
 	job := fairqueue.Jobs(w.client)[0]

@@ -69,7 +69,7 @@ func atRest(t *testing.T, c *ick.Channel, icks, consumers int) {
 	})
 }
 
-// collector is a handler that remembers what it was given.
+// collector is a handler that remembers the members it was given.
 type collector struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -156,7 +156,7 @@ func channelResize(t *testing.T, on running) {
 	want(t, "retired Icks", retired, channelSize-7, nil)
 }
 
-// channelJobs has the jobs of ick find what is due on every server.
+// channelJobs has the jobs of ick find due work on every server.
 func channelJobs(t *testing.T, on running) {
 	client := on.client(t)
 	names := spread(t, on, 1)

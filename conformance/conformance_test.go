@@ -36,7 +36,7 @@ func Test(t *testing.T) {
 // engines are the ways to run Redis.
 var engines = []engine{serverEngine, sentinelEngine, clusterEngine, fleetEngine}
 
-// structures are what must behave alike on them.
+// structures are the structures that must behave alike on them.
 var structures = []structure{
 	{"ick", ickBehaviours},
 	{"channel", channelBehaviours},
@@ -76,11 +76,11 @@ type running interface {
 	// takes writes again. All else finds that out by itself.
 	disturb(key string)
 
-	// mend makes the engine what it was before it was disturbed.
+	// mend restores the engine after a disturbance.
 	mend()
 }
 
-// structure is what is held to its behaviours.
+// structure has behaviours that every engine must show.
 type structure struct {
 	name       string
 	behaviours []behaviour
@@ -121,7 +121,7 @@ func must(t *testing.T, what string, err error) {
 // before its caller hears of the trouble with a server.
 const retryTime = 4 * time.Second
 
-// pace is how long those who use a structure in a storm rest between calls. A storm
+// pace is the rest between two calls of a structure's user in a storm. A storm
 // lasts as long as servers take to come back, and with more calls shows no more.
 const pace = 10 * time.Millisecond
 
@@ -133,9 +133,9 @@ func wantPatient(t *testing.T, what string, began time.Time, err error) {
 	}
 }
 
-// keysOf returns the keys with a structure's name in them, on all servers. What a
-// fleet writes down about where the structure is stays for as long as nobody has
-// it forgotten.
+// keysOf returns the keys with a structure's name in them, on all servers. A
+// fleet's record of the structure's place stays until a call removes
+// it.
 func keysOf(t *testing.T, client rueidis.Client, name string) (keys []string) {
 	t.Helper()
 	for key, err := range script.Scan(t.Context(), client, "*"+name+"*") {
@@ -147,7 +147,7 @@ func keysOf(t *testing.T, client rueidis.Client, name string) (keys []string) {
 	return keys
 }
 
-// want fails the test at once unless what was asked for is what was got.
+// want fails the test at once on an error, or unless got equals want.
 func want(t *testing.T, what string, got, want any, err error) {
 	t.Helper()
 	must(t, what, err)

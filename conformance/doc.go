@@ -7,7 +7,7 @@
 // behind Sentinels, on a server that is restarted at night; there a key may lie
 // in another slot, a SCAN may see one master of three, a connection may lead to
 // a server that is no master any more. Tests that are written again for each of
-// them drift apart, and soon nobody knows what is promised where.
+// them drift apart, and soon it is unclear which promise holds where.
 //
 // # The idea
 //
@@ -25,8 +25,8 @@
 // behind three Sentinels; a Cluster of three masters with a replica each; a fleet of
 // three partitions with a replica each. It starts once, and all behaviours keep apart by
 // name. They see it as the interface running: a new client, which server is home to a
-// key, and a disturbance that takes that server away. What a disturbance is, the engine
-// decides: a SIGKILL and a restart, or a SIGKILL and the failover that follows.
+// key, and a disturbance that takes that server away. The engine chooses the
+// disturbance: a SIGKILL and a restart, or a SIGKILL and the failover that follows.
 //
 // A structure is a table of behaviours. One more structure, or one more engine,
 // is one more file and a line in the table structures or engines. A failure names
@@ -40,22 +40,21 @@
 // looks whether all goes on by itself: the clients are not told, no consumer
 // ends, nothing is made anew.
 //
-// What may be asked of a storm is less than it seems. Replication is
-// asynchronous, and a master that is killed takes along what it acknowledged and
-// had not sent yet. No client can change that, so a test that forbids it fails at
-// random, and one that tolerates loss in general finds nothing. Storms draw the
-// line exactly:
+// A storm may ask less than it seems. Replication is asynchronous, and a master
+// that is killed takes along acknowledged writes that it had not sent yet. No client
+// can change that, so a test that forbids it fails at random, and one that
+// tolerates loss in general finds nothing. Storms draw the line exactly:
 //
 //	load  ────────────────────────────────────────────────────────▶ time
 //	           │ secure            ✕ disturb          │ back
 //	  must be  │   all is sent     │                  │  must be
 //	  kept     │   to replicas     │  may be lost     │  kept
 //
-// Just before the disturbance a storm remembers what has been acknowledged so far,
-// and has the engine make sure that every replica holds that. It must be there
-// afterwards, on every engine. So must what was begun after the disturbance was
-// over. What was acknowledged in between, which is while the load goes on all the
-// time, may be lost, and the load treats it as programs have to:
+// Just before the disturbance a storm remembers the acknowledged writes so far, and has
+// the engine make sure that every replica holds them. They must be there afterwards,
+// on every engine. So must writes begun after the disturbance was over. Writes
+// acknowledged in between, while the load goes on all the time, may be lost, and the
+// load treats them as programs have to:
 //
 //   - A producer of dirty marks keeps an outbox. When it hears of a failover, it
 //     marks again whatever it marked since it was last sure. Then every mark that
@@ -63,10 +62,10 @@
 //   - A holder of a lease that was acquired in between may be one of two. Every
 //     other is alone until its deadline; and at all times fences are given out
 //     once, and grow.
-//   - What was set in between to live for a time may be gone before it. Nothing
+//   - A value set in between to live for a time may be gone before it. No value
 //     that was ever set is there after its time.
-//   - Who fetches a value that is computed is given it, always. What is computed
-//     by one at a time is that whose lease was not taken in between.
+//   - A caller that fetches a value that is computed always gets it. Values are
+//     computed by one at a time if their lease was not taken in between.
 //   - An identifier that was added to a tracker in between may be missing until a
 //     pass has seen its row.
 //
@@ -75,6 +74,6 @@
 //
 // # The wrinkle
 //
-// An engine shows what it does, not what can happen to it: partitions with two
+// An engine does not show all that can happen to it: partitions with two
 // masters that take writes, and clocks that run apart, are not played here.
 package conformance

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/pinned"
 )
 
-// perishable is what a storm needs of hashes and of pinned values.
+// perishable are the methods of hashes and of pinned values that a storm needs.
 type perishable interface {
 	put(ctx context.Context, name string, ttl time.Duration) error
 	get(ctx context.Context, name string) (string, error)
@@ -93,8 +93,8 @@ func (s expiryCount) exceeds(o expiryCount, by int) bool {
 	return s.put > o.put+by && s.found > o.found+by && s.gone > o.gone+by
 }
 
-// fill puts things on the shelf until ctx ends. Each is new: what an earlier call
-// may have put there without an answer does not matter.
+// fill puts things on the shelf until ctx ends. Each is new, so an earlier call
+// without an answer does not matter.
 func (s *shelf) fill(ctx context.Context) {
 	times := []time.Duration{brief, 3 * brief, 20 * brief, long}
 	for i := 0; retry.Sleep(ctx, pace); i++ {

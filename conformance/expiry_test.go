@@ -18,7 +18,7 @@ import (
 // brief is a time that passes during a test.
 const brief = 100 * time.Millisecond
 
-// slack is what clocks that count in milliseconds may be apart.
+// slack is the largest difference of clocks that count in milliseconds.
 const slack = 5 * time.Millisecond
 
 // wantBrief looks for something that was set to be there for a brief time, by a
@@ -94,7 +94,7 @@ func wantShards(t *testing.T, on running, kind, namespace string) {
 	}
 }
 
-// tagOf returns what decides about the slot of a key that has braces.
+// tagOf returns the part of a key with braces that decides its slot.
 func tagOf(key string) string {
 	_, rest, _ := strings.Cut(key, "{")
 	tag, _, _ := strings.Cut(rest, "}")

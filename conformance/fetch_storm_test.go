@@ -14,8 +14,8 @@ import (
 )
 
 // kitchen is a cache under load: two processes fetch values that run out again and
-// again. Every caller is given the right value, and what is computed under a lease
-// that no failover could lose is computed by one at a time.
+// again. Every caller gets the right value, and one process at a time computes a value
+// under a lease that no failover could lose.
 type kitchen struct {
 	caches [2]*fetch.Cache
 	dishes []*wanted

@@ -43,7 +43,7 @@ func says(value string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return value, nil }
 }
 
-// wantFetch checks what a call returns and how it came by that.
+// wantFetch checks the result of a call and its outcome.
 func wantFetch(t *testing.T, c *fetch.Cache, key string, load func(context.Context) (string, error), value string, outcome fetch.Outcome) {
 	t.Helper()
 	r, err := fetch.Get(t.Context(), c, key, load)

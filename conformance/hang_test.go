@@ -16,8 +16,8 @@ import (
 )
 
 // TestHangingMaster: consumers outlive a master that hangs until the Sentinels replace
-// it. The client leaves its connections then, and calls under way are told that the
-// client is closed; those that wait for work are told nothing.
+// it. The client leaves its connections then, and calls under way end with the error
+// that the client is closed; calls that wait for work get no error.
 func TestHangingMaster(t *testing.T) {
 	t.Parallel()
 	for _, busy := range []bool{true, false} {

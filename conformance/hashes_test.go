@@ -44,7 +44,7 @@ func setField(t *testing.T, h *expiry.Hashes, hash, field, value string, cfg exp
 	must(t, "Set", err)
 }
 
-// wantFields checks what every kind of look at a hash tells of it: fields given as
+// wantFields checks the fields of a hash by every call that reads it: fields given as
 // "a=1 b=2".
 func wantFields(t *testing.T, h *expiry.Hashes, hash, text string) {
 	t.Helper()
@@ -206,7 +206,7 @@ func hashesList(t *testing.T, on running) {
 	}
 }
 
-// hashesReap looks at Stats, which see what is stored, not at fields, which are
+// hashesReap looks at Stats, which count stored fields, not at fields, which are
 // hidden anyway.
 func hashesReap(t *testing.T, on running) {
 	namespace := redistest.Name(t)

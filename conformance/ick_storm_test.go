@@ -63,8 +63,8 @@ func ickStorm(t *testing.T, on running) {
 	}
 }
 
-// stream is one dirty list under load: a producer with an outbox, and what its
-// consumers were handed.
+// stream is one dirty list under load: a producer with an outbox, and the members
+// that its consumers got.
 type stream struct {
 	t        *testing.T
 	producer dirty
@@ -100,7 +100,7 @@ func (s *stream) backsUp() {
 }
 
 // produce marks new members until ctx ends. When it hears that a server was lost
-// and another took over, it marks again what may have been lost with it.
+// and another took over, it repeats marks that may have been lost with it.
 func (s *stream) produce(ctx context.Context, recovered <-chan struct{}) {
 	next := time.NewTicker(pace)
 	defer next.Stop()
@@ -143,14 +143,14 @@ func (s *stream) mark(ctx context.Context, member string) bool {
 	return false
 }
 
-// seal says that no failover can lose what was acknowledged until now.
+// seal says that no failover can lose marks acknowledged until now.
 func (s *stream) seal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sealed = len(s.acknowledged)
 }
 
-// outbox returns what was acknowledged since.
+// outbox returns the members acknowledged since.
 func (s *stream) outbox() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *stream) counts() (acknowledged, handed int) {
 	return len(s.acknowledged), len(s.handed)
 }
 
-// check reports what was forgotten.
+// check reports forgotten members.
 func (s *stream) check() {
 	s.t.Helper()
 	if lost := s.forgotten(); len(lost) > 0 {
@@ -202,7 +202,7 @@ func (s *stream) check() {
 	}
 }
 
-// forgotten returns what was acknowledged and not handed out.
+// forgotten returns the members that were acknowledged and not handed out.
 func (s *stream) forgotten() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -69,7 +69,7 @@ func wantAdd(t *testing.T, k *ick.Ick, text string, isNew, lowered int) {
 	want(t, "Add "+text, got, ick.Added{New: isNew, Lowered: lowered}, err)
 }
 
-// wantReserve checks what a reserve hands out and returns the token.
+// wantReserve checks the members of a reserve and returns the token.
 func wantReserve(t *testing.T, k *ick.Ick, n int, text string) string {
 	t.Helper()
 	r, err := k.Reserve(t.Context(), n)
@@ -156,8 +156,8 @@ func ickLargeRequests(t *testing.T, on running) {
 	want(t, "Commit", committed, ick.Committed{Committed: size}, err)
 }
 
-// ickShared has many callers add at once, each a member of its own and one that is
-// everybody's.
+// ickShared has many callers add at once, each a member of its own and one that
+// all share.
 func ickShared(t *testing.T, on running) {
 	const callers = 50
 	k := newIck(t, on)
@@ -181,7 +181,7 @@ func ickShared(t *testing.T, on running) {
 	want(t, "answers", tally, map[ick.Added]int{{New: 2}: 1, {New: 1}: callers - 1}, nil)
 }
 
-// dirty is what an Ick and a channel of them are alike.
+// dirty is the methods that an Ick and a channel of them share.
 type dirty interface {
 	AddNow(ctx context.Context, members ...string) (ick.Added, error)
 	Consume(ctx context.Context, cfg ick.ConsumeConfig, handler ick.Handler) error
@@ -209,7 +209,7 @@ func awaitEmpty(t *testing.T, k *ick.Ick) {
 }
 
 // ickAddWakes adds to an Ick whose consumer has just gone to sleep. One that is
-// not woken looks after a second, so the quickest of several waits tells.
+// not woken looks after a second, so the quickest of several waits decides.
 func ickAddWakes(t *testing.T, on running) {
 	k := newIck(t, on)
 	handled := make(chan struct{}, 1)

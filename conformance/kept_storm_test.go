@@ -17,10 +17,10 @@ var keptBehaviours = []behaviour{
 
 // load is how one structure is used while a server is taken away.
 type load interface {
-	// begin starts what goes on until ctx ends.
+	// begin starts the load, which goes on until ctx ends.
 	begin(ctx context.Context, working *sync.WaitGroup)
 
-	// goesOn returns what reports whether it has gone on since.
+	// goesOn returns a function that reports whether the load has gone on since.
 	goesOn() func() bool
 
 	// check looks, when all has ended, whether all is right.

@@ -50,7 +50,7 @@ func wantSet(t *testing.T, k *pinned.Keys, key, value string, ttl time.Duration,
 	want(t, "Set "+key, got, stored, err)
 }
 
-// wantValues checks what is there of many values, given as "a=1 b=2".
+// wantValues checks the values of those keys that exist, given as "a=1 b=2".
 func wantValues(t *testing.T, k *pinned.Keys, keys []string, text string) {
 	t.Helper()
 	values := map[string]string{}

@@ -84,8 +84,8 @@ func leaseStorm(t *testing.T, on running) {
 	}
 }
 
-// storm is what time it is: before everything is secured, then until the
-// disturbance is over, or after that.
+// storm is the phase: before everything is secured, then until the disturbance is
+// over, or after that.
 type storm struct{ atomic.Int32 }
 
 const (
@@ -94,7 +94,7 @@ const (
 	afterStorm
 )
 
-// guard is a resource that a lease protects. It lets nobody in whose fence is not
+// guard is a resource that a lease protects. It refuses a holder whose fence is not
 // the largest so far.
 type guard struct {
 	t    *testing.T
@@ -133,7 +133,7 @@ func (g *guard) contend(ctx context.Context, l *lease.Locker) {
 }
 
 // enter checks that a holder may come in: its fence is new and larger than all
-// that were there when it asked, and nobody is inside who relies on the lease.
+// that were there when it asked, and no holder that relies on the lease is inside.
 func (g *guard) enter(v *visit, floor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -201,7 +201,7 @@ func leaseWatchdog(t *testing.T, on running) {
 	must(t, "the lease", held.Context().Err())
 }
 
-// leaseLost has somebody who knows the token release the lease.
+// leaseLost has another client release the lease by its token.
 func leaseLost(t *testing.T, on running) {
 	l, other := openLocker(t, on.client(t)), openLocker(t, on.client(t))
 	held := acquire(t, l, redistest.Name(t), long, lease.AcquireConfig{})
@@ -226,9 +226,9 @@ func leaseToken(t *testing.T, on running) {
 	wantError(t, "Refresh after that", one.Refresh(t.Context(), long), lease.ErrLost)
 }
 
-// leaseReleaseWakes releases a lease for which somebody has just begun to wait.
-// One who is not woken looks after a second, so the quickest of several waits
-// tells.
+// leaseReleaseWakes releases a lease for which a caller has just begun to wait.
+// A caller that is not woken looks after a second, so the quickest of several
+// waits decides.
 func leaseReleaseWakes(t *testing.T, on running) {
 	seen := &calls{}
 	l, waiter := openLocker(t, on.client(t)), openLocker(t, on.client(t), seen)

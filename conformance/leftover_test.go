@@ -35,8 +35,8 @@ const (
 	smallKey = 2500
 )
 
-// TestNothingStays uses each structure once, lets all that is in it end, and looks at what
-// is left when its time is over: nothing, or a few keys of constant size.
+// TestNothingStays uses each structure once, lets all its data end, and checks the keys
+// that remain when their time is over: none, or a few of constant size.
 func TestNothingStays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -99,7 +99,7 @@ func all(t *testing.T, client rueidis.Client) []string {
 	return keys
 }
 
-// pass has the time pass for what bookkeeping leaves by: Redis TTLs, the periods of
+// pass lets the times pass after which bookkeeping expires: Redis TTLs, the periods of
 // lanes, the index of leases and the deadlines of leases.
 func pass(t *testing.T, client rueidis.Client) {
 	t.Helper()

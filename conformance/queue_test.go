@@ -175,7 +175,7 @@ func acknowledge(t *testing.T, q *fairqueue.Queue, messages ...fairqueue.Message
 	}
 }
 
-// wantQueue checks how many messages wait, are in flight, set aside and dead.
+// wantQueue checks how many messages wait, are in flight, delayed and dead.
 func wantQueue(t *testing.T, q *fairqueue.Queue, sizes [4]int) {
 	t.Helper()
 	s, err := q.Stats(t.Context())
@@ -263,8 +263,8 @@ func queueCancel(t *testing.T, on running) {
 	wantQueue(t, q, [4]int{})
 }
 
-// queueWakes reads before there is anything. A reader that is not woken looks
-// after a second, so the quickest of several waits tells.
+// queueWakes reads an empty queue. A reader that is not woken looks
+// after a second, so the quickest of several waits decides.
 func queueWakes(t *testing.T, on running) {
 	q := newQueue(t, on)
 	writer := openQueue(t, on.client(t), q.Name())
@@ -351,8 +351,8 @@ func queueDelete(t *testing.T, on running) {
 }
 
 // outboxed is a queue under the load of a dirty list's storm: messages are written
-// under dedupe ids, so that writing what is in the outbox again doubles nothing
-// that is still there.
+// under dedupe ids, so that writing the outbox again doubles no message that
+// is still there.
 type outboxed struct{ queue *fairqueue.Queue }
 
 func (o outboxed) AddNow(ctx context.Context, members ...string) (ick.Added, error) {

@@ -55,7 +55,7 @@ var replicaBehaviours = []behaviour{
 }
 
 // replicasAnswer has structures looked at by a client that reads from replicas, until each look has been
-// answered by one and has seen what was written. A fleet shares names out to a master and its replica.
+// answered by one and has seen the writes. A fleet shares names out to a master and its replica.
 func replicasAnswer(t *testing.T, on running) {
 	r, ok := on.(replicated)
 	if !ok {

@@ -23,7 +23,7 @@ import (
 )
 
 // TestResharding moves the slots of structures from node to node and back, key by key,
-// while they are in use. Nobody may notice, but for the time that a structure is in two
+// while they are in use. No client may notice, but for the time that a structure is in two
 // places.
 func TestResharding(t *testing.T) {
 	t.Parallel()

@@ -88,7 +88,7 @@ func (a *adders) check(t *testing.T) {
 	}
 }
 
-// resizers make a channel larger and smaller, and see what they made.
+// resizers make a channel larger and smaller, and check its size.
 type resizers struct {
 	tally
 
@@ -103,7 +103,7 @@ func (r *resizers) work(ctx context.Context, t *testing.T, worker int) {
 		if worker > 0 {
 			s, err := r.channel.Stats(ctx)
 			if errors.Is(err, millrace.ErrNotFound) {
-				continue // nobody made it yet
+				continue // no process made it yet
 			}
 			if r.count(ctx, t, "Stats", err) && (s.Size < 1 || s.Size > 3) {
 				t.Errorf("Stats = %+v, want a size of 1 to 3", s)
@@ -134,7 +134,7 @@ type counters struct {
 	tally
 
 	hashes *expiry.Hashes
-	ended  [6]int64 // what each counted
+	ended  [6]int64 // counts of each process
 }
 
 func (c *counters) work(ctx context.Context, t *testing.T, worker int) {
@@ -172,7 +172,7 @@ func (c *counters) check(t *testing.T) {
 	}
 }
 
-// keepers store values, read what they stored, and delete it.
+// keepers store values, read them, and delete them.
 type keepers struct {
 	tally
 
@@ -256,7 +256,7 @@ func (f *fetchers) check(t *testing.T) {
 	}
 }
 
-// markers mark, reserve and commit. What was marked must be handed out.
+// markers mark, reserve and commit. Each marked member must be handed out.
 type markers struct {
 	tally
 

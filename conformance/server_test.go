@@ -11,8 +11,8 @@ import (
 )
 
 // serverEngine is one server with an append-only file, whose clients are the user millrace of
-// docs/SECURITY.md. Nothing of what they need may be refused. A disturbance kills it and starts
-// it again with what it had acknowledged.
+// docs/SECURITY.md. No command that they need may be refused. A disturbance kills it and starts
+// it again with the writes it had acknowledged.
 var serverEngine = engine{"server", func(t *testing.T) running {
 	t.Helper()
 	users := filepath.Join(t.TempDir(), "users.acl")

@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace/scatter"
 )
 
-// TestClientsKeepTheirNames: no client that the library or the command opens tells the
-// server the name of the library, which the users of docs/SECURITY.md may not.
+// TestClientsKeepTheirNames: no client of the library or the command sends the server the
+// name of the library, which the users of docs/SECURITY.md may not.
 func TestClientsKeepTheirNames(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TCP: true})

@@ -273,7 +273,7 @@ func (c *silentCluster) bare() caller {
 	return caller{bare, get(c.name(c.elsewhere)), get(c.name(c.has))}
 }
 
-// measured is what became of a caller's calls elsewhere.
+// measured is the results of a caller's calls elsewhere.
 type measured struct {
 	calls, waits int
 	took         time.Duration // of all calls

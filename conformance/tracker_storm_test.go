@@ -12,8 +12,8 @@ import (
 )
 
 // office is a tracker under load: work is queued and finished, and two processes
-// keep the tracker in step. What was known and no failover could lose is known all
-// the time, and all the rest when a pass is over.
+// keep the tracker in step. Identifiers that no failover could lose are known all
+// the time, and all others when a pass is over.
 type office struct {
 	t       *testing.T
 	now     *storm
@@ -46,7 +46,7 @@ func (o *office) begin(ctx context.Context, working *sync.WaitGroup) {
 	}
 }
 
-// goesOn wants passes to be made and what has finished to be removed.
+// goesOn wants passes to be made and finished identifiers to be removed.
 func (o *office) goesOn() func() bool {
 	before := o.stats()
 	return func() bool {

@@ -90,7 +90,7 @@ func (s *table) ids() []string {
 	return list
 }
 
-// openTracker opens a tracker that may verify what was seen a millisecond ago.
+// openTracker opens a tracker that may verify identifiers seen a millisecond ago.
 func openTracker(t *testing.T, client rueidis.Client, name string, source tracker.Source) *tracker.Tracker {
 	t.Helper()
 	tr, err := tracker.New(client, name, tracker.Config{Source: source, AddRows: 10, VerifyIDs: 10, Grace: time.Millisecond})

@@ -36,10 +36,10 @@ var ErrConnect = &millrace.Error{
 // case it missed their event.
 const sentinelRefresh = 5 * time.Second
 
-// Redis returns a connected client for a URL. The package comment lists what a URL may be.
+// Redis returns a connected client for a URL. The package comment describes URLs.
 //
-// The changes, if any, see the options as the URL and this package set them, and may set what
-// a URL cannot hold: a certificate of the client, a function that returns credentials.
+// The changes, if any, see the options as the URL and this package set them, and may set options
+// that a URL cannot hold: a certificate of the client, a function that returns credentials.
 //
 // The context bounds connecting, which also ends after the URL's dial_timeout an address, 5
 // seconds by default. It does not bound the life of the client: close that when done.
@@ -56,8 +56,8 @@ func Redis(ctx context.Context, url string, change ...func(*rueidis.ClientOption
 	return connect(ctx, opt, Redacted(url))
 }
 
-// With is [Redis] for a program that has options and no URL. It sets what structures want:
-// see [Options].
+// With is [Redis] for a program that has options and no URL. It sets the options that structures
+// need: see [Options].
 func With(ctx context.Context, opt rueidis.ClientOption) (rueidis.Client, error) {
 	prepare(&opt)
 	shown := strings.Join(opt.InitAddress, ", ")
@@ -68,8 +68,7 @@ func With(ctx context.Context, opt rueidis.ClientOption) (rueidis.Client, error)
 }
 
 // Options returns the options for a URL, for callers that connect later, as scatter does.
-//
-// They are those of rueidis.ParseURL, whose parameters a URL may have, and what structures
+// They are those of rueidis.ParseURL, whose parameters a URL may have, and those that structures
 // want. Client-side caching is off, which structures do not use. Commands always go through
 // the connection's pipeline, so that a call whose context is cancelled returns at once. CLIENT
 // SETINFO is not sent, since a restricted user may not. The sentinels are asked for the master
@@ -88,7 +87,7 @@ func Redacted(url string) string {
 	return cmp.Or(shown, hidden)
 }
 
-// prepare sets what structures want.
+// prepare sets the options that structures need.
 func prepare(opt *rueidis.ClientOption) {
 	opt.DisableCache = true
 	opt.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not

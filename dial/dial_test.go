@@ -80,7 +80,7 @@ func TestOpenSentinel(t *testing.T) {
 	}
 }
 
-// A call with both a deadline and a cancel is what structures make all day.
+// Structures make calls with both a deadline and a cancel all day.
 func TestOpenedClientNoticesCancel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.Options{})
@@ -189,7 +189,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestChange: a program can set what a URL cannot hold, and what it sets stays.
+// TestChange: a program can set options that a URL cannot hold, and its settings stay.
 func TestChange(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.Options{Args: []string{"--requirepass", "secret"}})
@@ -232,7 +232,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// TestAdviceGoesByCode: a name in the text of an error is not taken for what went wrong.
+// TestAdviceGoesByCode: a name in the text of an error is not taken for its cause.
 func TestAdviceGoesByCode(t *testing.T) {
 	t.Parallel()
 	c := redistest.Shared(t).Client(t)

@@ -4,8 +4,8 @@
 //
 // Every structure takes a rueidis.Client, and rueidis has some fifty options. A few of them matter to
 // structures: with the wrong ones, a cancelled call waits for a server that hangs, or a user
-// with few permissions cannot connect. And the errors of a client that cannot connect say what
-// the network said, not what to do.
+// with few permissions cannot connect. And the errors of a client that cannot connect give the
+// network's message, and no advice.
 //
 // # The mechanism
 //

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// dockerfile returns the instructions of the Dockerfile, each with what follows it.
+// dockerfile returns the instructions of the Dockerfile, each with its arguments.
 func dockerfile(t *testing.T) (lines [][2]string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "../Dockerfile")) {
@@ -44,7 +44,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// last returns what follows the last instruction of a kind.
+// last returns the arguments of the last instruction of a kind.
 func last(lines [][2]string, word string) (rest string) {
 	for _, line := range lines {
 		if line[0] == word {
@@ -63,7 +63,7 @@ func words(t *testing.T, list string) (words []string) {
 	return words
 }
 
-// TestDockerfile checks what an engine would do with it, short of building.
+// TestDockerfile checks the Dockerfile as an engine would, but does not build it.
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	lines := dockerfile(t)
@@ -107,9 +107,9 @@ func TestBuildNeedsNoC(t *testing.T) {
 	}
 }
 
-// TestProgram builds the program as the Dockerfile does, and runs it as the image would:
-// as nobody, in a folder that holds nothing else. With MILLRACE_SOAK, since all that it
-// depends on is compiled for it alone, which takes a minute or two.
+// TestProgram builds the program as the Dockerfile does, and runs it as the image would: as the
+// user nobody, in a folder that holds nothing else. It needs MILLRACE_SOAK, since it compiles all
+// dependencies anew, which takes a minute or two.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("MILLRACE_SOAK") == "" {
@@ -126,7 +126,7 @@ func TestProgram(t *testing.T) {
 		t.Fatalf("ENTRYPOINT is %s, and the program %s", got, want)
 	}
 	for i, word := range command {
-		command[i] = strings.Replace(word, ":"+last(lines, "EXPOSE"), ":0", 1) // the port may be somebody's
+		command[i] = strings.Replace(word, ":"+last(lines, "EXPOSE"), ":0", 1) // the port may be in use
 	}
 	run := func(env ...string) *exec.Cmd {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -85,7 +85,7 @@ func checkMemory(memory info.Fields) Finding {
 	return warn(value, "When memory is full, consumers continue but adds fail with the code full: let consumers catch up, or raise maxmemory.")
 }
 
-// checkPersistence reports what a restart or a crash would lose.
+// checkPersistence reports the loss by a restart or a crash.
 func checkPersistence(persistence info.Fields, savePoints string) Finding {
 	aof := persistence["aof_enabled"]
 	switch {
@@ -217,8 +217,8 @@ func checkScripts(ctx context.Context, s *server) Finding {
 	return ok("run")
 }
 
-// scriptsFailed says why a script did not run. Engines is what the server says of its
-// scripting engines: nothing, unless Lua is a module of it, as of Valkey since 9.1.
+// scriptsFailed says why a script did not run. Engines is the server's list of its
+// scripting engines: empty, unless Lua is a module of it, as of Valkey since 9.1.
 //
 // It decides by codes. A command that the server does not know and an engine that it lacks
 // have none.

@@ -17,9 +17,9 @@ import (
 // maxWrong is how many faults of a queue a finding tells.
 const maxWrong = 5
 
-// checkKeys compares what each queue stores in two places, one queue after the other.
+// checkKeys compares the data that each queue stores in two places, one queue after the other.
 func checkKeys(ctx context.Context, client rueidis.Client) (all []Finding) {
-	names, _ := queueNames(ctx, client) // checkQueues tells what it could not read
+	names, _ := queueNames(ctx, client) // checkQueues reports unreadable ones
 	checked := 0
 	for _, name := range names {
 		f, looked := checkKeysOf(ctx, client, name)

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestDeep finds a message whose body was removed by somebody else, and nothing before.
+// TestDeep finds a message whose body another program removed, and nothing before.
 func TestDeep(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

@@ -1,6 +1,6 @@
 // Package doctor examines a Redis, or a fleet, and reports whether it is fit for
-// work: what breaks a promise of Millrace, what will cause trouble one day, and what
-// to do about each.
+// work: settings that break a promise of Millrace, those that will cause trouble one
+// day, and the remedy for each.
 //
 //	report, err := doctor.Examine(ctx, client, doctor.Config{})
 //	fmt.Println(report.Verdict())
@@ -12,7 +12,7 @@
 // then work is lost without an error. Defaults, and the settings of managed services,
 // often promise less than a structure needs.
 //
-// # What is fit
+// # Requirements
 //
 //	check        the server ...                       because otherwise
 //	reach        answers                              nothing works

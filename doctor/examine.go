@@ -17,7 +17,7 @@ import (
 // timeout is how long one server may take to answer one command.
 const timeout = 5 * time.Second
 
-// Config says what to examine besides the servers.
+// Config selects what to examine besides the servers.
 type Config struct {
 	// Fleet is the fleet that the client belongs to. It is checked as a whole, too, as by
 	// millrace fleet check without looking up tags. Defaults to none.
@@ -29,7 +29,7 @@ type Config struct {
 	// to false.
 	Scan bool
 
-	// Deep compares what each queue stores in two places: up to 1,000 queues, one after the other, and of each up to
+	// Deep compares the data that each queue stores in two places: up to 1,000 queues, one after the other, and of each up to
 	// 20,000 messages, read in one call. Defaults to false.
 	Deep bool
 

@@ -29,7 +29,7 @@ func levels(findings []Finding) map[string]Level {
 	return m
 }
 
-// examined examines and checks what every report has in common.
+// examined examines and checks the properties that every report has.
 func examined(t *testing.T, client rueidis.Client) Report {
 	t.Helper()
 	r, err := Examine(t.Context(), client, Config{})
@@ -202,7 +202,7 @@ func TestGoneServer(t *testing.T) {
 	}
 }
 
-// TestHangingServer: what it says is the doctor's limit, not a deadline of the caller's.
+// TestHangingServer: the report names the doctor's limit, not a deadline of the caller's.
 func TestHangingServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

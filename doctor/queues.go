@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 )
 
-// judgeQueues reports queues that nobody reads, and tenants that hold others up.
+// judgeQueues reports queues without readers, and tenants that hold others up.
 func judgeQueues(queues []fairqueue.Stats) (all []Finding) {
 	for _, q := range queues {
 		for _, f := range diagnosis.OfQueue(q) {

@@ -14,7 +14,7 @@ func TestJudgeQueues(t *testing.T) {
 	got := judgeQueues([]fairqueue.Stats{
 		{Name: "well"},
 		{Name: "unread", Waiting: 3, OldestAge: time.Minute},
-		{Name: "paused", Waiting: 3, OldestAge: time.Minute, Paused: true}, // somebody knows
+		{Name: "paused", Waiting: 3, OldestAge: time.Minute, Paused: true}, // an operator did that
 		{Name: "forgotten", Waiting: 3, OldestAge: time.Hour, Paused: true},
 	})
 	want := []Finding{

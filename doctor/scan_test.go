@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
-// lost has n queues, Icks and leases that nobody has registered.
+// lost makes n queues, Icks and leases without an entry in the registry.
 func lost(t *testing.T, client rueidis.Client, n int) {
 	t.Helper()
 	locker, err := lease.New(client, lease.Config{})
@@ -83,7 +83,7 @@ func scanned(t *testing.T, client rueidis.Client, progress func(addr string, vis
 	return r
 }
 
-// findings returns what was found of the registry, by the server.
+// findings returns the findings about the registry, by the server.
 func findings(r doctor.Report) map[string]doctor.Finding {
 	found := map[string]doctor.Finding{}
 	for addr, all := range r.Parts() {
@@ -96,7 +96,7 @@ func findings(r doctor.Report) map[string]doctor.Finding {
 	return found
 }
 
-// TestScan registers what nobody has, and then finds nothing to do.
+// TestScan registers unregistered structures, and then finds nothing to do.
 func TestScan(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -132,7 +132,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestScanWithASilentNode: what is on the other masters is registered, as far as its
+// TestScanWithASilentNode: structures on the other masters are registered, as far as their
 // entry lies there, and the silent one is reported.
 func TestScanWithASilentNode(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,7 @@
 -- fragment assign: sets fields of a hash
 --
--- It is for all that the fragment quick leaves: new hashes, conditions, kept deadlines, what has
--- expired.
+-- It is for writes that the fragment quick does not handle: new hashes, conditions, kept deadlines,
+-- expired fields.
 --
 -- Needs  hash
 -- Gives  assign(from, only, life, deadline) -> whether it did, or an error: sets the fields and

@@ -20,7 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/shards/shardstest"
 )
 
-// TestItemsAreBounded: what is too large for one call is refused before Redis is asked.
+// TestItemsAreBounded: items too large for one call are refused before Redis is asked.
 func TestItemsAreBounded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -122,8 +122,8 @@ func repliesAreBounded(t *testing.T, n, size int) {
 	}
 }
 
-// TestLargeFieldsAreChanged: deadlines of large fields are changed about a mebibyte of them
-// in a call, and behind a mebibyte of what was there before a write goes by the index.
+// TestLargeFieldsAreChanged: a call changes deadlines of about a mebibyte of large fields;
+// after a mebibyte of old values a write goes by the index.
 func TestLargeFieldsAreChanged(t *testing.T) {
 	t.Parallel()
 	h := open(t, Config{Shards: 1})
@@ -151,7 +151,7 @@ func TestLargeFieldsAreChanged(t *testing.T) {
 	for i := range n {
 		want[i] = Outcome(1 - i%2)
 	}
-	want[n], want[n+1] = HasNoField, NotMet // what was set in another call has a deadline that is no longer
+	want[n], want[n+1] = HasNoField, NotMet // fields set in another call have a deadline that is no longer
 	if codes[n+1] == Applied {
 		want[n+1] = Applied // but for the milliseconds between them
 	}
@@ -183,8 +183,8 @@ func (c *callCount) OnCall(ctx context.Context, _ millrace.Call) (context.Contex
 	return ctx, nil
 }
 
-// TestNothingStaysForEver: when the last value has gone, and the lanes rest, what is left of
-// a namespace is a few small keys, the same whatever there was.
+// TestNothingStaysForEver: when the last value has gone, and the lanes rest, a namespace
+// keeps a few small keys, the same whatever it held.
 func TestNothingStaysForEver(t *testing.T) {
 	t.Parallel()
 	if err := leaveBehind(t, kind.Library); err != nil {
@@ -195,8 +195,8 @@ func TestNothingStaysForEver(t *testing.T) {
 	}
 }
 
-// leaveBehind uses a namespace, a little and then much, until nothing is in it. It returns
-// what is wrong with what is left.
+// leaveBehind uses a namespace, a little and then much, until it is empty. It returns
+// an error if too much remains.
 func leaveBehind(t *testing.T, library *script.Library) (wrong error) {
 	t.Helper()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

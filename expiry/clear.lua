@@ -10,7 +10,7 @@
 -- ARGV     names of hashes, at most 1,000
 -- Reply    1
 -- Cost     O(log N) a hash, whatever its size
--- Repeat   harmless: what is removed is not found again
+-- Repeat   harmless: removed hashes are not found again
 redis.call('ZCARD', due) -- fails for another type
 for i = 2, #ARGV do
   if ARGV[i] == '' then

@@ -36,12 +36,12 @@
 // The hashes of a namespace are spread over shards, each with an index: hash -> its
 // earliest deadline, or before that. The hash itself has that time in a record: a [Hashes.Set]
 // that finds it in the future has nothing to sweep and nothing to enter into the index. Then it
-// is four commands in one script: TIME, HGET of the record, ZADD, HSET. The job that reaps ([Hashes.Jobs]) goes to what is
-// due, and spends its budget over as many hashes as that takes; the number of hashes does
-// not matter. One script finds what has expired and removes it, so a field that is written
-// again at that moment survives, and nothing is aborted.
+// is four commands in one script: TIME, HGET of the record, ZADD, HSET. The job that reaps
+// ([Hashes.Jobs]) goes to due hashes, and spends its budget over as many as that takes; the
+// number of hashes does not matter. One script finds expired fields and removes them, so a
+// field that is written again at that moment survives, and nothing is aborted.
 //
-// # The guarantees
+// # Guarantees
 //
 //   - A field exists until its deadline and not after it, by the server's clock, to the
 //     millisecond. Times are rounded up.
@@ -50,7 +50,7 @@
 //     so a TTL counts from the repeat.
 //   - Garbage is bounded without any job: a write to a hash removes up to 10 of its expired
 //     fields, or as many as it sets. A job is for hashes that nothing writes to any more.
-//   - When Redis is full, Set and Incr first remove what has expired in the shard, and then
+//   - When Redis is full, Set and Incr first remove expired fields in the shard, and then
 //     fail with [millrace.ErrFull] and change nothing. Reading, removing, changing deadlines
 //     and reaping work.
 //   - Under an allkeys-* policy a server could evict a hash before its time, or half of one.
@@ -61,8 +61,8 @@
 // Get, GetMany and TTL are plain commands that only read. A client that sends reads to
 // replicas (SendToReplicas of rueidis, or a fleet that reads from replicas) has them served
 // there, the TIME of a read by the node that serves the read. Then the replica's clock
-// decides what has expired, and recent writes may be missing: use such a client for caches
-// and pages, never for leases, tokens or to read back what was just written. SendToReplicas
+// decides which fields have expired, and recent writes may be missing: use such a client for caches
+// and pages, never for leases, tokens or to read your own recent writes. SendToReplicas
 // must treat HGET, HMGET and TIME alike, as rueidis.Completed.IsReadOnly does. With a
 // ReadNodeSelector of its own the time may be another node's. On a Cluster, give rueidis no
 // addresses of replicas: from those it does not read.
@@ -75,19 +75,19 @@
 // whole hash, and makes it evictable: the repair job of [Jobs] undoes these. Readers that
 // bypass this package see expired fields until those are removed.
 //
-// A Set that is repeated after a lost reply overwrites, or brings back, what another program
-// changed or removed in between, as with any client that repeats commands. With IfExist it does
-// not bring a removed field back.
+// A Set that is repeated after a lost reply overwrites a change, or brings back a field, that
+// another program changed or removed in between, as with any client that repeats commands. With
+// IfExist it does not bring a removed field back.
 //
 // The guarantees are those of one server that keeps its data: a failover may lose the last
 // writes, and if the new server's clock is ahead, deadlines come earlier.
 //
 // # When not to use it
 //
-// If all servers are Redis 7.4 or Valkey 9 and will stay so, HEXPIRE does with one command
-// what this does with a script, needs less memory for deadlines, and no upkeep; only the
+// If all servers are Redis 7.4 or Valkey 9 and will stay so, HEXPIRE is one command instead of
+// this package's script, needs less memory for deadlines, and no upkeep; only the
 // exact length, and replies that no server version changes, speak for this package there.
 // For a cache that may lose entries plain keys with a TTL are right; for single values that
-// must stay until their deadline there is package pinned. What expires together is better
+// must stay until their deadline there is package pinned. Fields that expire together are better
 // removed together: [Hashes.RemoveHash] takes the same time for a million fields as for one.
 package expiry

@@ -6,12 +6,12 @@
 -- Touches  h:ARGV[2], t:ARGV[2]
 -- Gives    name: of the hash
 --          h, t: keys of its values and of its deadlines; fields: how many it has
---          look(places) -> deadlines, values: what is stored of those fields, see
+--          look(places) -> deadlines, values: the deadlines and values of those fields, see
 --          deadline_of; nil for the place '', which is the record's. After a mebibyte of values
 --          it uses the index and returns no value
 --          list(place, deadline): notes the change of a field's entry in the index
---          store(items, from): sets fields to what is to be stored, and the index to what
---          was noted. Its first write is one that a full server refuses
+--          store(items, from): stores the values of fields, and the noted changes of the
+--          index. Its first write is one that a full server refuses
 --          at: the time of the hash's record, 0 if the index due has another one
 local name = ARGV[2]
 if name == '' then

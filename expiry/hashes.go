@@ -59,7 +59,7 @@ type Config struct {
 }
 
 // Open opens a namespace of hashes. It creates nothing: the first Set does that. Unless
-// AllowEvictable is set, it asks the servers what they may evict, for half a second at
+// AllowEvictable is set, it asks the servers for their eviction policy, for half a second at
 // most, and later again in the background: as soon as one may evict any key, Set, SetMany
 // and Incr are refused.
 //

@@ -17,7 +17,7 @@
 -- Gives    due: the key of the index
 --          fields_of(h): how many fields a hash has
 --          at_of(h): the time of its record, 0 without one, nil for that of another version
---          stored_of(h, places) -> values, number: what is stored of the first fields, and
+--          stored_of(h, places) -> values, number: the stored values of the first fields, and
 --          of how many: ten at a time, up to a mebibyte
 --          settle(of, gone, alive, most, at) -> how many fields were removed because they
 --          have expired, how many entries it read: the last call for a hash. It removes the
@@ -65,7 +65,7 @@ local function settle(of, gone, alive, most, at)
     values, number = stored_of(h, overdue)
   end
   for i = 1, number do
-    local deadline = deadline_of(values[i]) or math.huge -- what is no value stays, and has no entry
+    local deadline = deadline_of(values[i]) or math.huge -- a text that is no value stays, and has no entry
     if deadline > now and deadline < math.huge then
       late[#late + 1] = string.format('%.0f', deadline)
       late[#late + 1] = overdue[i]

@@ -24,7 +24,7 @@ const (
 	inHash = "h"
 )
 
-// openHashes returns a namespace of the test's own on the shared server.
+// open returns a namespace of the test's own on the shared server.
 func open(t *testing.T, cfg Config) *Hashes {
 	t.Helper()
 	return openOn(t, redistest.Shared(t).Client(t), redistest.Name(t), cfg)
@@ -62,7 +62,7 @@ func putMany(t *testing.T, h *Hashes, hash string, n int, ttl time.Duration) {
 	}
 }
 
-// value returns what a field holds, and "-" for one that is not there.
+// value returns the value of a field, "-" if there is none.
 func value(t *testing.T, h *Hashes, hash, field string) string {
 	t.Helper()
 	got, _, err := h.Get(t.Context(), hash, field)
@@ -115,7 +115,7 @@ func scanned(t *testing.T, h *Hashes, hash string) map[string]string {
 	return all
 }
 
-// all returns what GetAll brings, as text.
+// all returns the result of GetAll, as text.
 func all(t *testing.T, h *Hashes, hash string) map[string]string {
 	t.Helper()
 	got, err := h.GetAll(t.Context(), hash)
@@ -150,8 +150,8 @@ func recordOf(at float64) string {
 	return shardstest.HeadOf(time.UnixMilli(int64(min(at, 1<<48-1)))) + "4"
 }
 
-// expire lets the deadline of fields come, if they have one; of all if none is named.
-// It is what the server's clock does, without the wait.
+// expire ends the life of fields that have a deadline; of all if none is named.
+// It does the work of the server's clock, without the wait.
 func expire(t *testing.T, h *Hashes, hash string, fields ...string) {
 	t.Helper()
 	base := baseOf(t, h, hash)
@@ -232,7 +232,7 @@ func text(fields map[string]string) map[string][]byte {
 // The conditions of an expire.
 var always, ifNoTTL, ifTTL, ifLonger, ifShorter = ExpireConfig{}, ExpireConfig{IfNoTTL: true}, ExpireConfig{IfTTL: true}, ExpireConfig{IfLonger: true}, ExpireConfig{IfShorter: true}
 
-// wantIs checks what a call returns.
+// wantIs checks the result of a call.
 func wantIs(t *testing.T, what string, got, want any, err error) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

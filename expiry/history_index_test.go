@@ -50,7 +50,7 @@ var indexHistories = []hashHistory{
 		s.want("stored after ten", []int64{values, deadlines, indexed(s.T, s.h, inHash)}, []int64{1, 0, 0}, nil)
 	}},
 	{"a large write sweeps as much", func(s *hashTale) {
-		for round := range 3 { // if each left what it cannot sweep, there would be more and more
+		for round := range 3 { // if each left entries that it cannot sweep, there would be more and more
 			fields := map[string][]byte{}
 			for i := range 100 {
 				fields[fmt.Sprint(round, " ", i)] = nil

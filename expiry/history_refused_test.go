@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/shards/shardstest"
 )
 
-// refusedHistories are about repeated calls, and about what is refused.
+// refusedHistories are about repeated and refused calls.
 var refusedHistories = []hashHistory{
 	{"repeated calls", func(s *hashTale) {
 		s.again("set", "set", "", "none", "0", "a", "1", "b", "2")

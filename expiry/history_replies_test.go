@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/shards/shardstest"
 )
 
-// replyHistories are the replies of Redis, in the order of its documentation, and what a
-// hash looks like after them.
+// replyHistories are the replies of Redis, in the order of its documentation, and the
+// hash after them.
 var replyHistories = []hashHistory{
 	{"expire sets a deadline", func(s *hashTale) {
 		s.put(0, "a")
@@ -262,7 +262,4 @@ var replyHistories = []hashHistory{
 		s.want("reap", s.reap(), reaping{1, millrace.Worked}, nil)
 		s.gone()
 	}},
-
-	// What only the companion can get wrong.
-
 }

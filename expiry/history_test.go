@@ -35,7 +35,7 @@ type hashTale struct {
 	err    error
 }
 
-// want notes what is not as it should be.
+// want notes a difference.
 func (s *hashTale) want(what string, got, want any, err error) {
 	s.Helper()
 	diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(reaping{}))
@@ -79,7 +79,7 @@ func (s *hashTale) persist(field string, want Outcome) {
 	s.want("Persist("+field+")", got, []Outcome{want}, err)
 }
 
-// ttl wants what is left of a field: NoTTL, NoField, or about a time.
+// ttl wants the rest of a field's life: NoTTL, NoField, or about a time.
 func (s *hashTale) ttl(field string, want time.Duration) {
 	s.Helper()
 	got, err := s.h.TTL(s.Context(), inHash, field)
@@ -89,7 +89,7 @@ func (s *hashTale) ttl(field string, want time.Duration) {
 	s.want("TTL("+field+")", got, []time.Duration{want}, err)
 }
 
-// there wants those fields, by every call that tells.
+// there wants those fields, by every call that reads fields.
 func (s *hashTale) there(want ...string) {
 	s.Helper()
 	ctx := s.Context()
@@ -147,7 +147,7 @@ func (s *hashTale) again(what, name string, args ...string) {
 	s.want("answer to a repeated "+what, answers[1], answers[0], nil)
 }
 
-// reaping is what one call reaped.
+// reaping is the result of one call that reaps.
 type reaping struct {
 	fields   int64
 	progress millrace.Progress

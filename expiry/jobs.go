@@ -32,7 +32,7 @@ type Stats struct {
 }
 
 // Stats reads all shards at the same time and changes nothing. With an error it returns
-// what the others have. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
+// the data of the other shards. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
 func (h *Hashes) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Name: h.space.Name}
 	var err error
@@ -57,7 +57,7 @@ func (h *Hashes) Stats(ctx context.Context) (Stats, error) {
 //     hashes that are overdue for longest first, from all shards at the same time. After one
 //     that found nothing due, all processes leave the namespace alone until its next
 //     deadline, for a second at most.
-//   - expiry.policy:NAME asks the servers what they may evict, if the last answer is older
+//   - expiry.policy:NAME asks the servers for their eviction policy, if the last answer is older
 //     than a second. It waits for no server: the next slice reports a change. While a server
 //     has an allkeys-* policy, Set, SetMany and Incr fail with [millrace.ErrEvictable], or
 //     only log a warning with AllowEvictable.
@@ -79,10 +79,10 @@ func (h *Hashes) reap(ctx context.Context, base string, shards int, due bool) (m
 	return h.space.Reap(ctx, base, shards, append([]string{strconv.Itoa(reapBudget)}, hashes...)...)
 }
 
-// Jobs returns the jobs of all registered namespaces: expiry.repair undoes what programs
-// past this package do to hashes. It removes deadlines without a field, collects deadlines
+// Jobs returns the jobs of all registered namespaces: expiry.repair undoes changes that
+// other programs made to hashes. It removes deadlines without a field, collects deadlines
 // that a hash has lost from its fields, corrects the index, removes a Redis TTL, and reaps
-// some of what has expired.
+// some expired fields.
 //
 // A slice checks about 50 hashes of each of up to 50 namespaces, at the same time, and
 // 10,000 fields of a large one; the next slice continues.

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestHashLife takes fields through all that can become of them.
+// TestHashLife takes fields through all their states.
 func TestHashLife(t *testing.T) {
 	t.Parallel()
 	h := open(t, Config{})
@@ -110,7 +110,7 @@ func TestFieldIsGoneAtItsTime(t *testing.T) {
 	}
 }
 
-// TestValuesAreAnyBytes stores what text could not hold, under such names, too.
+// TestValuesAreAnyBytes stores bytes that are no text, under such names, too.
 func TestValuesAreAnyBytes(t *testing.T) {
 	t.Parallel()
 	h := open(t, Config{})

@@ -21,7 +21,7 @@ type modelField struct {
 	hours int // that it lives for, 0 without a deadline
 }
 
-// hashModel is what a hash should be: only the fields that are there.
+// hashModel is the expected hash: only the fields that exist.
 type hashModel map[string]modelField
 
 var (

@@ -68,8 +68,8 @@ func (e *endsAfter) OnCall(ctx context.Context, _ millrace.Call) (context.Contex
 	return ctx, nil
 }
 
-// TestDeleteNamespaceGoesOn: one that was cut off anywhere leaves a namespace, which is
-// listed, and the next one deletes what is left of it.
+// TestDeleteNamespaceGoesOn: an interrupted deletion leaves a namespace, which is
+// listed, and the next one deletes the rest.
 func TestDeleteNamespaceGoesOn(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
@@ -134,7 +134,7 @@ func TestReapBesideASilentNode(t *testing.T) {
 	})
 }
 
-// TestAnIdleSliceIsCheap: what every process does every few seconds costs little. With 200
+// TestAnIdleSliceIsCheap: the slices of every process every few seconds cost little. With 200
 // processes and 5 namespaces, slices of 10 s floors are 100 a second: they were 100 EVALSHA
 // and 1,700 other commands a second. Now one slice a second looks into each namespace, with
 // 2 EVALSHA; the others read one field of its record.

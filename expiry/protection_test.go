@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// hashProtections are what keeps the histories from failing, and how to take it
-// out.
+// hashProtections are the safeguards that keep the histories from failing, and how to take
+// each out.
 var hashProtections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it

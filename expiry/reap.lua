@@ -13,7 +13,7 @@
 -- ARGV     names of hashes
 -- Reply    how many fields were removed; 1 if the budget is used up, else 0
 -- Cost     O(budget * log N)
--- Repeat   harmless: what is removed is not found again
+-- Repeat   harmless: removed fields are not found again
 local left, reaped = string.find(ARGV[2], '^%d+$') and tonumber(ARGV[2]) or math.huge, 0
 if left > 1000 then
   return redis.error_reply('ERR not a budget: ' .. ARGV[2])

@@ -15,7 +15,7 @@
 -- Reply    the next part and cursor, an empty part at the end; how many things were wrong;
 --          how many fields were reaped
 -- Cost     O(log N) an entry or field: about 100, or a mebibyte of values
--- Repeat   harmless: what is repaired is not found again
+-- Repeat   harmless: repaired fields are not found again
 local part, cursor, seen = ARGV[3], ARGV[4], 0
 local room, step, largest = 1048576, 1, 1
 if part ~= 'places' and part ~= 'fields' or not string.find(cursor, '^%d+$') then

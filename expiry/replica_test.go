@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/shards/shardstest"
 )
 
-// TestReadsFromAReplica has a replica that gets nothing new any more: what is read is what
-// it has, and the time is its own.
+// TestReadsFromAReplica has a replica that receives no more writes: reads return its
+// data, by its own clock.
 func TestReadsFromAReplica(t *testing.T) {
 	t.Parallel()
 	r := redistest.Replicated(t, 1)
@@ -61,7 +61,7 @@ func TestTimeComesFromTheNodeThatWasRead(t *testing.T) {
 		put(t, h, strconv.Itoa(i), "a", "1", hashLong)
 		cluster.AwaitSynced(baseOf(t, h, strconv.Itoa(i)))
 	}
-	// rueidis reads from no replica that it was told of as a first address, or that is not
+	// rueidis reads from no replica that is a first address, or that is not
 	// yet known to have loaded its data when the client is made.
 	first := func(opt *rueidis.ClientOption) {
 		opt.InitAddress = []string{cluster.MasterOf(baseOf(t, h, "0")).Addr()}

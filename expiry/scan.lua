@@ -15,7 +15,7 @@
 -- ARGV[3]  cursor: '0' to begin, then that of the last page
 -- ARGV[4]  count: about how many fields
 -- Reply    the server's clock in microseconds; the next cursor, '0' at the end; places of
---          fields and what is stored of them, expired ones and the record included
+--          fields and their stored values, expired ones and the record included
 -- Cost     O(count); a small hash comes in one page
 -- Repeat   harmless: it only reads
 local h = prefix .. 'h:' .. ARGV[2]

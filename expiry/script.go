@@ -12,7 +12,7 @@ import (
 //go:embed *.lua
 var folder embed.FS
 
-// kind is what all namespaces of hashes have in common.
+// kind is shared by all namespaces of hashes.
 var kind = shards.Kind{
 	Package: "expiry", Shard: "mr:hash:{", Record: "mr:hashes:{", Version: "4", Registry: registry.Hashes,
 	Library: script.Load(folder, "K:", shards.Scripts),

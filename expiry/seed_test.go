@@ -8,18 +8,18 @@ import (
 	"github.com/millrace/millrace/internal/reqid"
 )
 
-// TestHashesUnderASeed: what one process was asked and another one is asked again,
-// under the same seed, is done once, and both answer the same, though the field was set
+// TestHashesUnderASeed: a request that two processes send under the same seed
+// is done once, and both get the same answer, though the field was set
 // in between. Under another seed it is another request.
 func TestHashesUnderASeed(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
-		before string // what the field holds, "" for nothing
+		before string // the field's value, "" for none
 		call   func(context.Context, *Hashes) (any, error)
 		answer any
 		other  any    // the answer under another seed, when the field was set to 2
-		value  string // and what the field then holds
+		value  string // and the field's value then
 	}{
 		{"set", "", func(ctx context.Context, h *Hashes) (any, error) {
 			return h.Set(ctx, inHash, "f", []byte("1"), SetConfig{IfNone: true})

@@ -33,7 +33,7 @@ type SetConfig struct {
 
 // Set stores a field of a hash, and creates the hash if need be. It reports whether it did:
 // false if a condition was not met, and then nothing was changed. On a full server it first
-// removes what has expired in the hash's shard; a field that still does not fit is refused.
+// removes expired fields in the hash's shard; a field that still does not fit is refused.
 //
 // Without IfNone, IfExist and KeepTTL, Set needs less than half of the server's time. Then a
 // call whose reply was lost, and which the library repeats, sets the field again: a TTL counts

@@ -66,7 +66,7 @@ func TestLostHashReplies(t *testing.T) {
 }
 
 // TestReapAgainstWrites has writers set fields anew at the moment in which they
-// expire and are reaped. What was written without a deadline stays.
+// expire and are reaped. Values written without a deadline stay.
 func TestReapAgainstWrites(t *testing.T) {
 	t.Parallel()
 	h := open(t, Config{Shards: 1})
@@ -112,7 +112,7 @@ func TestReapAgainstWrites(t *testing.T) {
 }
 
 // TestWorkOfACallIsBounded takes a hash of 100,000 fields through its life and
-// looks at what each call changes.
+// checks how much each call changes.
 func TestWorkOfACallIsBounded(t *testing.T) {
 	t.Parallel()
 	h := openOn(t, redistest.Start(t, redistest.Options{}).Client(t), "n", Config{Shards: 1})

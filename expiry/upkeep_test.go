@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestHashJobs drains many hashes in slices, and looks at what the namespace says
-// of itself meanwhile.
+// TestHashJobs drains many hashes in slices, and checks the namespace's statistics
+// meanwhile.
 func TestHashJobs(t *testing.T) {
 	t.Parallel()
 	h := open(t, Config{Shards: 2})

@@ -13,7 +13,7 @@ import (
 )
 
 // Resize divides the queue into this many streams, of which each tenant has perTenant (0 for
-// 4), or with 0 streams gives each tenant a flow again. It applies to what is written from
+// 4), or with 0 streams gives each tenant a flow again. It applies to messages written from
 // then on: other writers learn of it by their next write. Messages in other flows stay there
 // and take their turns. A queue with limits cannot be divided into streams.
 //
@@ -103,8 +103,8 @@ func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
 	return registry.List(ctx, client, registry.Queue, checkName)
 }
 
-// Jobs returns the upkeep of all queues. It has delayed messages wait when they are due, has
-// messages come again whose reader died, removes messages whose deadline has passed, writes the
+// Jobs returns the upkeep of all queues. It makes delayed messages wait when they are due, makes
+// messages of dead readers wait again, removes messages whose deadline has passed, writes the
 // messages of schedules, forgets old lanes and dedupe ids, and removes queues after their
 // [Config.IdleExpiry]. A read does the first four for its own queue.
 //
@@ -122,8 +122,8 @@ func Jobs(client rueidis.Client) []millrace.Job {
 	return []millrace.Job{{Name: "fairqueue.tend", Slice: visitor.Slice}}
 }
 
-// tend does what is due. The limit is that of the script tend. It returns how many messages wait
-// again, at least 1 if more is to do, or -1 if the queue was removed.
+// tend does due work. The limit is that of the script tend. It returns how many messages wait
+// again, at least 1 if more work is due, or -1 if the queue was removed.
 func (q *Queue) tend(ctx context.Context, limit string) (int, error) {
 	reply, err := q.call(ctx, "tend", limit)
 	if err != nil || reply.None() {

@@ -186,7 +186,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestAbandoned counts messages in flight that nobody has returned in time, and changes nothing.
+// TestAbandoned counts messages in flight whose visibility has ended, and changes nothing.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -45,7 +45,7 @@ func TestNothingAheadOfHungHandlers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); time.Since(began) < 300*time.Millisecond; { // fifteen times as long as what was fetched may wait
+	for began := time.Now(); time.Since(began) < 300*time.Millisecond; { // fifteen times as long as fetched messages may wait
 		s, err := q.Stats(t.Context())
 		if err != nil || s.Counters.Delivered != before.Counters.Delivered {
 			t.Fatalf("%d deliveries, then %d (%v): messages go to and fro", before.Counters.Delivered, s.Counters.Delivered, err)

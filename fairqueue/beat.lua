@@ -1,9 +1,9 @@
 -- fairqueue.beat(K) visibility reader handlers busy name host {receipt} ... -> {roll, 1 or 0, ...}
 --
--- Extends deliveries, and registers a reader, whose deliveries are extended once a sixth of their time is over: most have ended by
+-- Extends deliveries, and registers a reader. A reader extends a delivery from a sixth of its time on: most have ended by
 -- then. A reader that was not registered again for 15 seconds is removed, with
--- its handlers, and the roll is another one: so all others register again before they take messages. So is one that a clock
--- registered that was ahead.
+-- its handlers, and the roll is another one: so all others register again before they take messages. A reader that
+-- registered by a clock that was ahead is removed, too.
 --
 -- Needs    record, begin
 -- KEYS[1]  K

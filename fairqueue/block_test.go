@@ -10,7 +10,7 @@ import (
 )
 
 // TestBlockBoundsARead: a read of a server that does not answer ends with its Block, and not as if the queue
-// were empty. What the server answers later is not lost.
+// were empty. Messages in a later reply are not lost.
 func TestBlockBoundsARead(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

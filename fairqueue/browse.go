@@ -25,7 +25,7 @@ const (
 	Gone     State = ""          // there is no such message
 )
 
-// states are what the script browse calls them.
+// states are the names of states in the script browse.
 var states = map[State]string{Waiting: "waiting", InFlight: "flight", Delayed: "delayed", Dead: "dead"}
 
 // BrowseConfig selects messages. The zero value selects messages that wait.
@@ -140,7 +140,7 @@ func (q *Queue) scan(ctx context.Context, cfg BrowseConfig, visit func([]Message
 // shownDelivery is how long the part of a delivery is that the script browse shows: its receipt, its kind, its instant.
 const shownDelivery = handleSize + 1 + 16
 
-// browsed reads one message of a page: its member, a time, its body, and what else there is of
+// browsed reads one message of a page: its member, a time, its body, and further data of
 // its delivery or its death, or why it was given back. The last two may be missing.
 func browsed(state State, reply *script.Reply) Message {
 	text, at := reply.Text(), milliTime(reply.Text())

@@ -8,9 +8,9 @@
 -- KEYS[1]  K
 -- ARGV[1]  state: waiting, flight, delayed or dead
 -- ARGV[2]  max: how many, at most 50
--- ARGV[3]  flow: of those that wait, only those of this one; '' for all
--- ARGV[4]  after: where the page before ended, '' for the beginning: 'SET SCORE MEMBER', and of
---          those that wait \1, priority and id behind it; what it names may be gone by now
+-- ARGV[3]  flow: only waiting messages of this flow; '' for all
+-- ARGV[4]  after: the end of the previous page, '' for the beginning: 'SET SCORE MEMBER', and for
+--          waiting messages \1, priority and id behind it; that message may be gone by now
 -- Reply    nil without a queue, else {the server's clock; where the next page starts or '';
 --          FLOW \1 PRIORITY ID with ';', its deliveries, ';' and since when it waits, or the id of a dead message; when it is due or died, or '0'; body or nil; the
 --          record of the death, else of a delivery its receipt, its kind and its instant in microseconds, and why it was given back last ...}

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// browse returns all pages of what there is to see.
+// browse returns all pages.
 func browse(t *testing.T, q *Queue, cfg BrowseConfig) (all []Message, pages int) {
 	t.Helper()
 	for {
@@ -34,7 +34,7 @@ func browseAll(t *testing.T, q *Queue, cfg BrowseConfig) []Message {
 	return all
 }
 
-// bodiesOf writes what was browsed as words, in alphabetical order.
+// bodiesOf returns the bodies of messages as words, in alphabetical order.
 func bodiesOf(messages []Message) string {
 	words := make([]string, len(messages))
 	for i, m := range messages {
@@ -44,7 +44,7 @@ func bodiesOf(messages []Message) string {
 	return strings.Join(words, " ")
 }
 
-// TestBrowse follows messages from place to place, and looking changes nothing.
+// TestBrowse follows messages from state to state, and browsing changes nothing.
 func TestBrowse(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range modes {
@@ -232,8 +232,8 @@ func TestBrowseEndsBehindAMebibyte(t *testing.T) {
 	}
 }
 
-// TestBrowseUndecodable: a message whose body somebody changed or deleted past the
-// library does not hide the others, and says what is wrong.
+// TestBrowseUndecodable: a message whose body another program changed or deleted does not hide
+// the others, and carries the reason.
 func TestBrowseUndecodable(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -8,8 +8,8 @@
 -- ARGV[1]  verb: 'cancel' to remove messages that are not done, 'redrive' to make dead ones wait, 'purge' to remove
 --          those
 -- ARGV     ids, at most 33
--- Reply    for each id a letter, what the message was: d delayed, w waiting, f in flight, x dead; '-' if it was nothing
---          that the verb is for; nil without a queue
+-- Reply    for each id the former state of the message: d delayed, w waiting, f in flight, x dead; '-' if the verb
+--          does not apply to it; nil without a queue
 -- Cost     O(log N) an id
 -- Repeat   harmless: the lane knows the answer, if there was something to change
 

@@ -11,12 +11,12 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// maxChecked is how many fields and members a queue has that Check reads in one call.
+// maxChecked is the most fields and members of a queue that Check reads.
 const maxChecked = 20_000
 
 // Check compares everything that a queue stores in two places, at one instant: each message is in exactly one
-// place, each flow where it belongs, and counts are what is there. It returns what is wrong, in words, nil for
-// nothing. It changes nothing. All random tests of this package end with it; `millrace doctor --deep` runs it.
+// place, each flow where it belongs, and all counts are right. It returns the faults in words, nil for none.
+// It changes nothing. All random tests of this package end with it; `millrace doctor --deep` runs it.
 //
 // It reads the whole queue in one call, up to 20,000 fields and members and 16 MiB of bodies. Errors:
 // [millrace.ErrTooLarge] for a larger queue, [millrace.ErrNotFound], [millrace.ErrBroken],
@@ -30,7 +30,7 @@ func (q *Queue) Check(ctx context.Context) (wrong []string, err error) {
 	return r.wrong, nil
 }
 
-// keys are what the keys of a queue hold, read at one instant.
+// keys are the contents of a queue's keys, read at one instant.
 type keys struct {
 	hot                                                       map[string]string
 	active, blocked, asleep, flight, delayed, deadlines, dead map[string]float64
@@ -39,7 +39,7 @@ type keys struct {
 
 	record
 
-	messages   map[string]string         // id -> what is stored
+	messages   map[string]string         // id -> its stored text
 	flows      map[string][]entry        // those in backlog included
 	deliveries map[string]storedDelivery // by handle
 	owners     map[string]storedOwner
@@ -83,7 +83,7 @@ func pairs(words []string) map[string]string {
 	return m
 }
 
-// is notes what is wrong unless it is good, which it returns.
+// is notes a fault unless good is true, and returns good.
 func (r *keys) is(good bool, format string, args ...any) bool {
 	if !good {
 		r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
@@ -130,7 +130,7 @@ func (r *keys) parse() {
 	}
 }
 
-// check notes what is wrong.
+// check notes all faults.
 func (r *keys) check() {
 	places := map[string][]string{}
 	at := func(id, place string) { places[id] = append(places[id], place) }

@@ -1,6 +1,6 @@
 -- fairqueue.check(K) most -> {...}
 --
--- Gives all keys, for a comparison of what is stored twice.
+-- Returns all keys, for a comparison of data that is stored twice.
 --
 -- Needs    record
 -- Touches  lanes

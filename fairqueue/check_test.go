@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestCheck: what somebody else did to the keys of a queue is told, and nothing panics.
+// TestCheck: Check reports keys that another program changed, and does not panic.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

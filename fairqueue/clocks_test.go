@@ -29,14 +29,14 @@ type clockTest struct {
 	start time.Time
 }
 
-// at sets the clock to so long after the start.
+// at sets the clock to d after the start.
 func (c *clockTest) at(d time.Duration) {
 	c.t.Helper()
 	micros := strconv.FormatInt(c.start.Add(d).UnixMicro(), 10)
 	want(c.t, "clock", nil, nil, do(c.t, c.run.Client, "SET", baseKey(c.name)+":clock", micros).Error())
 }
 
-// take reads and acknowledges all that may be read, which does what is due, and returns the bodies.
+// take reads and acknowledges all available messages, so due work is done too, and returns the bodies.
 func (c *clockTest) take() string {
 	c.t.Helper()
 	var list []string
@@ -49,7 +49,7 @@ func (c *clockTest) take() string {
 	return strings.Join(list, " ")
 }
 
-// wants sets the clock and says what may be read then.
+// wants sets the clock and compares the available messages with bodies.
 func (c *clockTest) wants(d time.Duration, bodies string) {
 	c.t.Helper()
 	c.at(d)
@@ -66,18 +66,18 @@ func (c *clockTest) draft(d Draft) string {
 	return id
 }
 
-// numbers returns the record, and what the clock shows so long after the start, as the record has it.
+// numbers returns the record, and in its unit the time of a clock that is d after the start.
 func (c *clockTest) numbers(d time.Duration) (record, float64) {
 	c.t.Helper()
 	there, _ := readRaw(c.t, c.Queue)
 	return there.record, float64(c.start.Add(d).UnixMilli())
 }
 
-// clockRow is what happens before the clock is ahead, while it is, and when it is right again.
+// clockRow is the steps before the clock is ahead, while it is, and when it is right again.
 type clockRow struct{ before, ahead, after func(c *clockTest) }
 
-// clockRows are what a clock that is ahead for three seconds could keep waiting, or let count, for as long as it is ahead:
-// before is done before, ahead while it is ahead, and after when it is right again.
+// clockRows are waits and counts that could last as long as the clock is ahead, though it is ahead for three seconds only:
+// before runs before that time, ahead within it, and after when the clock is right again.
 var clockRows = map[string]clockRow{
 	"a delay": {
 		func(c *clockTest) { c.draft(Draft{Body: []byte("long"), Delay: 2 * jump}) },
@@ -110,7 +110,7 @@ var clockRows = map[string]clockRow{
 			c.at(time.Hour)
 			c.upkeep()
 			c.at(jump)
-			c.draft(Draft{Body: []byte("at once"), DedupeID: "d"}) // a call that does nothing of what is due
+			c.draft(Draft{Body: []byte("at once"), DedupeID: "d"}) // a call that does no due work
 		},
 		func(c *clockTest) {
 			c.wants(3*time.Second, "at once")
@@ -462,8 +462,8 @@ func newClockTestOn(t *testing.T, client rueidis.Client, cfg Config) *clockTest 
 	return c
 }
 
-// TestExtendedWhileTheClockIsAhead: what a dead reader has extended comes again when the visibility is over that it asked for, by the
-// clock that was right when it asked or is right now. What was extended by a right clock keeps its end.
+// TestExtendedWhileTheClockIsAhead: a message that a dead reader extended comes again at the end of the visibility it asked for, by the
+// clock that was right when it asked or is right now. An extension by a right clock keeps its end.
 func TestExtendedWhileTheClockIsAhead(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
@@ -522,7 +522,7 @@ func TestExtendedWhileTheClockIsAhead(t *testing.T) {
 	}
 }
 
-// TestServerWhoseClockIsBehind: after a failover to it, what is written before a reader notices lasts as long as it is to.
+// TestServerWhoseClockIsBehind: after a failover to it, times in messages written before a reader notices last as long as asked.
 func TestServerWhoseClockIsBehind(t *testing.T) {
 	t.Parallel()
 	c := newClockTest(t)

@@ -34,17 +34,17 @@ type ConsumeConfig struct {
 	// of the Pool.
 	Concurrency int
 
-	// Pool is shared with other runs of Consume: each handler needs one of the Pool's. The
-	// queue is told an equal share of them. Defaults to none.
+	// Pool is shared with other runs of Consume: each handler needs one of the Pool's. Each
+	// run reports an equal share of them to its queue. Defaults to none.
 	Pool *Pool
 
-	// Name is what people see of this consumer: at most 512 bytes without control
+	// Name is shown to people for this consumer: at most 512 bytes without control
 	// characters. Defaults to the process's number.
 	Name string
 
-	// Visibility is after how long at most the messages of a consumer that died come again. A
-	// consumer extends its messages every third of it, at least every 5 s, once a sixth of it
-	// has passed. Defaults to 30 s.
+	// Visibility is the longest time until the messages of a dead consumer come again. A
+	// consumer extends its messages every third of it, at least every 5 s, and each from a
+	// sixth of it on. Defaults to 30 s.
 	Visibility time.Duration
 
 	// Timeout ends a handler's context. Defaults to 0, never.
@@ -55,8 +55,8 @@ type ConsumeConfig struct {
 	// handlers were given up, Consume ends with [ErrUnhealthy]. Defaults to 0, never.
 	MaxRun time.Duration
 
-	// Backoff returns after how long a message comes again whose delivery number
-	// attempt, from 1 on, failed with err. Defaults to [Backoff].
+	// Backoff returns the delay after a failed delivery: attempt is its number, from 1 on,
+	// and err the error of the handler. Defaults to [Backoff].
 	Backoff func(attempt int, err error) time.Duration
 
 	// Drain is how long handlers may go on after the context of Consume has ended. Then
@@ -97,8 +97,8 @@ type retryAfterError struct {
 
 func (e retryAfterError) Unwrap() error { return e.error }
 
-// RetryAfter sets after how long a message that failed comes again, instead of after the
-// backoff. RetryAfter(d, nil) is nil.
+// RetryAfter sets the delay after which a failed message comes again, instead of the backoff.
+// RetryAfter(d, nil) is nil.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil
@@ -143,10 +143,10 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 
 // Consume handles messages until ctx ends, and returns its cause when all handlers have
 // returned, for which [ConsumeConfig.Drain] gives them time. If the queue does not answer then,
-// it tries for 10 s to settle a message, and what it returns is also [ErrUnsettled]. So is what it
-// returns when it ends with messages that it could not settle because the queue is broken.
+// it tries for 10 s to settle a message, and the error also wraps [ErrUnsettled]. The error also
+// wraps it if the queue is broken and messages remain that Consume could not settle.
 //
-// One call settles what finished and fetches what comes next. Where handlers take less than
+// One call settles finished messages and fetches the next ones. Where handlers take less than
 // 5 ms, Consume fetches a few messages before they can start. A message that does not start
 // within 20 ms is handed back.
 //

@@ -60,8 +60,8 @@ func TestConsume(t *testing.T) {
 	}
 }
 
-// TestFailures: an error comes again after the backoff, a panic is one, Dead is
-// the end and RetryAfter says when; attempts are bounded.
+// TestFailures: an error comes again after the backoff, a panic is one, NoRetry is final and
+// RetryAfter sets the delay; attempts are bounded.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{MaxAttempts: 3})
@@ -123,7 +123,7 @@ func TestDeadAndRetryAfterOfNil(t *testing.T) {
 	}
 }
 
-// watcher is a hook that carries a header and remembers what was handled.
+// watcher is a hook that carries a header and counts its calls.
 type watcher struct {
 	mu    sync.Mutex
 	calls map[string]int

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// fetchAhead is the time for which messages are fetched before a handler is free.
+	// fetchAhead is how long before a handler is free a message for it may be fetched.
 	// At most fetchMost are.
 	fetchAhead = 5 * time.Millisecond
 	fetchMost  = 256
 
-	// startWithin is when a message that was fetched must have started.
+	// startWithin is the time within which a fetched message must start.
 	startWithin = 20 * time.Millisecond
 
 	// beatInterval is how often a consumer reports, at least.
@@ -148,7 +148,7 @@ func (c *consumer) run(ctx context.Context) error {
 	return c.result(context.Cause(reading))
 }
 
-// result returns what Consume returns when it ends for that cause and settles nothing more.
+// result returns the error of Consume when it ends for that cause and settles nothing more.
 func (c *consumer) result(cause error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,7 +222,7 @@ func (c *consumer) serve(work context.Context, workers *sync.WaitGroup) {
 			c.changed.Wait()
 		}
 		c.free--
-		if c.ending { // what was ready is handed back
+		if c.ending { // ready messages are handed back
 			c.mu.Unlock()
 			return
 		}
@@ -313,7 +313,7 @@ func (c *consumer) handle(ctx context.Context, cancel context.CancelCauseFunc, m
 	})
 }
 
-// verdict returns how a message is settled whose handler returned.
+// verdict returns how to settle a message whose handler returned err.
 func (c *consumer) verdict(work context.Context, m Message, err error) (verb, arg string) {
 	if err == nil {
 		return "a", ""

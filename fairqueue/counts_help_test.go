@@ -18,7 +18,7 @@ func readRaw(t testing.TB, q *Queue) (r *keys, ok bool) {
 	return r, err == nil
 }
 
-// wrongs says what is wrong with the keys, "" for nothing.
+// wrongs returns the faults in the keys, "" for none.
 func (r *keys) wrongs() string {
 	r.check()
 	return strings.Join(r.wrong, "\n")

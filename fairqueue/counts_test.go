@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// miscounted compares what the queue counts with what there is. It returns the difference, "" for
+// miscounted compares the queue's counts with its contents. It returns the difference, "" for
 // none. The server may be away.
 func miscounted(t *testing.T, q *Queue) string {
 	t.Helper()

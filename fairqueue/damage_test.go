@@ -65,7 +65,7 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 }
 
 // busyQueue returns a queue that has all of its keys: one message in flight that
-// has moved, one that waits, one that is set aside and one that is dead.
+// has moved, one that waits, one that is delayed and one that is dead.
 func busyQueue(t *testing.T, client rueidis.Client) (q *Queue, flying Message, deadID string) {
 	t.Helper()
 	q = openOn(t, client, redistest.Name(t), Config{})
@@ -279,7 +279,7 @@ func TestCancelledCallsReturn(t *testing.T) {
 	}
 }
 
-// TestBodyIsLost: messages whose bodies somebody deleted are counted as lost, and hide no
+// TestBodyIsLost: messages whose bodies another program deleted are counted as lost, and hide no
 // others.
 func TestBodyIsLost(t *testing.T) {
 	t.Parallel()

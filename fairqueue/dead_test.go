@@ -41,7 +41,7 @@ func TestDeadGroups(t *testing.T) {
 	}
 }
 
-// TestMatching redrives and purges what matches and nothing else, in calls that go on.
+// TestMatching redrives and purges matching messages and no others, in calls that go on.
 func TestMatching(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
@@ -75,7 +75,7 @@ func TestMatching(t *testing.T) {
 	wantError(t, err, millrace.ErrBadArgument)
 }
 
-// TestMatchingEnds: what dies again while messages are redriven is left.
+// TestMatchingEnds: messages that die again while others are redriven are left.
 func TestMatchingEnds(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

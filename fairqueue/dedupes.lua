@@ -1,7 +1,7 @@
--- fragment dedupes: what was written a moment ago
+-- fragment dedupes: dedupe ids of recent writes
 --
--- A dedupe id counts for a while after its write. A write forgets twice as many whose window has passed as it adds, and
--- upkeep those that are left.
+-- A dedupe id counts for a while after its write. A write forgets up to twice as many expired ids as it adds; upkeep
+-- forgets the rest.
 --
 -- Needs    clock
 -- Gives    dedupe: the key of the hash from dedupe id to message

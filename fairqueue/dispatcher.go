@@ -55,14 +55,14 @@ type dispatcher struct {
 	warned       sync.Map // schedules and entries that this process cannot read
 }
 
-// warn reports whether a schedule or an entry is the first time in trouble.
+// warn reports whether this is the first trouble with a schedule or an entry.
 func (d *dispatcher) warn(about string) bool {
 	_, before := d.warned.LoadOrStore(about, true)
 	return !before
 }
 
-// dispatchers are those in use, by client and name. It is global because Queues on one
-// client share nothing else. One that no Queue uses is collected.
+// dispatchers are the dispatchers in use, by client and name. They are global because Queues on
+// one client share nothing else. One that no Queue uses is collected.
 var dispatchers struct {
 	mu sync.Mutex
 	of map[dispatcherKey]weak.Pointer[dispatcher]
@@ -203,8 +203,8 @@ func (d *dispatcher) settle(ctx context.Context, r workRequest) (workAnswer, err
 	return answers[0], nil
 }
 
-// work serves several requests with one call of the script work, and one of settle for what
-// was not handled. Slept means that the requests are those of sleepers.
+// work serves several requests with one call of the script work, and one of settle for messages
+// that were not handled. Slept means that the requests are those of sleepers.
 func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept bool) ([]workAnswer, error) {
 	ctx, cancel := script.Within(ctx, callTimeout)
 	defer cancel()
@@ -269,7 +269,7 @@ func deal(requests []workRequest, answers []workAnswer, verdicts string, handled
 	return nil
 }
 
-// fetch acknowledges what was handled and takes messages.
+// fetch acknowledges handled messages and takes messages.
 func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers []workAnswer, acks []settlement, most int, slept bool) error {
 	q := requests[0].q
 	o, sleeps := order{most: most, visibility: defaultVisibility, acks: acks}, false
@@ -303,7 +303,7 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 	for _, item := range reply.items {
 		raw, msg, err := delivered(item, now)
 		if err != nil {
-			q.bury(raw, err)
+			q.moveToDead(raw, err)
 			continue
 		}
 		messages = append(messages, msg)
@@ -368,8 +368,8 @@ func (q *Queue) handBack(ctx context.Context, messages []Message) {
 	}
 }
 
-// bury makes a message dead that cannot be decoded.
-func (q *Queue) bury(r receipt, reason error) {
+// moveToDead makes a message that cannot be decoded dead.
+func (q *Queue) moveToDead(r receipt, reason error) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), handBackTimeout)
 		defer cancel()

@@ -25,7 +25,7 @@ func (r refusing) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 	return r.Client.Do(ctx, cmd)
 }
 
-// TestGivenBackIsTold also if what shares the call fails.
+// TestGivenBackIsTold also if another request in the call fails.
 func TestGivenBackIsTold(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

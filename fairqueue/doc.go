@@ -3,7 +3,7 @@
 //
 // # The problem
 //
-// In one queue for all, a tenant that writes ten thousand messages makes everybody else wait for
+// In one queue for all, a tenant that writes ten thousand messages makes all others wait for
 // them, and a tenant whose messages take five seconds each occupies every worker. A queue for
 // each tenant is fair, but thousands of queues, most of them empty, take long to poll, and must
 // be created, watched and removed.
@@ -60,10 +60,10 @@
 //
 // # Messages from a source
 //
-// A table, a log or a file that feeds a queue must know what it has written, across crashes and
-// for longer than [Config.DedupeWindow]. Such a source numbers its messages 1, 2, 3 and so on,
-// durably, before it writes the first of them; see [Draft].Source. The queue stores the number
-// with the message in one step, so a repeat by any process at any time writes nothing. If the
+// A table, a log or a file that feeds a queue must know which messages it has written, across
+// crashes and for longer than [Config.DedupeWindow]. Such a source numbers its messages 1, 2, 3
+// and so on, durably, before it writes the first of them; see [Draft].Source. The queue stores the
+// number with the message in one step, so a repeat by any process at any time writes nothing. If the
 // server loses its last writes, as at a failover, the number goes back with the messages:
 // [Sources.Position] says what to write again. It is one field of the record for each source.
 // examples/outbox does so from PostgreSQL.
@@ -97,7 +97,7 @@
 //   - A position of a source is written once, and none is left out.
 //   - A stale receipt changes nothing and is [millrace.ErrStale].
 //   - When a message becomes available, one sleeping reader wakes, within about a round trip.
-//     If it dies, another one finds the message within a second. An empty queue wakes nobody.
+//     If it dies, another one finds the message within a second. An empty queue wakes no reader.
 //   - A process that waits sends two commands per second, however many goroutines wait and
 //     however many Queues of one name it has on a client.
 //   - [Queue.Browse] shows all messages and takes none. [Queue.Search] shows those that match,
@@ -116,10 +116,11 @@
 // work must be idempotent.
 //
 // A turn is a message, not a time: only handlers of Consume and of named workers are shared by
-// time. With one handler in all, nothing protects from slow tenants. A tenant with unknown handler times counts as slow,
-// so its first burst after a rest uses half of the handlers. A tenant whose messages were quick
-// and then hang can occupy all handlers until the first of them returns; [ConsumeConfig].Timeout
-// and MaxRun bound that. The handlers of a killed process count for 15 seconds.
+// time. With one handler in all, nothing protects from slow tenants. A tenant with unknown handler
+// times counts as slow, so its first burst after a rest uses half of the handlers. A tenant whose
+// messages were quick and then hang can occupy all handlers until the first of them returns;
+// [ConsumeConfig].Timeout and MaxRun bound that. The handlers of a killed process count for 15
+// seconds.
 //
 // A stranger that can choose names of tenants can be many tenants, with a turn each. Take a name
 // that it cannot choose, such as the number of its contract, or use [Config.Streams]: then there
@@ -129,7 +130,7 @@
 // stream.
 //
 // The end of a visibility takes effect at the next read, or through [Jobs], and so does the tick
-// of a schedule. A tick that nobody notices for more than a minute is missed.
+// of a schedule. A tick that no process notices for more than a minute is missed.
 //
 // # When not to use it
 //

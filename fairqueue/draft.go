@@ -33,7 +33,7 @@ type Draft struct {
 	// It gives no tenant more turns. Defaults to 0.
 	Priority int
 
-	// Cost is what the message costs beside others: tokens of a model, rows of an export.
+	// Cost is the message's cost beside others: tokens of a model, rows of an export.
 	// Tenants with messages get the same sum of costs delivered, or sums in proportion to their weights,
 	// and the rate of a tenant counts costs: a message that costs more than its burst starts
 	// when nothing was delivered for that long, and its tenant then waits. Each delivery of
@@ -45,7 +45,7 @@ type Draft struct {
 	// Defaults to 0.
 	Delay time.Duration
 
-	// TTL is after how long, from the write on, a message that was not delivered
+	// TTL is the time from the write on after which a message that was not delivered
 	// expires and is removed, in whole milliseconds. Defaults to 0, never.
 	TTL time.Duration
 
@@ -54,8 +54,8 @@ type Draft struct {
 	// At most 512 bytes. Defaults to none.
 	DedupeID string
 
-	// Source and Position make the message be written once, however late and by whichever
-	// process its write is repeated: without a window, unlike DedupeID. A source is
+	// Source and Position make the write apply once, however late and by whichever
+	// process it is repeated: without a window, unlike DedupeID. A source is
 	// something that numbers its messages 1, 2, 3 and so on: an outbox table, a partition
 	// of a log. The queue remembers the position of each source in the same step as the
 	// message. A draft with a lower or the same position writes nothing and is a

@@ -45,7 +45,7 @@ var (
 		Hint:    "Look where the source is (Queue.Sources, or millrace queue position), and write from there. Set the position if what lies between is to be left out.",
 	}
 
-	// ErrSources means that the queue remembers as many sources as it may. The draft was not
+	// ErrSources means that the queue has its largest number of sources. The draft was not
 	// written.
 	ErrSources = &millrace.Error{
 		Code:    "too_many_sources",
@@ -53,7 +53,7 @@ var (
 		Hint:    "Number the messages of many tenants as one source, or forget sources that ended (Queue.Sources, or millrace queue position, lists them): set their positions to 0.",
 	}
 
-	// ErrTenantFull means that as many messages of the tenant wait as may.
+	// ErrTenantFull means that the tenant has as many waiting messages as its limit allows.
 	// The draft was not written.
 	ErrTenantFull = &millrace.Error{
 		Code:    "tenant_full",

@@ -179,7 +179,7 @@ func (s *storm) random(n uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed
 
 func (s *storm) blows() bool { return s.ctx.Err() == nil }
 
-// run has the storm blow through so many troubles, and checks what it leaves.
+// run has the storm cause so many troubles, and checks the queue afterwards.
 func (s *storm) run(troubles int) {
 	for _, q := range s.direct.parts {
 		if _, err := q.Write(s.t.Context(), fairqueue.Draft{Tenant: "a", Body: []byte("tick")}); err != nil {
@@ -237,7 +237,7 @@ func (s *storm) consume(r *rand.Rand) {
 		s.pass(time.Duration(100+r.IntN(900)) * time.Millisecond)
 		if r.IntN(2) == 0 { // it is killed
 			for _, p := range s.proxies {
-				p.Cut() // Close waits for what was sent
+				p.Cut() // Close waits for requests that were sent
 			}
 			closed()
 		}
@@ -310,7 +310,7 @@ func (s *storm) trouble(r *rand.Rand) {
 	undo()
 }
 
-// drain ends what holds messages back, and handles them all. It repeats that, since a call that was cut off may arrive late. Each
+// drain ends pauses and limits, and handles all messages. It repeats that, since a call that was cut off may arrive late. Each
 // time all that waits for less than a minute is due, and nothing may wait for an instant that only a wrong clock named.
 func (s *storm) drain() {
 	drained := false
@@ -384,7 +384,7 @@ func (s *storm) drain() {
 	})
 }
 
-// judge says what is wrong when the queue is drained.
+// judge reports faults of the drained queue.
 func (s *storm) judge() {
 	for i, q := range s.direct.parts {
 		wrong, err := q.Check(s.t.Context())

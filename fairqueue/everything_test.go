@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/schedule"
 )
 
-// queue is what a queue and one over several parts have in common.
+// queue is the methods that a queue and one over several parts share.
 type queue interface {
 	Write(ctx context.Context, d fairqueue.Draft) (string, error)
 	WriteBatch(ctx context.Context, drafts ...fairqueue.Draft) ([]fairqueue.Written, error)
@@ -75,7 +75,7 @@ var (
 
 var everySecond, _ = schedule.Every(time.Second)
 
-// refusals are the errors that a call may return because of what others did, or of trouble with the server.
+// refusals are the errors that a call may return because of other calls, or of trouble with the server.
 var refusals = []error{
 	fairqueue.ErrEmpty, fairqueue.ErrPaused, fairqueue.ErrTenantFull, millrace.ErrNotFound, millrace.ErrFull,
 	millrace.ErrUncertain, millrace.ErrStale, millrace.ErrPartial, context.Canceled, context.DeadlineExceeded,
@@ -103,7 +103,7 @@ type caller struct {
 
 	held     []fairqueue.Message
 	position int64
-	pending  *fairqueue.Draft // has that position, and nobody knows whether it was written
+	pending  *fairqueue.Draft // has that position, and may have been written
 }
 
 // call is a call, and how often it is made beside others.

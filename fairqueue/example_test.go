@@ -178,7 +178,7 @@ func ExampleQueue_Ready() {
 	// Output: <nil>
 }
 
-// A page of what each place holds, for somebody who wonders.
+// A page of the messages in each state, to look into a queue.
 func ExampleQueue_Browse() {
 	client, closeAll := connect()
 	defer closeAll()
@@ -347,7 +347,7 @@ func ExampleSchedules_Set() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Each replica may set it when it starts: what is there stays.
+	// Each replica may set it when it starts: an existing schedule stays.
 	err = queue.Schedules().Set(ctx, fairqueue.Schedule{
 		Name:  "nightly",
 		Spec:  nightly,
@@ -409,7 +409,7 @@ func ExampleThrottle() {
 	// Output: true
 }
 
-// A gateway to a language model writes what each request costs, in tokens. A tenant with a few large requests and one with
+// A gateway to a language model sets the cost of each request in tokens. A tenant with a few large requests and one with
 // many small ones have the same sum of tokens served.
 func ExampleDraft_cost() {
 	client, closeAll := connect()

@@ -127,7 +127,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestStreamsTakeTheEmptiest of a tenant's, and what is in flight does not wait there.
+// TestStreamsTakeTheEmptiest: a write goes to the tenant's stream with the fewest waiting messages; those in flight do not count.
 func TestStreamsTakeTheEmptiest(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{Streams: 8, PerTenant: 4})
@@ -152,8 +152,8 @@ func TestStreamsTakeTheEmptiest(t *testing.T) {
 	ack(t, q, m)
 }
 
-// TestResize: what is written lands in the streams of its tenant as they are now, whatever
-// the writer believes, and what waits elsewhere has its turns.
+// TestResize: messages land in the current streams of their tenant, whatever layout
+// the writer has cached, and messages in other streams have their turns.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	client, name := redistest.Shared(t).Client(t), redistest.Name(t)
@@ -253,7 +253,7 @@ func TestFairness(t *testing.T) {
 				}
 			}
 		}
-		mustRead(r, q, 1000) // what is left of the beginning
+		mustRead(r, q, 1000) // the rest of the beginning
 		r.Repeat(map[string]func(*rapid.T){
 			"write": func(r *rapid.T) {
 				tenant := rapid.SampledFrom(tenants).Draw(r, "tenant")
@@ -308,7 +308,7 @@ type pair struct {
 	names   [2]string
 	weights [2]float64
 	largest int    // the highest cost that messages may have
-	counts  [2]int // what was delivered since then cost
+	counts  [2]int // cost of the deliveries since then
 	last    int    // whose the last one was
 }
 

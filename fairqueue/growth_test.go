@@ -35,7 +35,7 @@ func parallel(t *testing.T) {
 // TestGrowingQueue: while a queue grows by a million messages of 100,000 tenants, and is emptied again, a script call
 // takes the server 5 ms at most, also while the server enlarges the table of its largest hash, which takes hundreds of
 // calls. The soak judges 999 of 1,000 calls of each kind, on a machine that has nothing else to do. `make test` only does the
-// same with fewer messages: no clock tells a call that was long from one that a busy machine held up.
+// same with fewer messages: no clock can tell a long call from one that a busy machine held up.
 func TestGrowingQueue(t *testing.T) {
 	parallel(t)
 	for name, limits := range map[string]Limits{
@@ -56,7 +56,7 @@ func TestGrowingQueue(t *testing.T) {
 	}
 }
 
-// growAndShrink writes messages and takes them out, in calls of 100 and of one, and judges what each call cost.
+// growAndShrink writes messages and takes them out, in calls of 100 and of one, and checks the cost of each call.
 func (c *crowd) growAndShrink(messages int) {
 	c.t.Helper()
 	fields := func() int64 {

@@ -42,8 +42,8 @@ func TestHeartbeat(t *testing.T) {
 	redistest.Eventually(t, "nothing is left", func() bool { s := stats(t, q); return s.InFlight+s.Waiting == 0 })
 }
 
-// TestDrain: handlers finish what they have in hand, and no more is read; those
-// that take too long are told.
+// TestDrain: handlers finish their messages, and Consume reads no more; handlers
+// that take too long see their context end.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	for name, drain := range map[string]time.Duration{"in time": 20 * time.Second, "too long": 50 * time.Millisecond} {
@@ -165,7 +165,7 @@ func TestMaxRun(t *testing.T) {
 	<-handled
 }
 
-// TestCancelledConsumer: a consumer that is told to end while it sleeps ends at once, and
+// TestConsumerEndsAtOnce: a consumer whose context ends while it sleeps ends at once, and
 // one whose calls do not come back, too.
 func TestConsumerEndsAtOnce(t *testing.T) {
 	t.Parallel()
@@ -190,8 +190,8 @@ func TestConsumerEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestPrefetchIsHandedBack: what was fetched for handlers that were quick so far, and did
-// not start within 20 ms, goes to others, and it counts as no attempt.
+// TestPrefetchIsHandedBack: prefetched messages for handlers that were quick so far go to others
+// if they do not start within 20 ms, and that counts as no attempt.
 func TestPrefetchIsHandedBack(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -85,7 +85,7 @@ func (h *headTest) writeB(d Draft) {
 	h.write(d)
 }
 
-// later is when what takes ten seconds is over.
+// later is when handlers of ten seconds have returned.
 func (h *headTest) later() {
 	h.t.Helper()
 	h.at(11 * time.Second)
@@ -93,7 +93,7 @@ func (h *headTest) later() {
 }
 
 // TestHeadOfAnotherTenant: a stream that is held for a slow tenant has a turn as soon as the message in front is another tenant's,
-// however that comes about, and a sleeping reader wakes.
+// whatever put it there, and a sleeping reader wakes.
 func TestHeadOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	taken := func(visibility time.Duration) func(h *headTest) {

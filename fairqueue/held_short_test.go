@@ -146,7 +146,7 @@ func TestHeldInShortCallsWakes(t *testing.T) {
 	write(t, s.q, "a:a1 a:a2 a:a3")
 	s.do("a1 a2", 4)
 	sleeper, err := s.take(1, true, nil)
-	for err == nil && sleeper != nil && sleeper.due { // a busy machine: it is to look what is due first, and says so every tenth of a second
+	for err == nil && sleeper != nil && sleeper.due { // a busy machine: it must do due work first, and says so every tenth of a second
 		if _, err = s.q.tend(t.Context(), "5"); err == nil {
 			sleeper, err = s.take(1, true, nil)
 		}

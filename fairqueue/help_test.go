@@ -29,7 +29,7 @@ func open(t *testing.T, cfg Config) *Queue {
 	return openOn(t, redistest.Shared(t).Client(t), redistest.Name(t), cfg)
 }
 
-// want fails the test unless what was asked for is what was got.
+// want fails the test on an error, or unless got equals want.
 func want(t *testing.T, what string, got, want any, err error) {
 	t.Helper()
 	if err != nil {
@@ -119,7 +119,7 @@ func stats(t *testing.T, q *Queue) Stats {
 	return s
 }
 
-// wantSizes checks how many messages wait, are in flight, set aside and dead.
+// wantSizes checks how many messages wait, are in flight, delayed and dead.
 func wantSizes(t *testing.T, q *Queue, waiting, inFlight, delayed, dead int) {
 	t.Helper()
 	s := stats(t, q)
@@ -144,7 +144,7 @@ func eventually(t *testing.T, q *Queue) Message {
 	return messages[0]
 }
 
-// dump returns what each of the queue's keys holds.
+// dump returns the contents of the queue's keys.
 func dump(t *testing.T, q *Queue) map[string]string {
 	t.Helper()
 	base := baseKey(q.name)
@@ -164,7 +164,7 @@ func dump(t *testing.T, q *Queue) map[string]string {
 	}
 }
 
-// content returns what a key holds, in an order that depends on nothing else.
+// content returns the contents of a key, in an order that depends on nothing else.
 func content(t *testing.T, client rueidis.Client, key string) string {
 	t.Helper()
 	kind, err := do(t, client, "TYPE", key).ToString()
@@ -209,7 +209,7 @@ func passes(t *testing.T, client rueidis.Client, d time.Duration) {
 // evalsha matches the script calls of a queue.
 func evalsha(cmd []string) bool { return redistest.Named("EVALSHA", "EVALSHA_RO")(cmd) }
 
-// drained waits until nothing waits, is in flight or set aside.
+// drained waits until nothing waits, is in flight or delayed.
 func drained(t *testing.T, q *Queue) {
 	t.Helper()
 	redistest.Eventually(t, "the queue is drained", func() bool {

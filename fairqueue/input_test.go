@@ -89,7 +89,7 @@ func TestBadInput(t *testing.T) {
 // nan is no number.
 func nan() float64 { zero := 0.0; return zero / zero }
 
-// TestNoQueue is what calls on a queue that does not exist answer.
+// TestNoQueue checks the results of calls on a queue that does not exist.
 func TestNoQueue(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

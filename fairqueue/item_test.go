@@ -14,7 +14,7 @@ import (
 // itemForm is the form that docs/WIRE.md gives of a delivered message.
 var itemForm = regexp.MustCompile(`(?s)^(\d{16}[A-Za-z0-9_-]{8})(?:(\d+);(\d+);([^\x01]*)\x01)?((\d*)(?:\*(\d+))?:(\d)(#\d+)?(=[^\x01]*)\x01[^\x01]*\x01.*)$`)
 
-// TestItemsAreReadByTheirForm compares what is read of an item with what its form says.
+// TestItemsAreReadByTheirForm compares the parsed item with its form.
 func TestItemsAreReadByTheirForm(t *testing.T) {
 	t.Parallel()
 	read := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 )
 
-// TestJobs does what is due in queues that nobody reads.
+// TestJobs does due work in queues without readers.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -64,7 +64,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestLanesThatRestAreForgotten by upkeep, for a queue that nobody calls any more.
+// TestLanesThatRestAreForgotten by upkeep, for a queue that gets no more calls.
 func TestLanesThatRestAreForgotten(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
@@ -132,7 +132,7 @@ func TestLanesThatRestAreForgotten(t *testing.T) {
 	}
 }
 
-// TestIdleExpiry: a queue that nobody touches goes whole when it is empty, and a
+// TestIdleExpiry: a queue without calls goes whole when it is empty, and a
 // full one only if that was asked for.
 func TestIdleExpiry(t *testing.T) {
 	t.Parallel()

@@ -27,8 +27,8 @@ var (
 	unescape = strings.NewReplacer("\x02a", "\x01", "\x02b", "\x02")
 )
 
-// tenantFlow is the flow of a tenant. In a queue with streams, scripts count by it what the tenant
-// has in flight.
+// tenantFlow is the flow of a tenant. In a queue with streams, scripts count a tenant's messages in
+// flight by it.
 func tenantFlow(tenant string) string { return "=" + escape.Replace(tenant) }
 
 // streamFlow is the flow of a stream.
@@ -49,8 +49,8 @@ func readFlow(flow string) (tenant string, stream int) {
 	return "", stream
 }
 
-// streams is what the flows of a queue are: tenants, or streams of which each tenant has
-// some.
+// streams are the flows of a queue: one for each tenant, or count streams of which each tenant has
+// perTenant.
 type streams struct{ count, perTenant int }
 
 // setting is the text that the record keeps.

@@ -20,7 +20,7 @@ import (
 )
 
 // workerEnv makes the test binary a worker process: "URL name starts", the last
-// being the key of a list in which it notes what it begins to handle.
+// being the key of a list to which it adds each message that it begins to handle.
 const workerEnv = "MILLRACE_TEST_FAIRQUEUE_WORKER"
 
 const (
@@ -125,7 +125,7 @@ func TestWorkersAreKilled(t *testing.T) {
 	wantSizes(t, q, 0, 0, 0, 0)
 }
 
-// checkStarts reads what the workers noted.
+// checkStarts reads the workers' notes.
 func checkStarts(t *testing.T, q *Queue, written int, killed map[int]bool) {
 	t.Helper()
 	notes, err := do(t, q.run.Client, "LRANGE", "{x}starts", "0", "-1").AsStrSlice()

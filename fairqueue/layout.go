@@ -12,12 +12,12 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// This file has all that Go knows of how the messages of a queue lie in Redis: see docs/WIRE.md.
+// This file has Go's part of the layout of a queue in Redis: see docs/WIRE.md.
 
 // wireVersion is the version of the data in Redis, which K has.
 const wireVersion = "3"
 
-// record is what the fields w and t of hot hold.
+// record is the contents of the fields w and t of hot.
 type record struct {
 	written, sleepers float64 // w: what writes change
 
@@ -39,7 +39,7 @@ func readRecord(fields []string) (r record, err error) {
 // settled is how many messages wait, are delayed or are dead.
 func (r record) settled() int { return int(r.written - r.removed - r.flying + r.cancelled) }
 
-// doubles reads numbers of eight bytes, as far as there are some, and returns what is behind them.
+// doubles reads numbers of eight bytes, as far as there are some, and returns the rest of the text.
 func doubles(text string, into ...*float64) string {
 	for _, f := range into {
 		if len(text) < 8 {
@@ -84,7 +84,7 @@ func isFlow(name string) bool { return name != "" && (name[0] == '=' || name[0] 
 // pastPrefix is in front of a message's id in the name of the field with its past.
 const pastPrefix = "a"
 
-// past is what a message has behind it, if it is not plain: how many deliveries, since when it waits, and why it was given back
+// past is the history of a message, if it is not plain: how many deliveries, since when it waits, and why it was given back
 // last.
 type past struct {
 	attempts int
@@ -126,7 +126,7 @@ func readPast(value string) (since time.Time, ok bool) {
 	return p.since, ok && rest == ""
 }
 
-// header is what lies in front of the body of a message.
+// header is the text in front of the body of a message.
 type header struct {
 	deadline time.Time // zero for none
 	cost     int
@@ -137,7 +137,7 @@ type header struct {
 
 var errNoHeader = errors.New("the body has no header")
 
-// readHeader reads what is stored of a message up to what encode returned: its deadline or nothing; '*' and its cost unless that
+// readHeader reads the stored header of a message, as encode returned it: its deadline or nothing; '*' and its cost unless that
 // is 1; ':' and its priority; its flow if that is a stream; its tenant, \x01; its dedupe id, \x01. It is by hand since it runs for
 // each message, and a regular expression takes ten times as long.
 func readHeader(stored string) (h header, text string, err error) {
@@ -194,7 +194,7 @@ var (
 	deliveryForm = regexp.MustCompile(`(?s)^\d{29}([croCRO])([.f])(?:\d{13})?(#\d+)?(=[^\x01]*)$`)
 )
 
-// storedDelivery is what the field of a delivery says.
+// storedDelivery is the decoded field of a delivery.
 type storedDelivery struct {
 	kind  byte // c of a handler of Consume, o counted for limits, r neither; a capital with a deadline or a past
 	place byte // '.' in young, 'f' in flight
@@ -220,7 +220,7 @@ const (
 	maxQuick    = 1000
 )
 
-// storedOwner is what hot counts of a tenant.
+// storedOwner is the counts of a tenant in hot.
 type storedOwner struct {
 	n, mean, others float64 // with handlers of Consume, their mean time in milliseconds or -1, and others that are counted
 	limited         bool    // it has limits of its own

@@ -9,8 +9,8 @@ import (
 )
 
 // Legacy is a plain stream that a queue replaces. The readers of the queue move its entries into
-// the queue, in order: one for each message that they read, and as many as they ask for where there
-// is nothing to read. So entries take turns with the queue's messages, writers can switch one by
+// the queue, in order: one for each message that they read, or as many as they ask for if the
+// queue has nothing to read. So entries take turns with the queue's messages, writers can switch one by
 // one, and old readers can go on in the same group. Readers that sleep look twice a second.
 //
 // Nothing is moved while the queue is paused, or refuses messages: then entries wait in the stream.
@@ -24,9 +24,8 @@ type Legacy struct {
 	Group string
 
 	// ClaimAfter is after how long an entry that an old reader took and did not acknowledge
-	// is moved, at least a millisecond: longer than an old reader that is alive works on
-	// one. What the queue's own readers had when they died is moved anyway. Defaults to 0,
-	// never.
+	// is moved, at least a millisecond: longer than a live old reader works on one. Entries that
+	// the queue's own readers held when they died are moved anyway. Defaults to 0, never.
 	ClaimAfter time.Duration
 
 	// Draft makes a draft of an entry. An entry for which it returns an error gets the

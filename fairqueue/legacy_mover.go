@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// legacyInterval is how often the stream is looked at that had no more entries, or could
-	// not be moved.
+	// legacyInterval is the time between two looks at a stream that had no more entries, or
+	// failed.
 	legacyInterval = 500 * time.Millisecond
 
 	// legacyPage is how many entries are moved at once, at most.
@@ -27,7 +27,7 @@ const (
 )
 
 // legacyMover moves entries of a legacy stream into the queue, for the readers of one Queue. All movers of
-// a queue are one consumer of the group: what one of them took and did not move, any other finds in
+// a queue are one consumer of the group: any mover finds the entries that another took and did not move in
 // that consumer's list. Where two move the same entry, its dedupe id prevents a second message.
 //
 //	turn ──▶ credit ──▶ move: take entries ──▶ write them ──▶ acknowledge and delete them

@@ -12,7 +12,7 @@ import (
 )
 
 // TestLegacyStreamIsReadUntilItIsEmpty, by several readers, in its order, and
-// what an old reader died with comes, too.
+// entries of a dead old reader come, too.
 func TestLegacyStreamIsReadUntilItIsEmpty(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -85,7 +85,7 @@ func TestLegacyStreamOfNoGroup(t *testing.T) {
 }
 
 // TestLegacyValuesThatAreNotText come as base64 (F10 in docs/DEFECTS.md), and the default
-// is used for what a Draft function does not understand.
+// is used for entries that a Draft function does not understand.
 func TestLegacyValuesThatAreNotText(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -119,7 +119,7 @@ func TestLegacyEntriesCountByTheirID(t *testing.T) {
 	ack(t, q, eventually(t, q))
 }
 
-// TestLegacyStreamIsConsumed by those who Consume, too, also what comes while they sleep.
+// TestLegacyStreamIsConsumed by Consume, too, also entries that come while it sleeps.
 func TestLegacyStreamIsConsumed(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

@@ -192,8 +192,8 @@ func TestLegacyLeavesWhatOldReadersHold(t *testing.T) {
 	want(t, "entries of the old reader", pendingOf(t, client, stream, "old"), 2, nil)
 }
 
-// TestLegacyClaimAfter: what old readers hold for longer than ClaimAfter comes, however much others hold
-// before it, and what they hold for less long does not. Entries that were deleted meanwhile are gone.
+// TestLegacyClaimAfter: entries that old readers hold for longer than ClaimAfter are moved, however many others
+// lie before them; entries held for less long are not. Deleted entries are gone.
 func TestLegacyClaimAfter(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -215,8 +215,8 @@ func TestLegacyClaimAfter(t *testing.T) {
 	want(t, "entries of the living reader", pendingOf(t, client, stream, "alive"), young, nil)
 }
 
-// TestLegacyOfADeadMover: what a process of the queue took and did not move comes by another one at
-// once. What it moved and did not remove does not come twice.
+// TestLegacyOfADeadMover: entries that a process of the queue took and did not move are moved by another one at
+// once. Entries that it moved and did not remove do not come twice.
 func TestLegacyOfADeadMover(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

@@ -222,7 +222,7 @@ func TestDelayAndDeadline(t *testing.T) {
 	wantNothingLeft(t, q)
 }
 
-// TestDeadlineWhileSetAside: a message whose deadline came while it was set aside is gone
+// TestDeadlineWhileSetAside: a message whose deadline came while it was delayed is gone
 // when its time comes, and hides no others.
 func TestDeadlineWhileSetAside(t *testing.T) {
 	t.Parallel()
@@ -306,8 +306,8 @@ func TestDedupe(t *testing.T) {
 	wantSizes(t, q, 1, 0, 0, 0)
 }
 
-// TestCancelFreesADedupeID: what is written again is a message, and not a duplicate of one
-// that is no more (F9 in docs/DEFECTS.md).
+// TestCancelFreesADedupeID: a message that is written again after its cancellation is a new one,
+// not a duplicate of the cancelled one (F9 in docs/DEFECTS.md).
 func TestCancelFreesADedupeID(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
@@ -322,7 +322,7 @@ func TestCancelFreesADedupeID(t *testing.T) {
 			want(t, "cancel", nil, nil, err)
 		}
 	}
-	want(t, "read", bodies(read(t, q, 10)), "", nil) // which forgets the turns of those who have nothing
+	want(t, "read", bodies(read(t, q, 10)), "", nil) // which forgets the turns of tenants without messages
 	wantNothingLeft(t, q)
 }
 
@@ -384,8 +384,8 @@ func TestPause(t *testing.T) {
 	<-got
 }
 
-// TestAttemptsAreTheQueues: a process that says nothing of attempts, as the
-// command does, leaves it at what the queue was made for.
+// TestAttemptsAreTheQueues: a process that sets no MaxAttempts, such as the
+// command, leaves the queue's setting alone.
 func TestAttemptsAreTheQueues(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{MaxAttempts: 7})
@@ -419,8 +419,8 @@ func TestPriority(t *testing.T) {
 	want(t, "the rest", bodies(read(t, q, 10)), "4 0 3 1", nil)
 }
 
-// The oldest age is the wait for a reader: neither the time that a message was set aside
-// nor that in which somebody had it.
+// The oldest age is the wait for a reader: neither the delay of a message
+// nor its time in flight counts.
 func TestOldestAgeIsTheWait(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
@@ -437,8 +437,8 @@ func TestOldestAgeIsTheWait(t *testing.T) {
 	}
 }
 
-// TestLenCountsWhatAWorkerCouldDo: also what is due and what was abandoned, whether or not
-// anybody has noticed (F8 in docs/DEFECTS.md).
+// TestLenCountsWhatAWorkerCouldDo: also due and abandoned messages, whether or not
+// a process has noticed (F8 in docs/DEFECTS.md).
 func TestLenCountsWhatAWorkerCouldDo(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

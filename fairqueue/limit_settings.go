@@ -53,7 +53,7 @@ func (s LimitSettings) get(ctx context.Context, tenant string) (l TenantLimits, 
 	return l, general, reply.Err()
 }
 
-// read sets what is stored, as text for the tenant itself.
+// read sets the stored limits, as text for the tenant itself.
 func (l *TenantLimits) read(text string, general OwnLimits) {
 	l.Own = readOwnLimits(text)
 	l.Limits = l.Own.over(general)
@@ -81,8 +81,8 @@ func (s LimitSettings) Set(ctx context.Context, tenant string, l OwnLimits) erro
 }
 
 // SetIfUnset is Set for those limits that are not set. Programs call it when they start, to give
-// the default or a tenant limits that an operator may change: it never changes what is set, nor
-// what an earlier SetIfUnset has set.
+// the default or a tenant limits that an operator may change: it never changes a limit that is
+// set, also by an earlier SetIfUnset.
 //
 // Errors: as of [LimitSettings.Set].
 func (s LimitSettings) SetIfUnset(ctx context.Context, tenant string, l OwnLimits) error {

@@ -28,7 +28,7 @@ func checkTenant(tenant string) error {
 	return nil
 }
 
-// checkOneTenant is checkTenant for what the default cannot have.
+// checkOneTenant is checkTenant where the default is not allowed.
 func checkOneTenant(tenant string) error {
 	if tenant == "" {
 		return millrace.ErrBadArgument.Errorf("the tenant is empty").
@@ -58,7 +58,7 @@ type Limits struct {
 	// [Draft].Cost. Defaults to 0, no limit.
 	Rate float64
 
-	// Burst is how many deliveries, or what cost, may start at once after a rest. Only with Rate. A
+	// Burst is how many deliveries, or how much cost, may start at once after a rest. Only with Rate. A
 	// delivery that starts late is credited, up to Burst - 1 deliveries: so with a Burst
 	// of 1 each bit of lateness counts, and a tenant gets less than its Rate.
 	// Defaults to a tenth of a second's worth, at least 2.
@@ -75,7 +75,7 @@ type Limits struct {
 
 // OwnLimits are limits as they are stored for a tenant, each on its own: see [Limits]. For a field
 // that is nil the default applies, also when that changes later. The default is stored in the same
-// way, and what is nil there limits nothing.
+// way, and a nil field there means no limit.
 type OwnLimits struct {
 	Weight      *float64
 	MaxInFlight *int
@@ -170,10 +170,10 @@ func word[T any](value *T, text func(T) string, absent string) string {
 	return text(*value)
 }
 
-// change is what the script tenant is told to set them.
+// change returns the arguments with which the script tenant sets them.
 func (o OwnLimits) change() (string, error) { return strings.Join(o.words(keptWord), " "), o.check() }
 
-// clearing is what it is told to forget those of these names, or all without one.
+// clearing returns its arguments to forget those of these names, or all without one.
 func clearing(names []string) (string, error) {
 	if len(names) == 0 {
 		names = limitNames
@@ -227,7 +227,7 @@ func wakeTime(score string) (at time.Time, byRate bool) {
 	return time.UnixMilli(int64(math.Ceil(ms))), ms != math.Floor(ms)
 }
 
-// farFuture is the end of a pause that lasts until it is ended.
+// farFuture is the end of a pause that only a call ends.
 var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 type throttleError struct {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestLimitsOfACutCall: a call ends after a mebibyte. What it leaves where it was counts for no
-// limit, and keeps its turn.
+// TestLimitsOfACutCall: a call ends after a mebibyte. The messages that it leaves count for no
+// limit, and keep their turn.
 func TestLimitsOfACutCall(t *testing.T) {
 	t.Parallel()
 	body := make([]byte, 400<<10) // the third one ends a call

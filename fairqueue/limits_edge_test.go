@@ -60,7 +60,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	wantNothingLeft(t, q)
 }
 
-// TestLimitsThatManyChange at once: none overwrites what another one did.
+// TestLimitsThatManyChange at once: none overwrites another one's change.
 func TestLimitsThatManyChange(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -13,7 +13,7 @@ import (
 )
 
 // TestFullTenantsAmongOthers has many goroutines write through a network that loses replies.
-// They share calls. A full tenant refuses what is one too many for it and nothing else, and whatever was repeated, each writer's answer is what happened.
+// They share calls. A full tenant refuses only the messages beyond its limit, and each writer's answer is true, whatever was repeated.
 func TestFullTenantsAmongOthers(t *testing.T) {
 	t.Parallel()
 	const writers, rounds, most = 40, 15, 100
@@ -86,7 +86,7 @@ func TestFullTenantsAmongOthers(t *testing.T) {
 	}
 }
 
-// TestLimitsOnAFullServer: what frees memory, or stops a flood, is not refused.
+// TestLimitsOnAFullServer: changes that free memory, or stop a flood, are not refused.
 func TestLimitsOnAFullServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// throttleVerb is what a handler that returns Throttle has done to its message.
+// throttleVerb is the verb by which a handler that returns Throttle settles its message.
 const throttleVerb = "t"
 
 func throttle(t *testing.T, q *Queue, m Message, d time.Duration) error {
@@ -34,7 +34,7 @@ func flights(t *testing.T, q *Queue) map[string]int {
 	return flying
 }
 
-// restLeft returns what a queue without messages still knows of tenants, "" for nothing.
+// restLeft returns everything that a queue without messages still stores of tenants, "" for nothing.
 func restLeft(t *testing.T, q *Queue) string {
 	t.Helper()
 	var left []string

@@ -13,9 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestLimitsWhenWorkersAreKilled kills worker processes with their hands full: at no instant is
-// more of a tenant in flight than its limit, what is counted is what is in
-// flight, the messages come back, and in the end all counts are back at nothing. It takes 2 s;
+// TestLimitsWhenWorkersAreKilled kills worker processes with their hands full: a tenant never
+// has more in flight than its limit, counts equal the messages in flight,
+// the messages come back, and in the end all counts are zero. It takes 2 s;
 // MILLRACE_SOAK makes it half a minute.
 func TestLimitsWhenWorkersAreKilled(t *testing.T) {
 	t.Parallel()

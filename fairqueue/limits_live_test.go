@@ -18,8 +18,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// sighting is a delivery as the server and its reader tell it, in milliseconds of the server.
-type sighting struct {
+// observation is a delivery as the server and its reader tell it, in milliseconds of the server.
+type observation struct {
 	tenant  string
 	handled bool
 	at      int64 // when it was delivered: its receipt says so, rounded down
@@ -33,10 +33,10 @@ type period struct {
 	from, to int64
 }
 
-// logbook is what readers saw, and which limits held.
+// logbook is the deliveries that readers saw, and the limits that held.
 type logbook struct {
 	mu         sync.Mutex
-	deliveries []sighting
+	deliveries []observation
 	periods    []period
 }
 
@@ -73,7 +73,7 @@ func (b *logbook) saw(t *testing.T, q *Queue, m Message, handled bool, until int
 	at := deliveredAt(t, q, m, until)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.deliveries = append(b.deliveries, sighting{m.Tenant, handled, at, min(until, at+liveVisibility.Milliseconds())})
+	b.deliveries = append(b.deliveries, observation{m.Tenant, handled, at, min(until, at+liveVisibility.Milliseconds())})
 }
 
 // holds notes that limits hold from an instant until the tenant's next ones.
@@ -97,7 +97,7 @@ func (b *logbook) ends(of string, to int64) {
 
 // concerns reports whether the limits count for a delivery. own are those that have limits of
 // their own, for whom the default does not count.
-func (p period) concerns(s sighting, own map[string]bool) bool {
+func (p period) concerns(s observation, own map[string]bool) bool {
 	if p.of == "" {
 		return !own[s.tenant]
 	}
@@ -112,7 +112,7 @@ func (b *logbook) check(t *testing.T, capacity int) {
 		own[p.of] = p.of != ""
 	}
 	for _, p := range b.periods {
-		by := map[string][]sighting{} // the default counts for each tenant by itself
+		by := map[string][]observation{} // the default counts for each tenant by itself
 		for _, s := range b.deliveries {
 			if !p.concerns(s, own) {
 				continue
@@ -124,7 +124,7 @@ func (b *logbook) check(t *testing.T, capacity int) {
 			by[of] = append(by[of], s)
 		}
 		for of, list := range by {
-			slices.SortFunc(list, func(a, b sighting) int { return cmp.Compare(a.at, b.at) })
+			slices.SortFunc(list, func(a, b observation) int { return cmp.Compare(a.at, b.at) })
 			if err := p.broken(list, capacity); err != nil {
 				t.Errorf("%+v: %v", of, err)
 			}
@@ -133,7 +133,7 @@ func (b *logbook) check(t *testing.T, capacity int) {
 }
 
 // broken returns an error if deliveries, in the order of their instants, exceed the limits.
-func (p period) broken(list []sighting, capacity int) error {
+func (p period) broken(list []observation, capacity int) error {
 	l := p.limits
 	first, lowest, n := true, 0.0, 0.0
 	for i, s := range list {
@@ -306,7 +306,7 @@ func (s *liveScene) change(q *Queue, of string) {
 	s.book.holds(of, l, serverTime(s.t, s.watch.run.Client))
 }
 
-// counts checks that what the queue has counted is what is in flight, at one instant.
+// counts checks that the queue's count equals the messages in flight, at one instant.
 func (s *liveScene) counts() {
 	s.t.Helper()
 	if diff := miscounted(s.t, s.watch); diff != "" {

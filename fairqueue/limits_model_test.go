@@ -25,11 +25,11 @@ type limitsModel struct {
 	limits   map[string]OwnLimits
 	asleep   map[string]time.Duration // until when a tenant is paused or throttled
 	full     map[string]time.Duration // when its bucket is full again, at the latest
-	early    map[string]time.Duration // when it may be: a new rate forgives what is more than a burst of it
+	early    map[string]time.Duration // the earliest time of that: a new rate forgives all but one burst of it
 	messages map[string]*limited      // those that are not gone, by id
 }
 
-// forever is the end of a pause that somebody must end.
+// forever is the end of a pause that only a call ends.
 const forever = time.Duration(math.MaxInt64)
 
 func newLimitsModel(now time.Duration) *limitsModel {
@@ -150,7 +150,7 @@ func (m *limitsModel) head(tenant string) (head *limited) {
 	return head
 }
 
-// pass lets time pass, after which what is due has happened.
+// pass lets time pass, and does due work.
 func (m *limitsModel) pass(d time.Duration) {
 	m.now += d
 	for id, k := range m.messages {

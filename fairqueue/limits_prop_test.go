@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// clocked returns scripts whose clock is a key of the queue, so that a test says what time it is.
+// clocked returns scripts whose clock is a key of the queue, so that a test sets the time.
 func clocked(t *testing.T, scripts *script.Library) *script.Library {
 	t.Helper()
 	return scripttest.Without(t, scripts, "local clock = redis.call('TIME')",
@@ -76,7 +76,7 @@ func (c *limitsMachine) setClock(r *rapid.T) {
 	c.must(r, "clock", do(c.t, c.watch.run.Client, "SET", baseKey(c.q.name)+":clock", micros).Error())
 }
 
-// pass lets time pass, and mostly has the queue do what is due.
+// pass lets time pass, and mostly has the queue do due work.
 func (c *limitsMachine) pass(r *rapid.T) {
 	d := someStep.Draw(r, "time")
 	due := false
@@ -343,7 +343,7 @@ func (c *limitsMachine) purge(r *rapid.T) {
 	c.check(r, "purged", n, want)
 }
 
-// invariant: what the queue says it holds is what the model holds.
+// invariant: the queue's contents, as it reports them, equal the model's.
 func (c *limitsMachine) invariant(r *rapid.T) {
 	s, err := c.watch.Stats(c.t.Context())
 	c.must(r, "stats", err)
@@ -386,7 +386,7 @@ func (c *limitsMachine) numbers(r *rapid.T) map[string]int {
 	return got
 }
 
-// restAll ends all limits and pauses, works off what is left, and expects the queue to have
+// restAll ends all limits and pauses, works off the remaining messages, and expects the queue to have
 // forgotten everything: nothing leaks.
 func (c *limitsMachine) restAll(r *rapid.T) {
 	for _, of := range limitedNames {

@@ -98,7 +98,7 @@ func TestPauses(t *testing.T) {
 	want(t, "purged", n, 4, err)
 }
 
-// TestMaxWaiting refuses what is one too many, and nothing else.
+// TestMaxWaiting refuses messages beyond the limit, and nothing else.
 func TestMaxWaiting(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -61,7 +61,7 @@ var limitHistories = []history{
 	}},
 	{"a sleeping reader and limits that change", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
-		if err := h.limit("other", Limits{MaxInFlight: 1}); err != nil { // what is read before the first limit does not count
+		if err := h.limit("other", Limits{MaxInFlight: 1}); err != nil { // deliveries before the first limit do not count
 			return err
 		}
 		h.read(1, time.Hour)
@@ -70,7 +70,7 @@ var limitHistories = []history{
 	}},
 	{"a sleeping reader and a default that changes", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
-		if err := h.limit("other", Limits{MaxInFlight: 1}); err != nil { // what is read before the first limit does not count
+		if err := h.limit("other", Limits{MaxInFlight: 1}); err != nil { // deliveries before the first limit do not count
 			return err
 		}
 		h.read(1, time.Hour)

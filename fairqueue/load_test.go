@@ -26,8 +26,8 @@ type load struct {
 
 func newLoad(q *Queue) *load { return &load{q: q, handled: map[string]int{}} }
 
-// produce writes from several goroutines until stop is called. A write that
-// failed is done again under another body, for nobody knows what became of it.
+// produce writes from several goroutines until stop is called. It repeats a failed
+// write with another body, since the first one may have been written.
 func (l *load) produce(t *testing.T, writers int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -147,8 +147,8 @@ func TestLostRepliesUnderLoad(t *testing.T) {
 	})
 }
 
-// TestVisibilityOutlivesARestart: what was in flight stays so when the server
-// comes back, and comes again when its time is over.
+// TestVisibilityOutlivesARestart: messages in flight stay so when the server
+// comes back, and come again when their time is over.
 func TestVisibilityOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{AOF: true})

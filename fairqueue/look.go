@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// A look reads a queue by plain commands, a pipeline a step: what moves between two commands is
-// shown once or missed. The second word of a command is the end of its key.
+// A look reads a queue by plain commands, a pipeline a step: a message that moves between two
+// commands is shown once or missed. The second word of a command is the end of its key.
 type look struct {
 	q      *Queue
 	name   string // what hooks see
@@ -26,7 +26,7 @@ func (l look) pipe(ctx context.Context, commands [][]string) (reply *script.Repl
 }
 
 // start is the first step of a look. It checks the queue's version and record first, as the fragment
-// record does for scripts, and returns that and what the commands answer. The error is errNotFound
+// record does for scripts, and returns that and the reply to the commands. The error is errNotFound
 // without a queue.
 func (l look) start(ctx context.Context, commands [][]string) (reply *script.Reply, r record, err error) {
 	begin := [][]string{{"HGET", "", "version"}, {"HLEN", ""}, {"HMGET", ":hot", "w", "t", ""}}

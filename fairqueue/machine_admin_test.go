@@ -2,11 +2,11 @@ package fairqueue
 
 import "pgregory.net/rapid"
 
-// What operators do in a random history.
+// The calls of operators in a random history.
 
-// browse turns the pages of what is in a place, and other things happen in
-// between. Each page has what is in that place then, and what is there all the
-// time comes once.
+// browse turns the pages of a state while other things happen in between. Each
+// page has messages that are in that state then; one that is there all the time
+// comes once.
 func (c *machine) browse(r *rapid.T) {
 	cfg := BrowseConfig{
 		State: rapid.SampledFrom([]State{Waiting, InFlight, Delayed}).Draw(r, "place"),

@@ -102,7 +102,7 @@ func (c *machine) write(r *rapid.T) {
 		d.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Hour}).Draw(r, "delay")
 		d.TTL = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 2 * time.Hour, time.Millisecond}).Draw(r, "deadline")
 		expires = expires || d.TTL == time.Millisecond
-		plain = plain && d.Delay == 0 && d.DedupeID == "" // what is set aside counts in a batch as if it waited
+		plain = plain && d.Delay == 0 && d.DedupeID == "" // a delayed message counts in a batch as if it waited
 	}
 	c.lose(r)
 	written, err := c.q.WriteBatch(c.t.Context(), drafts...)
@@ -150,7 +150,7 @@ func (c *machine) write(r *rapid.T) {
 	}
 }
 
-// tend has the queue do what is due.
+// tend has the queue do due work.
 func (c *machine) tend(r *rapid.T) {
 	if _, err := c.watch.call(c.t.Context(), "tend", ""); err != nil {
 		r.Fatal(err)
@@ -224,7 +224,7 @@ func (c *machine) read(r *rapid.T) {
 	}
 }
 
-// forget is a reader that crashes: nobody has its receipts any more.
+// forget is a reader that crashes: its receipts are lost.
 func (c *machine) forget(r *rapid.T) {
 	if len(c.held) == 0 {
 		r.Skip("holds nothing")
@@ -273,7 +273,7 @@ func (c *machine) nack(r *rapid.T) {
 	switch {
 	case good && cfg.Dead:
 		c.model.count.Nacked++
-		c.model.bury(k)
+		c.model.moveToDead(k)
 	case good:
 		c.model.count.Nacked++
 		c.model.giveBack(k, cfg.Delay > 0)
@@ -282,7 +282,7 @@ func (c *machine) nack(r *rapid.T) {
 	}
 }
 
-// handBack returns a message for which nobody was there any more.
+// handBack returns a message whose reader has gone.
 func (c *machine) handBack(r *rapid.T) {
 	receipt, k := c.someReceipt(r)
 	c.lose(r)
@@ -393,7 +393,7 @@ func (c *machine) window(r *rapid.T) {
 	delete(c.model.deduped, name)
 }
 
-// invariant: what the queue says it holds is what the model holds.
+// invariant: the queue's contents, as it reports them, equal the model's.
 func (c *machine) invariant(r *rapid.T) {
 	ctx := c.t.Context()
 	s, err := c.watch.Stats(ctx)

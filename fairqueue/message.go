@@ -37,7 +37,7 @@ type Message struct {
 	DecodeError string    // why no reader can read it; empty if one can
 }
 
-// member is what a queue keeps of a message beside its body:
+// member is the text that a queue keeps of a message beside its body:
 // FLOW \x01 PRIORITY ID [;ATTEMPTS [;SINCE]] [=TENANT].
 type member struct {
 	id       string
@@ -67,7 +67,7 @@ func readMember(text string) (m member, err error) {
 	return m, nil
 }
 
-// fill sets what the member and the stored body say.
+// fill sets the fields of msg from the member and the stored body.
 func (m member) fill(msg *Message, stored string) (err error) {
 	msg.ID, msg.Tenant, msg.Stream = m.id, m.tenant, m.stream
 	msg.Priority, msg.Written, msg.Cost = m.priority, writtenAt(m.id), 1
@@ -81,7 +81,7 @@ func (m member) fill(msg *Message, stored string) (err error) {
 	return nil
 }
 
-// fill sets what the header says and the text of the body holds.
+// fill sets the fields that come from the header and the text of the body.
 func (m *Message) fill(h header, text string) (err error) {
 	m.Deadline, m.Cost = h.deadline, h.cost
 	m.Headers, m.Body, err = decode(text)
@@ -103,7 +103,7 @@ type receipt string
 
 func (r receipt) String() string { return base64.RawURLEncoding.EncodeToString([]byte(r)) }
 
-// handle is what scripts know the delivery by.
+// handle is the part of the receipt by which scripts know the delivery.
 func (r receipt) handle() string { return string(r[:min(len(r), handleSize)]) }
 
 // owner is the field of hot that counts the deliveries of the tenant.
@@ -129,8 +129,8 @@ func (m Message) receipt() receipt {
 	return receipt(raw)
 }
 
-// delivered returns the message of an item of a script: the handle of the delivery; its past if it does not wait since its
-// write; and what is stored of it.
+// delivered returns the message of an item of a script: the handle of the delivery; its past unless it has waited
+// since its write; and the stored message.
 func delivered(item string, at time.Time) (r receipt, msg Message, err error) {
 	if len(item) < handleSize {
 		return "", msg, fmt.Errorf("not a message: %.60q", item)

@@ -9,9 +9,9 @@ import (
 )
 
 // The model is a queue as its documentation describes it, in the plainest words.
-// No time passes in it: a visibility or a delay is an hour, and when it is to be
-// over, a history says so, to the model and, past the library, to the server. Which
-// flow's turn it is, is another test's affair: see TestFairness.
+// No time passes in it: a visibility or a delay is an hour, and a history ends it by telling
+// the model and, past the library, the server. TestFairness tests which flow has the next
+// turn.
 
 // state is where a message is.
 type state string
@@ -119,7 +119,7 @@ func (m *model) remove(k *known) {
 	}
 }
 
-func (m *model) bury(k *known) {
+func (m *model) moveToDead(k *known) {
 	m.leave(k)
 	k.state = isDead
 	m.dead = append(m.dead, k)
@@ -134,7 +134,7 @@ func (m *model) bury(k *known) {
 func (m *model) giveBack(k *known, delayed bool) {
 	switch {
 	case k.made >= m.attempts:
-		m.bury(k)
+		m.moveToDead(k)
 	case delayed:
 		m.leave(k)
 		k.state = aside

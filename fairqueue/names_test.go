@@ -98,8 +98,8 @@ func TestOddTenantsAreFlows(t *testing.T) {
 	want(t, "waiting", got, wanted, nil)
 }
 
-// TestManyQueuesAreOne: goroutines share calls, also those that use Queues of their own on
-// one client, and readers of another client find what they wrote.
+// TestManyQueuesAreOne: goroutines share calls, also over several Queues of one name on
+// one client, and readers of another client find their messages.
 func TestManyQueuesAreOne(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

@@ -84,7 +84,7 @@ local function take_next(max, kind, consumes, visibility, random, give)
       elseif head(flow) then
         redis.call('ZADD', active, tag, flow)
         if string.find('\1' .. state_of(owner or flow).flows, '\1' .. flow .. '\1', 1, true) then
-          freed = freed + 2 -- it was held until a moment ago, and writes of the rest woke nobody: see write_plain
+          freed = freed + 2 -- it was held until a moment ago, and writes of the rest woke no reader: see write_plain
         end
       else
         redis.call('ZREM', active, flow)

@@ -34,7 +34,7 @@ func NewPool(handlers int) (*Pool, error) {
 	return &Pool{size: handlers, free: handlers, since: now, others: now, alone: time.Minute}, nil
 }
 
-// Expect says which queues will share the pool, so that none of them is told a larger share before the others have joined. A
+// Expect names the queues that will share the pool, so that none of them gets a larger share before the others have joined. A
 // named worker of [Queue.Read] is known in all of them when it reads the first one. Call it once, before that.
 func (p *Pool) Expect(queues ...*Queue) {
 	p.mu.Lock()
@@ -51,8 +51,8 @@ func (p *Pool) expected() []*Queue {
 	return p.queues
 }
 
-// slots are the handlers that one run of Consume has of a pool, besides those that run. A nil
-// one has as many as it wants.
+// slots are the free handlers of a pool that one run of Consume holds. A nil one has no
+// bound.
 type slots struct {
 	pool   *Pool
 	kick   func() // called when it gets one
@@ -139,7 +139,7 @@ func (s *slots) of() *Pool {
 	return s.pool
 }
 
-// share returns how many handlers are this run's on average, of which it has its own number at most. The queue is told.
+// share returns the run's average number of handlers, at most its own number. The run reports it to the queue.
 func (s *slots) share(own int) float64 {
 	if s == nil {
 		return float64(own)

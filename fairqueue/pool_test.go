@@ -44,7 +44,7 @@ func TestPoolDealsInTurn(t *testing.T) {
 	}
 }
 
-// TestPool: two queues share handlers, never more than there are, and both are told their share.
+// TestPool: two queues share handlers, never more than there are, and both have a share reported.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	pool, err := NewPool(4)
@@ -80,7 +80,7 @@ func TestPool(t *testing.T) {
 		return stats(t, queues[0]).Capacity == 2 && stats(t, queues[1]).Capacity == 2
 	})
 	redistest.Eventually(t, "the long queue is empty", func() bool { return stats(t, queues[0]).Counters.Acked == 400 })
-	// What waits behind an idle queue is there at once, and is not kept from its handlers.
+	// Messages behind an idle queue are there at once, and handlers get them.
 	for range 20 {
 		write(t, queues[1], "a:1")
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// A history plays one way in which a queue could lose a message, double it, or
-// do what a reader must not do, and returns an error if it did.
+// A history plays one way in which a queue could lose or double a message, or
+// break another promise to readers, and returns an error if it did.
 type history struct {
 	name string
 	cfg  Config
@@ -45,7 +45,7 @@ func (h *hand) read(n int, visibility time.Duration) []Message {
 	return messages
 }
 
-// sizes returns an error unless so many messages wait, are in flight, set aside and dead.
+// sizes returns an error unless so many messages wait, are in flight, delayed and dead.
 func (h *hand) sizes(waiting, inFlight, delayed, dead int) error {
 	h.t.Helper()
 	s := stats(h.t, h.watch)
@@ -190,7 +190,7 @@ var histories = []history{
 		}
 		return h.sizes(0, 0, 0, 0)
 	}},
-	// What a failover may bring: the delivery is forgotten and made again by a server whose
+	// A failover may cause this: the delivery is forgotten and made again by a server whose
 	// clock shows the same time. The first one's receipt must not fit the second one.
 	{"the same delivery is made twice", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:1")
@@ -394,7 +394,7 @@ var histories = []history{
 	}},
 }
 
-// wakes measures how long a sleeping reader takes to get what a call brings, in the
+// wakes measures how long a sleeping reader takes to get the message that a call makes available, as a
 // median. Each message is acknowledged unless keep takes it.
 func (h *hand) wakes(bring func() error, keep ...func(Message)) error {
 	var took []time.Duration

@@ -19,7 +19,7 @@ const (
 	// pumpCalls is how many calls of one consumer are in flight at once.
 	pumpCalls = 2
 
-	// reserveTimeout is for how long a call keeps slots of a pool for what it fetches. A
+	// reserveTimeout is for how long a call keeps slots of a pool for the messages it fetches. A
 	// server that is silent must not keep them from other queues.
 	reserveTimeout = 50 * time.Millisecond
 
@@ -34,8 +34,8 @@ func outlast(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return longer, func() { stop(); cancel() }
 }
 
-// pump settles what is finished and fetches what handlers can start, both in one call,
-// until done is closed and all is settled.
+// pump settles finished messages and fetches as many as handlers can start, both in one call,
+// until done is closed and all are settled.
 func (c *consumer) pump(ctx context.Context, stop context.CancelCauseFunc, done <-chan struct{}) {
 	for {
 		select {
@@ -97,7 +97,7 @@ func (c *consumer) step(ctx context.Context) bool {
 	return len(c.finished) > 0
 }
 
-// reserve returns for how many messages of so many there are slots. Call it with mu held.
+// reserve returns how many of the wanted messages have a slot. Call it with mu held.
 func (c *consumer) reserve(want int) int {
 	if c.slots == nil {
 		return want
@@ -145,7 +145,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 		}).Stop()
 	}
 	asking := context.WithoutCancel(ctx)
-	if len(some) == 0 { // what it fetches later is handed back
+	if len(some) == 0 { // messages fetched later are handed back
 		var stop context.CancelFunc
 		asking, stop = outlast(ctx, lastFetch)
 		defer stop()
@@ -213,7 +213,7 @@ func (c *consumer) take(messages []Message) {
 	}
 }
 
-// tidy hands back what did not start in time.
+// tidy hands back messages that did not start in time.
 func (c *consumer) tidy() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +228,7 @@ func (c *consumer) tidy() {
 	c.kick()
 }
 
-// trouble notes that a call failed: a later call settles what it was to settle. Call it with
+// trouble notes that a call failed: a later call settles its messages. Call it with
 // mu held.
 func (c *consumer) trouble(ctx context.Context, some []finished, err error) {
 	lost := 0

@@ -43,8 +43,8 @@ const (
 	DefaultDeadAge  = 90 * 24 * time.Hour
 )
 
-// A call takes the server one or two milliseconds, however large the queue is. So what it may
-// do is bounded by cost. The unit is an acknowledgement, about 10 us.
+// A call takes the server one or two milliseconds, however large the queue is. So its cost
+// is bounded. The unit is an acknowledgement, about 10 us.
 const (
 	callBudget = 100
 	streamCost = 2 // a message that is read from streams, or browsed
@@ -75,27 +75,27 @@ type Config struct {
 	// Streams divides a new queue into this many streams, of which each tenant has a
 	// few, instead of a flow for each tenant. Set it if strangers choose names of
 	// tenants. There are no limits by tenant then. At most 1,024. A queue that exists
-	// keeps what it has until [Queue.Resize]. Defaults to 0, a flow for each tenant.
+	// keeps its setting until [Queue.Resize]. Defaults to 0, a flow for each tenant.
 	Streams int
 
 	// PerTenant is how many of the Streams a tenant has, at most all. A write counts
 	// the messages in each of them. Defaults to 4.
 	PerTenant int
 
-	// MaxAttempts is after how many deliveries without an acknowledgement a message is
-	// dead. The queue stores what its writers set, for processes that do not set it.
-	// Defaults to what is stored, else 5.
+	// MaxAttempts is the number of deliveries without an acknowledgement after which a message
+	// is dead. The queue stores the setting of its writers, for processes that do not set it.
+	// Defaults to the stored setting, else 5.
 	MaxAttempts int
 
 	// DedupeWindow is how long a dedupe id counts after its write, in whole
 	// milliseconds. Defaults to 5 minutes.
 	DedupeWindow time.Duration
 
-	// IdleExpiry is after how long without a write or a read an empty queue is removed:
+	// IdleExpiry is the time without a write or a read after which an empty queue is removed:
 	// one in which nothing waits, is in flight, delayed or dead, no dedupe id counts, no
 	// source has a position, and which is not paused and has no limits, schedules and
-	// bounds of dead messages that were set. Upkeep does it: see [Jobs]. The queue stores what its writers set. In whole milliseconds. Defaults to
-	// 0, never.
+	// bounds of dead messages that were set. Upkeep does it: see [Jobs]. The queue stores the setting of
+	// its writers. In whole milliseconds. Defaults to 0, never.
 	IdleExpiry time.Duration
 
 	// ExpireFull removes the idle queue with all its messages. Defaults to off.
@@ -204,7 +204,7 @@ func (q *Queue) observe(ctx context.Context, name string, do func(context.Contex
 	return do(ctx)
 }
 
-// readCost is what a message that is read costs the server: finding the next one of a stream
+// readCost is the server's cost of a message that is read: finding the next one of a stream
 // takes longer.
 func (q *Queue) readCost() int {
 	if q.known().count > 0 {

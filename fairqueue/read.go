@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// shortestAsk is how long a read waits for the server's answer, at least: with less, a server that is far
-// away would never be read.
+// shortestAsk is the shortest time that a read waits for the server's answer: with less, a distant server
+// would never be read.
 const shortestAsk = 100 * time.Millisecond
 
 // ReadConfig configures a read. The zero value reads one message if there is one.
@@ -23,8 +23,8 @@ type ReadConfig struct {
 	// at all.
 	Block time.Duration
 
-	// Visibility is after how long a message comes again that was neither acknowledged
-	// nor extended: 10 ms to 12 h, in whole milliseconds. Defaults to 30 s.
+	// Visibility is the time after which a message that was neither acknowledged nor extended
+	// comes again: 10 ms to 12 h, in whole milliseconds. Defaults to 30 s.
 	Visibility time.Duration
 
 	// Worker names the reader, which counts as one of [Queue.Consume] then: tenants share its handlers, it is in
@@ -36,8 +36,8 @@ type ReadConfig struct {
 	// Concurrency is how many messages the Worker handles at once, up to 1,000. Defaults to 10, or to all of the Pool.
 	Concurrency int
 
-	// Pool is shared with other reads of the Worker, from other queues: each queue is told an equal share of its
-	// handlers. Read takes no handler from it. Defaults to none.
+	// Pool is shared with other reads of the Worker, from other queues: the Worker reports an equal share of its
+	// handlers to each queue. Read takes no handler from it. Defaults to none.
 	Pool *Pool
 }
 
@@ -82,10 +82,10 @@ func checkVisibility(d time.Duration) error {
 // error. Others do not see a message until its visibility ends. Read makes a call for each
 // 100 messages, or 50 with streams, and ends early after a mebibyte. Goroutines share calls.
 //
-// Without a [ReadConfig].Worker, messages that are read do not count for anybody's share of the
+// Without a [ReadConfig].Worker, messages that are read count for no tenant's share of the
 // handlers: see [Queue.Consume].
 //
-// A call whose context ends returns at once. What it took meanwhile is handed back, which
+// A call whose context ends returns at once. Messages that it took meanwhile are handed back, which
 // counts as no attempt.
 //
 // Errors: [ErrEmpty], also for a queue that does not exist; [ErrPaused]; [context.DeadlineExceeded]

@@ -32,7 +32,7 @@ func (m *registration) forget() { m.roll.Store(new(string)) }
 // anyone stands for the roll in calls for readers without a name.
 const anyone = "r"
 
-// taking returns for whom a call takes messages: the roll with which the readers of requests are registered, or anyone; and
+// taking returns for which readers a call takes messages: the roll with which the readers of requests are registered, or anyone; and
 // the flow of the only tenant that may be alone, or "" for any.
 func taking(requests []workRequest) (roll, only string) {
 	roll = anyone
@@ -112,8 +112,8 @@ type workers struct {
 	of map[string]*worker
 }
 
-// worker is a named worker of Read. It is reported while it reads, and then for as long as it may be at the messages that it
-// took last, a minute at most.
+// worker is a named worker of Read. It is reported while it reads, and then for as long as it may work on its last messages,
+// a minute at most.
 type worker struct {
 	registration
 

@@ -116,7 +116,7 @@ func TestNamedWorkers(t *testing.T) {
 	}
 }
 
-// TestSharesAddUp: many small shares are what there is.
+// TestSharesAddUp: many small shares add up to the number of handlers.
 func TestSharesAddUp(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

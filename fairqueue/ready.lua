@@ -1,6 +1,6 @@
 -- fairqueue.ready(K) -> 1
 --
--- Is refused as a write would be: by a replica, by a full server, and by a master that has lost replicas that it needs.
+-- Fails as a write would: on a replica, on a full server, and on a master that has lost replicas that it needs.
 -- It changes nothing.
 --
 -- Needs    record

@@ -5,7 +5,7 @@
 --   w              the part of the record that writes change
 --   t              the part that deliveries change
 --   =TENANT #N     a flow: its first messages that wait, see flows
---   o=TENANT       an owner: what a tenant has in flight, see owners
+--   o=TENANT       an owner: a tenant's messages in flight, see owners
 --   q#N            owners of a stream whose handlers are quick, see quick
 --   lLANE          the answer to the last call of a lane, see lane
 --   16 digits      a message: its header and its body, see deliveries
@@ -13,14 +13,14 @@
 --   d              the default limits, see limits
 --   24 characters  a delivery, by its receipt, see deliveries
 --
--- K has the settings, counters of what is rare, and positions of sources.
+-- K has the settings, counters of rare events, and positions of sources.
 --
 -- Needs    clock, keys
 -- Gives    exists: whether there is a queue
 --          answered: false; see answers
 --          attempts, paused, idle, streams, limits: settings, as texts or false
 --          n: the numbers of the record, by name, and its texts last, digest, roll and tenant
---          behind: by how many milliseconds the clock is behind what an earlier call saw, 0 for up to a second; see rewind
+--          behind: by how many milliseconds the clock is behind the latest instant that a call saw, 0 for up to a second; see rewind
 --          sets, gone: fields of hot to set and to remove
 --          save(): stores all of it and the record; not a script's first write
 --          whole(number): its text

@@ -1,6 +1,6 @@
 -- fairqueue.reschedule(K) name due was becomes definition -> 1, 0 or -1
 --
--- Changes a schedule, if it is still as its caller saw it. What it becomes is the caller's affair.
+-- Changes a schedule, if it is still as its caller saw it. The caller decides its new state.
 --
 -- Needs    record, answers
 -- KEYS[1]  K
@@ -8,7 +8,7 @@
 -- ARGV[2]  due: when its next tick is looked for, in milliseconds, or '+inf'
 -- ARGV[3]  was: its state; '' if there is none
 -- ARGV[4]  becomes: its state after that; '' to remove the schedule
--- ARGV[5]  definition: what to store; '' to keep what is stored
+-- ARGV[5]  definition: the text to store; '' to keep the stored one
 -- Reply    0 if the state is another one: then nothing changed; -1 without a queue
 -- Cost     O(log N)
 -- Repeat   harmless: the lane knows the answer

@@ -1,10 +1,10 @@
 -- fragment rewind: after the server's clock went back
 --
 -- Instants that were named while the clock was ahead lie too far ahead, by as much as it went back. The first tend
--- afterwards moves them back, so that nothing waits for, or counts until, an instant that only a wrong clock named. Others
--- stay: the id of a message, the start of a retry's delay, and the instant of a delivery or of its last extension tell by which clock it was. Of a
--- sleep nothing tells, so those are moved that end up to an hour after the latest instant that a call saw. The field tended of K has
--- the instant of the last tend: a clock that was ahead for a moment may have been seen by calls that do nothing of what is due.
+-- afterwards moves them back, so that nothing waits for, or counts until, an instant that only a wrong clock named. Other
+-- instants stay. The id of a message, the start of a retry's delay, and the instant of a delivery or of its last extension tell by which clock
+-- an instant was named. Nothing tells that of a sleep, so sleeps are moved that end up to an hour after the latest instant that a call saw. The field tended of K has
+-- the instant of the last tend: calls that do no due work may have seen a clock that was ahead for a moment.
 -- If there is more, the field rewound of K says where each kind goes on, unless a clock was further ahead since.
 --
 -- Needs    record, dedupes, deliveries, returns
@@ -13,7 +13,7 @@
 --          a mebibyte of messages; only if behind
 local function rewind()
   local more = false
-  local from = math.max(now, seen - 60000) -- by then what was due before was done
+  local from = math.max(now, seen - 60000) -- instants due before that were done by then
   local before, rewound = redis.call('HGET', K, 'rewound') or '', whole(seen) .. ';'
   if string.sub(before, 1, #rewound) ~= rewound then
     before = ''

@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// protections are what keeps the histories as they should be, and how to take
-// each out. Those named must notice.
+// protections are the safeguards that the histories test, and how to take
+// each out. The histories named must fail then.
 var protections = []struct {
 	name, old, replacement string
 	histories              []string

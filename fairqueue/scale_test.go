@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// crowd is a queue in which much waits, and what each kind of call costs its server.
+// crowd is a queue with many messages, and the cost of each kind of call to its server.
 type crowd struct {
 	t       *testing.T
 	server  *redistest.Server
@@ -32,7 +32,7 @@ type crowd struct {
 	messages int // that wait
 }
 
-// cost is what the calls of one kind cost the server.
+// cost is the server's cost of the calls of one kind.
 type cost struct {
 	times    []time.Duration // the server's time of each script call, or its CPU time if that is less: a busy machine halts it
 	most     time.Duration   // the longest
@@ -49,11 +49,11 @@ func (c *cost) median() time.Duration {
 	return long[len(long)/2]
 }
 
-// tail is what nine of ten calls take at most: other machines on the same hardware hold some up,
+// tail is the longest time of nine in ten calls: other machines on the same hardware hold some up,
 // and Redis itself does while it enlarges the table of a large hash.
 func (c *cost) tail() time.Duration { return c.quantile(0.9) }
 
-// quantile is what so large a share of the calls takes at most.
+// quantile is the longest time of so large a share of the calls.
 func (c *cost) quantile(share float64) time.Duration {
 	slices.Sort(c.times)
 	return c.times[int(float64(len(c.times)-1)*share)]
@@ -74,7 +74,7 @@ func emptyCrowd(t *testing.T, cfg Config, tenants int, slower string) *crowd {
 }
 
 // newCrowd fills a queue on a server of its own: messages that wait, a twentieth as many that
-// are set aside, in flight or dead, and as many that wait and have a deadline and a dedupe id.
+// are delayed, in flight or dead, and as many that wait and have a deadline and a dedupe id.
 func newCrowd(t *testing.T, cfg Config, messages, tenants int) *crowd {
 	t.Helper()
 	c := emptyCrowd(t, cfg, tenants, "10000")
@@ -96,7 +96,7 @@ func newCrowd(t *testing.T, cfg Config, messages, tenants int) *crowd {
 	}
 	write(rest, Draft{Delay: time.Hour})
 	write(messages-rest, Draft{})
-	write(rest, Draft{TTL: time.Hour, DedupeID: "d"}) // behind what is read, since they cost more
+	write(rest, Draft{TTL: time.Hour, DedupeID: "d"}) // behind the messages to read, since they cost more
 	if s := stats(t, c.q); s.Waiting != messages || s.InFlight != rest || s.Dead != rest || s.Delayed != rest {
 		t.Fatalf("the queue has %d, %d, %d, %d messages, want %d and thrice %d", s.Waiting, s.InFlight, s.Dead, s.Delayed, messages, rest)
 	}
@@ -144,7 +144,7 @@ func (c *crowd) dead(messages []Message) {
 	want(c.t, "dead", n, len(messages), err)
 }
 
-// measure adds what the calls of do cost to the costs of a kind.
+// measure adds the cost of the calls in do to the costs of a kind.
 func (c *crowd) measure(kind string, do func()) {
 	c.t.Helper()
 	c.slowlog("RESET")
@@ -444,7 +444,7 @@ func TestSkippedFlows(t *testing.T) {
 	c.judge(1)
 }
 
-// judge says what calls of n messages cost, and fails the test if that is too much.
+// judge logs the cost of calls of n messages, and fails the test if it is too high.
 func (c *crowd) judge(n int) {
 	c.t.Helper()
 	for _, kind := range slices.Sorted(maps.Keys(c.costs)) {

@@ -38,8 +38,8 @@ type Schedule struct {
 	// Spec says when it ticks.
 	Spec schedule.Spec
 
-	// Draft is the message. It has no Delay, DedupeID and Source; see [HeaderSchedule] and
-	// [HeaderTick] for what is added.
+	// Draft is the message. It has no Delay, DedupeID and Source; [HeaderSchedule] and
+	// [HeaderTick] are added.
 	Draft Draft
 
 	// Jitter delays each tick by a part of Jitter that depends on its instant and the
@@ -47,7 +47,7 @@ type Schedule struct {
 	// Defaults to 0.
 	Jitter time.Duration
 
-	// Missed says what becomes of ticks that nobody noticed for more than a minute.
+	// Missed decides about ticks that no process noticed for more than a minute.
 	// Defaults to [schedule.Once].
 	Missed schedule.Missed
 }
@@ -110,10 +110,10 @@ func (s Schedule) message(tick time.Time) Draft {
 // of the Spec from now on, by the server's clock. A schedule that is replaced keeps its next tick
 // if it keeps its Spec, and stays paused if it was. A queue has at most 1,000 schedules.
 //
-// Nobody leads: whoever reads the queue, or runs [Jobs], notices that a tick is due and writes its
-// message. One script writes the message and sets the next tick, if the schedule is still as the
-// process saw it. So each tick makes one message, whatever crashes, stalls or repeats. If nobody
-// is there for more than a minute, [Schedule].Missed decides.
+// There is no leader: any process that reads the queue, or runs [Jobs], notices that a tick is due and
+// writes its message. One script writes the message and sets the next tick, if the schedule is still
+// as the process saw it. So each tick makes one message, whatever crashes, stalls or repeats. If no
+// process is there for more than a minute, [Schedule].Missed decides.
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrTooLarge], [millrace.ErrFull],
 // [millrace.ErrBroken], [millrace.ErrVersion].
@@ -278,7 +278,7 @@ func (d definition) schedule(name string) (Schedule, error) {
 	return s, err
 }
 
-// progress is where a schedule is. Its text is what scripts compare: two texts are the same
+// progress is the state of a schedule. Scripts compare its text: two texts are the same
 // only if nothing happened between them.
 type progress struct {
 	nonce         string // of the last Set
@@ -290,7 +290,7 @@ type progress struct {
 	trouble       string
 }
 
-// none is the text of what is not there.
+// none is the text of an absent value.
 const none = "-"
 
 func (p progress) String() string {
@@ -310,7 +310,7 @@ func (p progress) String() string {
 	}, " ")
 }
 
-// readProgress reads the text of String. What it cannot read is zero.
+// readProgress reads the text of String. Unreadable text gives zero values.
 func readProgress(text string) (p progress) {
 	f := strings.Fields(text)
 	if len(f) != 8 {
@@ -402,7 +402,7 @@ func (q *Queue) changeSchedule(ctx context.Context, name string, create bool, ch
 	}
 }
 
-// reschedule stores what an entry became, if its state is still the one that was read.
+// reschedule stores the new state of an entry, if its state is still the one that was read.
 func (q *Queue) reschedule(ctx context.Context, e *scheduleEntry, due, text string) (bool, error) {
 	becomes := e.String()
 	if e.removed {
@@ -433,7 +433,7 @@ func (q *Queue) scheduleNames(ctx context.Context) ([]string, error) {
 	return list, reply.Err()
 }
 
-// schedulesLook is a look at schedules. The master answers, since a change is made of what it says.
+// schedulesLook is a look at schedules. The master answers, since changes are based on the reply.
 func (q *Queue) schedulesLook() look { return look{q: q, name: "schedules", master: true} }
 
 // dueSchedules returns the server's time and up to 20 schedules whose tick is due.
@@ -449,7 +449,7 @@ func (q *Queue) dueSchedules(ctx context.Context) (now time.Time, entries []sche
 	return q.schedules(ctx, list...)
 }
 
-// dueUntil returns those of the first ticks that are looked for until then.
+// dueUntil returns the names of those first ticks that are due until then.
 func dueUntil(then float64, ticks []rueidis.ZScore) (list []string) {
 	for _, tick := range ticks {
 		if tick.Member != "" && tick.Score <= then {

@@ -40,7 +40,7 @@ func scheduleOf(t *testing.T, q *Queue, name string) ScheduleState {
 	return s
 }
 
-// rewind makes the next tick of a schedule be an earlier one, as if nobody had noticed it.
+// rewind sets the next tick of a schedule to an earlier one, as if no process had noticed it.
 func rewind(t *testing.T, q *Queue, name string, to time.Time) {
 	t.Helper()
 	_, entries, err := q.schedules(t.Context(), name)
@@ -250,7 +250,7 @@ func TestScheduleOnAFullServer(t *testing.T) {
 	want(t, "trouble is over", scheduleOf(t, q, "x").Trouble, "", nil)
 }
 
-// TestUpkeepKeepsSchedules of a queue that nobody reads, and does not remove it for being idle.
+// TestUpkeepKeepsSchedules of a queue without readers, and does not remove it for being idle.
 func TestUpkeepKeepsSchedules(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -412,7 +412,7 @@ func TestUnknownZone(t *testing.T) {
 	want(t, "schedules that cannot be read", errs, 1, nil)
 }
 
-// TestNoClockOfAClient: what decides about ticks asks no clock, so that the clocks of processes
+// TestNoClockOfAClient: decisions about ticks ask no clock, so that the clocks of processes
 // may step. Now is the server's, from a reply.
 func TestNoClockOfAClient(t *testing.T) {
 	t.Parallel()

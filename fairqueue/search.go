@@ -17,8 +17,8 @@ const (
 	maxFound = 1 << 20
 )
 
-// SearchConfig selects messages by what they are. A message must have all that is given. The
-// zero value selects messages that wait.
+// SearchConfig selects messages by their properties. A message must match all fields that
+// are set. The zero value selects messages that wait.
 type SearchConfig struct {
 	// State is the state of the messages. Defaults to [Waiting].
 	State State
@@ -50,7 +50,7 @@ type SearchConfig struct {
 	After string
 }
 
-// browse returns what is examined.
+// browse returns the config for the messages to examine.
 func (c *SearchConfig) browse() (BrowseConfig, error) {
 	if c.Max == 0 {
 		c.Max = 100
@@ -76,7 +76,7 @@ func (c *SearchConfig) browse() (BrowseConfig, error) {
 	return b, nil
 }
 
-// matches reports whether a message has what is asked for beside the tenant.
+// matches reports whether a message matches all fields beside the tenant.
 func (c *SearchConfig) matches(m Message) bool {
 	for name, value := range c.Headers {
 		if got, found := m.Headers[name]; !found || got != value {
@@ -99,7 +99,7 @@ type Found struct {
 // that found the Max-th match, so a page may have up to 49 matches more, or a mebibyte of
 // matches. A page without a match may have a Next.
 //
-// Errors: those of [Queue.Browse]. With an error, Found has what was found before.
+// Errors: those of [Queue.Browse]. With an error, Found has the results so far.
 func (q *Queue) Search(ctx context.Context, cfg SearchConfig) (Found, error) {
 	var found Found
 	size := 0
@@ -145,7 +145,7 @@ func (q *Queue) look(ctx context.Context, cfg *SearchConfig, found *Found, visit
 	return nil
 }
 
-// decodePage returns what Redis is asked for, of an end of a page.
+// decodePage returns the cursor for Redis in an end of a page.
 func decodePage(next string) string {
 	after, _ := base64.RawURLEncoding.DecodeString(next) // made by scan
 	return string(after)

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// search returns what all pages of a search find, and how many messages they examined.
+// search returns the messages on all pages of a search, and how many messages they examined.
 func search(t *testing.T, q *Queue, cfg SearchConfig) (all []Message, looked, pages int) {
 	t.Helper()
 	for {
@@ -72,7 +72,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchIsBoundedInBytes: what it returns fits into memory, whatever matches.
+// TestSearchIsBoundedInBytes: a page fits into memory, whatever matches.
 func TestSearchIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/reqid"
 )
 
-// TestRepeatUnderASeed: what one process was asked and another one is asked again,
-// under the same seed, is done once, and both answer the same. Under another seed it is
+// TestRepeatUnderASeed: a request that two processes send under the same seed
+// is done once, and both get the same answer. Under another seed it is
 // another request.
 func TestRepeatUnderASeed(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestSeededCallsAreNotShared(t *testing.T) {
 	wantSizes(t, openOn(t, redistest.Shared(t).Client(t), name, Config{}), writers+writers/2, 0, 0, 0)
 }
 
-// TestHandingBackIsNotTheRequest: what was read for a caller that has gone is handed
+// TestHandingBackIsNotTheRequest: messages that were read for a caller that has gone are handed
 // back each time, though the callers' requests have one seed.
 func TestHandingBackIsNotTheRequest(t *testing.T) {
 	t.Parallel()

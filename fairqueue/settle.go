@@ -20,18 +20,18 @@ func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
 
 // NackConfig is how messages are given back. The zero value has them come again at once.
 type NackConfig struct {
-	// Delay is after how long the messages come again, in whole milliseconds. Defaults
+	// Delay is the time until the messages come again, in whole milliseconds. Defaults
 	// to 0.
 	Delay time.Duration
 
-	// Reason says why, for people who find the messages dead. The first 512 bytes are
+	// Reason is shown to people who find the messages dead. The first 512 bytes are
 	// kept. Defaults to "no reason given".
 	Reason string
 
 	// Dead makes the messages dead at once, so that they do not come again.
 	Dead bool
 
-	// Unstarted says that nobody began with the messages: it is no attempt, and no message
+	// Unstarted says that no handler began with the messages: it is no attempt, and no message
 	// dies of it. Defaults to false.
 	Unstarted bool
 }
@@ -61,7 +61,7 @@ func (q *Queue) Nack(ctx context.Context, cfg NackConfig, receipts ...string) (i
 	return q.settle(ctx, verb, settleArg(cfg.Delay, cfg.Reason), receipts)
 }
 
-// settlement is what becomes of one delivery.
+// settlement is the outcome of one delivery.
 type settlement struct {
 	receipt receipt
 	verb    string // a handled, n failed, d to die, u not started, t throttled: no attempt

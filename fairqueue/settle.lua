@@ -6,7 +6,7 @@
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead; 0 for the stored setting
 -- ARGV     for each delivery, at most 40: its receipt; 'n' if it failed, 'd' if the message is
---          to die, 'u' if nobody started it, which is no attempt; 't' if its tenant is to pause, which
+--          to die, 'u' if no handler started it, which is no attempt; 't' if its tenant is to pause, which
 --          is none either; the delay in milliseconds, a space and the reason
 -- Reply    a digit for each: 0 for a stale receipt, 2 for a message that is dead, else 1; nil without a queue
 -- Cost     O(log N) a delivery
@@ -35,7 +35,7 @@ for arg = 2, #ARGV, 3 do
 end
 count('nacked', nacked)
 count('returned', handed_back)
-wake(returned + freed + earlier) -- one that sleeps learns what is due soon
+wake(returned + freed + earlier) -- a sleeping reader learns the next due time
 answer(table.concat(verdicts))
 save_states()
 save()

@@ -14,7 +14,7 @@ const (
 	// longestSleep bounds a sleep, because a wake-up is best effort.
 	longestSleep = time.Second
 
-	// shortestSleep is between two calls while messages are due that others take.
+	// shortestSleep is the time between two calls while other readers take all due messages.
 	shortestSleep = time.Millisecond
 )
 
@@ -43,7 +43,7 @@ type sleeper struct {
 	gone    bool
 }
 
-// begin decides what a call does to the record's count: whether this process leaves it, as
+// begin decides how a call changes the record's count: whether this process leaves it, as
 // it does if the call is the sleepers' own, and whether it enters it if there is nothing to
 // read.
 func (s *sleepers) begin(slept, sleeps bool) (leaves, enters bool) {
@@ -55,7 +55,7 @@ func (s *sleepers) begin(slept, sleeps bool) (leaves, enters bool) {
 	return leaves, enters
 }
 
-// end notes what the call did.
+// end notes the result of the call.
 func (s *sleepers) end(left, entered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *sleepers) remove(gone *sleeper) {
 	s.waiting = slices.DeleteFunc(slices.Clone(s.waiting), func(other *sleeper) bool { return other == gone })
 }
 
-// sleep sleeps for all who wait, until nobody does.
+// sleep sleeps for all goroutines that wait, until none does.
 func (s *sleepers) sleep() {
 	var tokens <-chan token // of the blocking command; nil if there is none
 	for asked := 0; ; {
@@ -160,7 +160,7 @@ func (s *sleepers) sleep() {
 	}
 }
 
-// token is what a blocking command ended with.
+// token is the result of a blocking command.
 type token struct {
 	woken, early bool // early: before its timeout, and without a token
 	err          error
@@ -207,7 +207,7 @@ func (s *sleepers) askBy(pause time.Duration) {
 	}
 }
 
-// askAll asks for all who wait.
+// askAll asks for all readers that wait.
 func (s *sleepers) askAll() {
 	s.mu.Lock()
 	waiting := s.waiting
@@ -215,7 +215,7 @@ func (s *sleepers) askAll() {
 	s.ask(waiting)
 }
 
-// ask makes one call for those who wait, or one for each way in which they read.
+// ask makes one call for readers that wait, or one for each way in which they read.
 func (s *sleepers) ask(waiting []*sleeper) {
 	s.mu.Lock()
 	s.due = time.Now().Add(longestSleep)

@@ -33,7 +33,7 @@ func slowTenants(t *testing.T, scripts *script.Library, n int) *slowScene {
 	q := openOn(t, client, redistest.Name(t), Config{})
 	q.run.Scripts = scripts
 	s := &slowScene{q: q, quick: map[string]bool{}, release: make(chan bool)}
-	write(t, q, "quiet0:first") // somebody else was there within the minute
+	write(t, q, "quiet0:first") // another tenant had a message within the minute
 	for i := range n {
 		write(t, q, strings.Repeat(fmt.Sprintf("slow%d:slow ", i), 30))
 	}
@@ -119,7 +119,7 @@ func withoutTheSlowRule(t *testing.T) *script.Library {
 	return scripttest.Without(t, scripts, "if rest and not is_stream and consumes and", "if false and")
 }
 
-// TestSlowTenantsWithoutTheRule have all workers, so the rule is what helps.
+// TestSlowTenantsWithoutTheRule have all workers, so the rule makes the difference.
 func TestSlowTenantsWithoutTheRule(t *testing.T) {
 	t.Parallel()
 	s := slowTenants(t, withoutTheSlowRule(t), 1)
@@ -167,7 +167,7 @@ func TestTenantOfStreamsAloneAgain(t *testing.T) {
 	redistest.Eventually(t, "the slow tenant has all workers", all)
 }
 
-// TestReadersAreNotLimited: what is read by Read counts for nobody's share.
+// TestReadersAreNotLimited: messages that Read takes count for no tenant's share.
 func TestReadersAreNotLimited(t *testing.T) {
 	t.Parallel()
 	s := slowTenants(t, library, 1)

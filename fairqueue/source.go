@@ -18,8 +18,8 @@ func (q *Queue) Sources() Sources { return Sources{q} }
 // Position returns the position of the last message of a source that is or was in the queue, 0
 // if there is none. See [Draft].Source.
 //
-// A server that lost its last writes lost messages and positions together: so a position lower
-// than what the source wrote says exactly what is missing.
+// A server that lost its last writes lost messages and positions together: so exactly the source's
+// messages with higher numbers are missing.
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
 func (s Sources) Position(ctx context.Context, source string) (int64, error) {
@@ -63,7 +63,7 @@ func (s Sources) All(ctx context.Context) (map[string]int64, error) {
 }
 
 // SetPosition has the next message of a source be the one behind this position: to begin in
-// the middle, or to leave out what is lost. With 0 the queue forgets the source. Otherwise it
+// the middle, or to leave out lost messages. With 0 the queue forgets the source. Otherwise it
 // creates the queue if there is none.
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrFull], [millrace.ErrBroken],

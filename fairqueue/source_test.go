@@ -43,7 +43,7 @@ func TestPositions(t *testing.T) {
 	sources, err := q.Sources().All(t.Context())
 	want(t, "sources", sources, map[string]int64{"s": 2, "other": 1}, err)
 
-	// What is refused stops no other, and says so.
+	// A refused draft stops no other, and has an error.
 	written, err = q.WriteBatch(t.Context(), from("s", 4), Draft{Tenant: "b"}, from("s", 2), from("s", 3), from("s", 5))
 	wantError(t, err, ErrGap)
 	taken := make([]bool, len(written))

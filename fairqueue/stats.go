@@ -60,7 +60,7 @@ type FlowStats struct {
 	Handling  time.Duration // mean time of handlers for the last messages; negative if unknown
 	Held      bool          // the next message waits because its tenant has its share of the handlers, or its most in flight
 	NotBefore time.Time     // until when it sleeps, because of its rate, a pause or a throttle; zero if it does not
-	Paused    bool          // somebody must resume it
+	Paused    bool          // without an end, until it is resumed
 	Limits    Limits        // those that apply
 }
 
@@ -74,7 +74,7 @@ type ReaderStats struct {
 }
 
 // Counters count since the queue was created, over all processes. None is lost on a full
-// server: each is written with what it counts.
+// server: one step writes a counter and the change that it counts.
 type Counters struct {
 	Written   int64 `json:"written" doc:"Messages written, including delayed ones."`
 	Delivered int64 `json:"delivered" doc:"Deliveries."`
@@ -112,19 +112,19 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	return c.waiting + unsettled, reply.Err()
 }
 
-// counts are how many messages are where.
+// counts are the numbers of messages by place.
 type counts struct {
 	record
 
 	waiting, delayed, dead int
 }
 
-// counting has the commands that count messages, of the delayed ones those with such a score.
+// counting returns the commands that count messages; of delayed messages, those from that score on.
 func counting(delayed string) [][]string {
 	return [][]string{{"ZCOUNT", ":delayed", delayed, "(inf"}, {"ZCOUNT", ":dead", "-inf", "(inf"}, {"HMGET", ":hot", "w", "t"}}
 }
 
-// readCounts reads what they answer. The record was read before, too: one message that moves
+// readCounts reads the reply to those commands. The record was read before, too: one message that moves
 // meanwhile is not counted as waiting if it never was.
 func readCounts(reply *script.Reply, before record) (c counts, err error) {
 	c.delayed, c.dead = int(reply.Int()), int(reply.Int())
@@ -140,9 +140,9 @@ func readCounts(reply *script.Reply, before record) (c counts, err error) {
 	return c, err
 }
 
-// Ready returns nil if the queue's server takes messages now, whether or not there is a queue, and
-// what a write would return if it does not: it does not answer, is full, or is a replica. It
-// changes nothing. For probes of readiness.
+// Ready returns nil if the queue's server takes messages now, whether or not there is a queue.
+// Otherwise the server does not answer, is full, or is a replica, and Ready returns the error of
+// a write. It changes nothing. For probes of readiness.
 func (q *Queue) Ready(ctx context.Context) error {
 	_, err := q.call(ctx, "ready")
 	return err
@@ -155,9 +155,9 @@ const (
 	maxOverdue = 100  // schedules that are due that it looks at
 )
 
-// Stats returns what the queue holds, and changes nothing. Its cost grows with the flows and
-// readers, up to 1,024 flows. It reads one thing after the other: what moves meanwhile may be left
-// out. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// Stats returns the contents of the queue, and changes nothing. Its cost grows with the flows and
+// readers, up to 1,024 flows. It reads one thing after the other, so it may leave out messages that
+// move meanwhile. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	l := look{q: q, name: "stats"}
 	commands := append(counting("-inf"), [][]string{
@@ -220,7 +220,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// settings sets what the settings and counters of rare events say.
+// settings sets the fields that come from settings and counters of rare events.
 func (s *Stats) settings(fields map[string]string) {
 	number := func(field string) int64 {
 		n, _ := strconv.ParseInt(fields[field], 10, 64) // absent is 0
@@ -378,7 +378,7 @@ func (s *Stats) readers(fields map[string]string) {
 	}
 }
 
-// handlers sets what the field of the flow as an owner says.
+// handlers sets the fields that come from the flow's field as an owner.
 func (f *FlowStats) handlers(field string) {
 	f.Handling = -1
 	if field == "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/reqid"
 )
 
-// generalFor is how long calls that could be short ones are made in the general form, after one
-// had to be. It is short: often the cause was a single flow, and a call in vain costs half of one.
+// generalFor is how long all calls take the general form after one had to. It is short: often a single
+// flow was the cause, and a short call in vain costs half of a general one.
 const generalFor = 100 * time.Millisecond
 
 // general remembers that calls take the general form. The zero value does not.
@@ -35,12 +35,12 @@ type taken struct {
 	entered  bool // the record counts the process as one that sleeps
 }
 
-// order is what the scripts work and work_plain are asked for.
+// order is the arguments of the scripts work and work_plain.
 type order struct {
 	roll, only     string // see taking
 	most           int
 	visibility     time.Duration
-	leaves, enters bool // what the call does to the record's count of sleepers
+	leaves, enters bool // how the call changes the record's count of sleepers
 	acks           []settlement
 }
 

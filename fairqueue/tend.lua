@@ -1,15 +1,15 @@
 -- fairqueue.tend(K) limit -> {how many, '1' if schedules are due}
 --
--- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle for the time of its
+-- Does due work. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle for the time of its
 -- setting.
 --
 -- Needs    record, flows, limits, owners, dedupes, returns, rewind, begin
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from upkeep
 -- Reply    nil without a queue, else {how many messages wait again, at least 1 if more is to do, or -1 if the queue was
---          removed; '1' if the tick of a schedule is due, which is the caller's to write}
+--          removed; '1' if the tick of a schedule is due, which the caller writes}
 -- Cost     O(log N) a message: 15 with a delay, 15 with a visibility that ended, 30 that expired
--- Repeat   harmless: it does what is left
+-- Repeat   harmless: it does the remaining work
 local limit, upkeep = tonumber(ARGV[1]) or 0, ARGV[1] == ''
 local after, full = string.match(upkeep and idle or '', '^(%d+)(!?)$')
 if after and after ~= '0' and math.max(seen, n.last / 1000) < now - after then
@@ -42,7 +42,7 @@ if upkeep then
     redis.call('HDEL', K, 'limits')
     limits = false
   end
-  -- Lanes that had no call for ten minutes. No clock says that, since it may jump: the time that passed between two upkeeps
+  -- Lanes that had no call for ten minutes. The clock does not decide that, since it may jump: the time that passed between two upkeeps
   -- counts, a minute at most. The score of a lane is that time at the first upkeep since its last call, which replaces the
   -- second of that call by zeros.
   local at, lived = string.match(redis.call('HGET', K, 'lived') or '', '^(%d+) (%d+)$')

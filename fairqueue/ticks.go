@@ -39,7 +39,7 @@ func jitter(name string, tick time.Time, most time.Duration) time.Duration {
 	return time.Duration(sum.Sum64()%uint64(most.Milliseconds())) * time.Millisecond
 }
 
-// plan is what one step does about the ticks of a schedule that are due.
+// plan is one step's decision about the due ticks of a schedule.
 type plan struct {
 	fire   []time.Time // ticks with a message, in order
 	missed int64       // ticks without one

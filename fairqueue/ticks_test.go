@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/schedule"
 )
 
-// TestPlanTicks has what becomes of ticks that nobody noticed in time.
+// TestPlanTicks plans ticks that no process noticed in time.
 func TestPlanTicks(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

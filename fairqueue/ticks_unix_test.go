@@ -114,7 +114,7 @@ func TestTwoHundredKeepers(t *testing.T) {
 	}
 	want(t, "messages", stats(t, q).Counters.Written, state.Ticks, nil)
 
-	// What nobody handled is handled now.
+	// Messages without a handler so far are handled now.
 	handled, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {

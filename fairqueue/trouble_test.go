@@ -47,7 +47,7 @@ func TestRepeatBehindOthers(t *testing.T) {
 }
 
 // TestCancelledReadOrphansNothing cancels blocked reads at the moment in which a
-// message comes. Whoever gets it, it is not lost and no attempt is counted (Q23
+// message comes. Whichever reader gets it, it is not lost and no attempt is counted (Q23
 // in docs/DEFECTS.md).
 func TestCancelledReadOrphansNothing(t *testing.T) {
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestCancelledReadOrphansNothing(t *testing.T) {
 }
 
 // TestExpiredMessagesHideNone: a read looks behind messages whose deadline has
-// come, however many, and a sleeping reader does not doze between them (F4 in
+// come, however many, and a sleeping reader does not sleep between them (F4 in
 // docs/DEFECTS.md).
 func TestExpiredMessagesHideNone(t *testing.T) {
 	t.Parallel()

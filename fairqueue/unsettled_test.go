@@ -12,7 +12,7 @@ import (
 )
 
 // TestUnsettledAtTheEnd: Consume returns that messages were not settled at its end, with the reason and the
-// cause of its end. Of trouble that ended before it says nothing.
+// cause of its end. It does not return trouble that ended before.
 func TestUnsettledAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

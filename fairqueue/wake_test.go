@@ -20,7 +20,7 @@ func blockedReaders(t *testing.T, server *redistest.Server, n int) {
 	})
 }
 
-// commands counts what a server was asked for so far.
+// commands counts a server's calls of these commands so far.
 func commands(t *testing.T, server *redistest.Server, names ...string) (total int) {
 	t.Helper()
 	stats := server.Info("commandstats")
@@ -108,8 +108,8 @@ func TestMessagesWakeNoMoreReadersThanSleep(t *testing.T) {
 	writer := openOn(t, server.Client(t), "x", Config{})
 	write(t, writer, "a:first")
 	ack(t, writer, read(t, writer, 1)...)
-	// Nobody takes tokens here, so that they can be counted, but those of the first write,
-	// which woke whoever may have waited for a queue.
+	// No reader takes tokens here, so that they can be counted, but those of the first write,
+	// which woke readers that may have waited for a queue.
 	do(t, writer.run.Client, "DEL", baseKey("x")+":wake")
 	sleep := func(n int) {
 		for range n {
@@ -151,7 +151,7 @@ func TestAWriteThatWakesNobodyPaysNothing(t *testing.T) {
 	want(t, "commands that wake", commands(t, server, names...)-before, 0, nil)
 }
 
-// TestStaleToken: a token that is left of a message which somebody took without waiting
+// TestStaleToken: a token that remains of a message that a reader took without waiting
 // does not end a block early.
 func TestStaleToken(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestStaleToken(t *testing.T) {
 	}
 }
 
-// TestDeadWokenReader: somebody takes the token and dies; another reader finds
+// TestDeadWokenReader: a reader takes the token and dies; another reader finds
 // the message, since no reader blocks for ever before it looks.
 func TestDeadWokenReader(t *testing.T) {
 	t.Parallel()
@@ -186,8 +186,8 @@ func TestDeadWokenReader(t *testing.T) {
 	<-got
 }
 
-// TestCancelledReadersReturn without an answer of the server, and what comes afterwards is
-// for others.
+// TestCancelledReadersReturn without an answer of the server, and messages that come afterwards
+// are for others.
 func TestCancelledReadersReturn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -215,7 +215,7 @@ func TestCancelledReadersReturn(t *testing.T) {
 	}
 }
 
-// TestGoneReadersMessageIsHandedBack: what a shared read brings for a reader that
+// TestGoneReadersMessageIsHandedBack: a message that a shared read takes for a reader that
 // has gone meanwhile comes again at once, without counting as an attempt.
 func TestGoneReadersMessageIsHandedBack(t *testing.T) {
 	t.Parallel()

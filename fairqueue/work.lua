@@ -1,7 +1,7 @@
 -- fairqueue.work(K) roll max visibility leave enter random [receipt took ...] -> {...}
 --
 -- Acknowledges deliveries, and then takes messages: the head of the flow whose turn it is, and so
--- on. It says if something is due, but does not do it.
+-- on. It reports due work, but does not do it.
 --
 -- Needs    record, flows, limits, owners, dedupes, deliveries, returns, next, answers
 -- KEYS[1]  K
@@ -12,13 +12,13 @@
 -- ARGV[5]  enter: '1' from a reader that sleeps if nothing is there
 -- ARGV[6]  random: eight letters for the receipts
 -- ARGV[7]  only: the flow of the only tenant that may be alone, '' for any
--- ARGV     for each of what was handled, at most 100: its receipt; how many milliseconds its handler took,
+-- ARGV     for each handled message, at most 100: its receipt; how many milliseconds its handler took,
 --          '' for as long as it was in flight
 -- Reply    nil without a queue; 'register' if it takes beat first: nothing was changed; else {the server's clock; '1' if reading is paused, else '0';
 --          '1' if something is due; milliseconds until something is due, or -1; a digit for
---          each receipt: 0 for a stale one, else 1; then for each message its receipt, its second field if it has one, and what is stored of it}
+--          each receipt: 0 for a stale one, else 1; then for each message its receipt, its second field if it has one, and its stored text}
 -- Cost     O(log N) a message
--- Repeat   harmless: the lane knows the answer; what is no longer in flight is left out
+-- Repeat   harmless: the lane knows the answer; messages no longer in flight are left out
 if not exists then
   return false
 end

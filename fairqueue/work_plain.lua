@@ -29,7 +29,7 @@ local found = redis.call('HMGET', hot, 't', 'w', 'l' .. lane, unpack(ARGV, 4, 3 
 if not found[3] or #ticket ~= 27 then
   return 'new'
 elseif #(found[1] or '') < 128 or #(found[2] or '') ~= 40 then
-  return 'general' -- which says what is wrong
+  return 'general' -- which reports the fault
 end
 local answered = replay(found[3])
 if answered and answered.err then
@@ -300,7 +300,7 @@ while taken < max and room > 0 and not stop and not ended do
         receipts[taken], reply[taken + 1] = receipt, receipt .. body
         fields[#fields + 1], fields[#fields + 2] = receipt, start .. (is_stream and flow .. of or flow)
         if rest and stored and #stored > 24 and not released[flow] then
-          missed = missed + 1 -- writes of the rest woke nobody
+          missed = missed + 1 -- writes of the rest woke no reader
         end
         records[flow], changed[#changed + 1], states[owner] = rest, flow, state
         if rest and not is_stream and consumes and state[1] >= capacity - busy and (state[2] < 0 or state[2] > 20) and
@@ -318,7 +318,7 @@ while taken < max and room > 0 and not stop and not ended do
     if failed and not stop or not body and keeps_turn then
       back = back or {}
       back[#back + 1], back[#back + 2] = top[i + 1], flow
-      stop = not passes -- work takes what is not plain
+      stop = not passes -- work takes the messages that are not plain
     end
     if held > 32 or back and #back > 64 then
       stop = true -- so many flows wait for a handler, which work notes

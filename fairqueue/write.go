@@ -42,7 +42,7 @@ type encoded struct {
 
 func (e encoded) bytes() int { return len(e.tenant) + len(e.options) + len(e.body) }
 
-// cost is what the draft costs the server. A message that may go to several flows has the
+// cost is the server's cost of the draft. A message that may go to several flows has the
 // messages in each of them counted.
 func (e encoded) cost(candidates int) int {
 	n := 1 + candidates
@@ -67,8 +67,8 @@ type writeRequest struct {
 //
 // It makes one call to Redis for each 100 messages, and for fewer if they have delays,
 // deadlines or dedupe ids (50), may go to several streams (10), or have more than a
-// mebibyte. Each call is applied whole or not at all. With an error, WriteBatch returns what
-// it wrote before: the messages of the first drafts. The others were not written, but after
+// mebibyte. Each call is applied whole or not at all. With an error, WriteBatch returns the messages
+// it wrote before: those of the first drafts. The others were not written, but after
 // [millrace.ErrUncertain] those of one call may have been. To repeat a batch without
 // duplicates, give its drafts dedupe ids, or a source and positions.
 //

@@ -23,12 +23,12 @@
 --          write with the same dedupe id wrote, '=' alone for a position that was written before,
 --          or a schedule that has another state or is not due.
 --          '?AT' for a position that is not written because its source is at AT, '?' because the
---          queue has no room for another source; '!' for a message that is not written because
---          as many of its tenant wait as may. {1, streams, ''} if the setting is another one:
+--          queue has no room for another source; '!' for a message that is not written because its
+--          tenant has as many waiting as its limit. {1, streams, ''} if the setting is another one:
 --          then nothing was written
 -- Cost     O(log N) a message and candidate
--- Repeat   harmless: the lane knows the answer. A request that its client repeats tries again
---          what was refused
+-- Repeat   harmless: the lane knows the answer. A request that its client repeats tries refused messages
+--          again
 if answered and not (keyed and string.find(' ' .. answered, ' [!?]')) then
   return {0, answered, n.digest}
 elseif exists and (streams or '') ~= ARGV[4] then
@@ -60,7 +60,7 @@ local function least_loaded(list)
 end
 
 -- A refusal or a reason why nothing is written; with that of a schedule, a source or a dedupe id
--- also what changes with the message.
+-- also the fields that change with the message.
 local function look_up(name)
   local position, source = string.match(name, '^@(%d+) (.*)$')
   if source then

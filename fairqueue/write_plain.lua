@@ -21,7 +21,7 @@ local found = redis.call('HMGET', hot, 'w', 't', 'l' .. lane, unpack(ARGV, 3, 2 
 if not found[3] or #ticket ~= 27 then
   return 'new'
 elseif #(found[1] or '') ~= 40 or #(found[2] or '') < 128 then
-  return 'general' -- which says what is wrong
+  return 'general' -- which reports the fault
 end
 local answered = replay(found[3])
 if answered then

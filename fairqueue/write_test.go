@@ -29,7 +29,7 @@ func manyDrafts(n int, shape Draft) []Draft {
 }
 
 // TestBatchIsWrittenInCalls: each call has a bounded cost and is applied whole. A batch that
-// fails in its third call returns what the first two wrote.
+// fails in its third call returns the ids of the first two calls.
 func TestBatchIsWrittenInCalls(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

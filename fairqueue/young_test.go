@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestDeadReaderOnAQuietQueue: what a dead reader had comes back at the end of its visibility to the one consumer there
-// is, which is idle, though receipts that were settled lie before the dead reader's.
+// TestDeadReaderOnAQuietQueue: a dead reader's messages come back at the end of their visibility to the only
+// consumer, which is idle, though receipts that were settled lie before the dead reader's.
 func TestDeadReaderOnAQuietQueue(t *testing.T) {
 	t.Parallel()
 	const late = 5 * time.Second // of a busy machine; without the pops it never comes
@@ -46,7 +46,7 @@ func TestDeadReaderOnAQuietQueue(t *testing.T) {
 			write(t, q, "a:lost") // later: on a busy machine the consumer hands back the first of several
 			dead := openOn(t, redistest.Shared(t).Client(t), q.name, Config{})
 			visibility := shortest
-			for { // the consumer hands back what it cannot start, and on a busy machine what it has had for long, too
+			for { // the consumer hands back messages that it cannot start, and on a busy machine those that it had for long, too
 				got, err := dead.Read(t.Context(), ReadConfig{Visibility: visibility, Block: late})
 				if err != nil {
 					t.Fatal(err)

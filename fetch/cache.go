@@ -81,7 +81,7 @@ type Config struct {
 	Stale time.Duration
 
 	// Negative is how long the cache remembers that a load returned [millrace.ErrNotFound],
-	// against repeated requests for what does not exist. A value that is created meanwhile is
+	// against repeated requests for missing values. A value that is created meanwhile is
 	// found later, or after Forget. Defaults to 5 s, or to TTL if that is less; below 0, not
 	// at all.
 	Negative time.Duration
@@ -165,7 +165,7 @@ func (c Config) check() error {
 }
 
 // Open returns the cache of that name: 1 to 200 bytes without braces, slashes and control
-// characters. It asks Redis what it may evict; no answer is no error. Errors:
+// characters. It asks Redis for its eviction policy; no answer is no error. Errors:
 // [millrace.ErrBadName], [millrace.ErrBadArgument], [millrace.ErrEvictable].
 func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (*Cache, error) {
 	cfg = cfg.withDefaults()
@@ -256,7 +256,7 @@ type Result[T any] struct {
 	Age time.Duration
 }
 
-// Stats counts what a [Cache] did since it was opened, in this process. Each call counts once, by
+// Stats counts the calls of a [Cache] since it was opened, in this process. Each call counts once, by
 // its outcome; one whose load returned [millrace.ErrNotFound] is a miss, or waited.
 type Stats struct {
 	Hits, Negatives, Stale, Misses, Waited, Bypassed, Remembered, Failed uint64

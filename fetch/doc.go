@@ -64,7 +64,7 @@
 // context ends returns at once. After the last one, a flight that waits ends, and one that
 // computes continues: its value is stored.
 //
-// # What is guaranteed
+// # Guarantees
 //
 //   - Over all goroutines and processes on one Redis, one computation of a key runs at a time, as
 //     long as its holder keeps the lease. A dead holder is replaced within five seconds.

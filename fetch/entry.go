@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// An entry is what is stored for a key. In Redis it is a line of text and the
+// An entry is the stored state of a key. In Redis it is a line of text and the
 // payload:
 //
 //	2 value 300000 60000 120 0\n{"title":"..."}
@@ -58,7 +58,7 @@ func (e entry) seal() []byte {
 	return append(head, e.payload...)
 }
 
-// unseal parses what is stored.
+// unseal parses a stored entry.
 func unseal(stored []byte, left time.Duration) (entry, error) {
 	head, payload, _ := bytes.Cut(stored, []byte("\n"))
 	words := strings.Split(string(head), " ")

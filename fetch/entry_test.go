@@ -47,7 +47,7 @@ type page struct {
 	Tags  map[string]int
 }
 
-// TestTypes: what is fetched is the same whether it was computed or stored.
+// TestTypes: a fetched value is the same whether it was computed or stored.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{Jitter: -1})
@@ -75,7 +75,7 @@ func roundTrip[T any](t *testing.T, c *Cache, key string, value T) {
 	}
 }
 
-// TestNothingIsShared: a caller may change what it got.
+// TestNothingIsShared: a caller may change the value that it got.
 func TestNothingIsShared(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})
@@ -89,7 +89,7 @@ func TestNothingIsShared(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what a program cannot read it computes again.
+// TestUnreadable: a value that a program cannot read is computed again.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})

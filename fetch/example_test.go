@@ -46,7 +46,7 @@ func ExampleFetch() {
 		log.Fatal(err)
 	}
 
-	// Ten requests want what takes long to compute.
+	// Ten requests want a value that takes long to compute.
 	var requests sync.WaitGroup
 	for range 10 {
 		requests.Go(func() {

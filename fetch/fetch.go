@@ -20,7 +20,7 @@ func Fetch[T any](ctx context.Context, c *Cache, key string, load func(ctx conte
 // result is decoded from that, even for the caller that computed it.
 //
 // The context of load has ctx's values and ends after [Config].Timeout, not with ctx, because
-// others may wait for the value. What load returns besides a value:
+// others may wait for the value. Load may return, besides a value:
 //
 //   - [millrace.ErrNotFound], wrapped or not: there is no value. The cache
 //     remembers that for [Config].Negative.
@@ -172,7 +172,7 @@ func (c *Cache) give(a answer, into func(payload []byte) error) answer {
 	return a
 }
 
-// look returns what is stored for a key, and nothing if accept refuses it. The error is that of
+// look returns the stored entry of a key, an empty one if accept refuses it. The error is that of
 // Redis, which it does not ask during an outage.
 func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte) error) (entry, error) {
 	if !c.outage.asks(key) {
@@ -199,7 +199,7 @@ func (c *Cache) ask(ctx context.Context, key string, accept func(payload []byte)
 	return c.read(ctx, key, stored, left, accept), nil
 }
 
-// read returns the entry in what is stored, and nothing if accept refuses its payload.
+// read returns the entry in stored, an empty one if accept refuses its payload.
 func (c *Cache) read(ctx context.Context, key string, stored []byte, left time.Duration, accept func(payload []byte) error) entry {
 	e, err := unseal(stored, left)
 	if err == nil && e.kind == valueKind {
@@ -212,7 +212,7 @@ func (c *Cache) read(ctx context.Context, key string, stored []byte, left time.D
 	return e
 }
 
-// Forget removes what is stored of a key; the next caller computes it again. Calls that begin after
+// Forget removes the stored value of a key; the next caller computes it again. Calls that begin after
 // Forget has returned get no value that was computed before, in no process. A computation in flight
 // continues for the callers that came before, and is not stored.
 //

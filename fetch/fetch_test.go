@@ -171,8 +171,8 @@ func TestNegativeByDefault(t *testing.T) {
 	}
 }
 
-// TestServerTellsTheTime: only the deadline in Redis makes a value old, and what
-// was stored with it decides for how long it is so.
+// TestServerTellsTheTime: only the deadline in Redis makes a value old, and the stored
+// entry decides for how long.
 func TestServerTellsTheTime(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{TTL: time.Hour, Stale: time.Minute, Jitter: -1})
@@ -187,7 +187,7 @@ func TestServerTellsTheTime(t *testing.T) {
 }
 
 // TestNoClientClock: the package looks at the client's clock only to count how long a load
-// takes, how old is what this process remembers, and down to when Redis is asked again.
+// takes, how old this process's memory is, and down to when Redis is asked again.
 func TestNoClientClock(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
@@ -285,8 +285,8 @@ func TestCancelledCallerFailsNobody(t *testing.T) {
 	want(t, c, "k", &source{}, "first's", Hit, nil)
 }
 
-// TestAllCallersGo: what is being computed is kept though nobody waits; what is
-// not, is not begun.
+// TestAllCallersGo: a computation that has begun is kept though no caller waits; one that has not
+// does not begin.
 func TestAllCallersGo(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})
@@ -373,7 +373,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestForget: what is computed from before is not kept, whichever process computes
+// TestForget: a value computed from older data is not kept, whichever process computes
 // it and whichever forgets.
 func TestForget(t *testing.T) {
 	t.Parallel()
@@ -427,7 +427,7 @@ func TestOverrun(t *testing.T) {
 	want(t, c, "k", &source{}, "newer", Hit, nil)
 }
 
-// TestLeaseSaysWho: people who look at the lease of a computation see the process.
+// TestLeaseSaysWho: the lease of a computation names the process.
 func TestLeaseSaysWho(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{Timeout: time.Minute})
@@ -505,7 +505,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestOldIsGoneForWhoComesLater: who finds nothing is not given the old value that
+// TestOldIsGoneForWhoComesLater: a caller that finds nothing does not get the old value that
 // an earlier caller found, though they wait for the same flight.
 func TestOldIsGoneForWhoComesLater(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ const (
 type flight struct {
 	cache *Cache
 	request
-	old   entry // what the first caller found: nothing, an old value, or one to refresh early
+	old   entry // found by the first caller: nothing, an old value, or one to refresh early
 	alone bool  // Redis does not answer
 
 	ctx     context.Context // has the values of the first caller's, but not its end
@@ -78,7 +78,7 @@ func (c *Cache) start(ctx context.Context, r request, old entry, alone bool) *fl
 	return f
 }
 
-// remember calls do, which changes what this process remembers of the key, unless the key was
+// remember calls do, which changes this process's memory of the key, unless the key was
 // forgotten in this process since the flight started.
 func (f *flight) remember(do func()) {
 	f.cache.mu.Lock()

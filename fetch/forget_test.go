@@ -65,7 +65,7 @@ func TestForgetWhileAThirdLoads(t *testing.T) {
 	want(t, forgetter, "k", &source{value: "after"}, "after", Miss, nil)
 }
 
-// TestForgetBeforeItsLoaderIsKilled: a process loads what is forgotten meanwhile, stores it, and is
+// TestForgetBeforeItsLoaderIsKilled: a process loads a key that is forgotten meanwhile, stores the value, and is
 // killed before it releases the lease.
 func TestForgetBeforeItsLoaderIsKilled(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestForgetDuringALook(t *testing.T) {
 }
 
 // TestForgetModel: processes read a key whose source changes, loads fail, leases end early and
-// replies are lost. No call that begins after Forget gets what the source had before.
+// replies are lost. No call that begins after Forget gets an older value of the source.
 func TestForgetModel(t *testing.T) {
 	t.Parallel()
 	const processes, forgets = 4, 150

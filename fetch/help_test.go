@@ -16,7 +16,7 @@ const (
 	// long is a time that does not pass during a test.
 	long = time.Hour
 
-	// patient is for how long a test waits for what must happen.
+	// patient is for how long a test waits for an event.
 	patient = 20 * time.Second
 )
 
@@ -37,7 +37,7 @@ func openOn(t *testing.T, client rueidis.Client, name string, cfg Config) *Cache
 	return c
 }
 
-// callers counts those who wait for a flight; -1 when there is none.
+// callers counts the callers that wait for a flight; -1 when there is none.
 func (c *Cache) callers() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func blocked(t *testing.T, value string) (s *source, release func()) {
 	return s, release
 }
 
-// got is what a call returned.
+// got is the result of a call.
 type got struct {
 	Result[string]
 	err error
@@ -118,7 +118,7 @@ func start(ctx context.Context, c *Cache, key string, s *source) <-chan got {
 	return answers
 }
 
-// want calls Get and checks what comes.
+// want calls Get and checks the result.
 func want(t *testing.T, c *Cache, key string, s *source, value string, o Outcome, wantErr error) Result[string] {
 	t.Helper()
 	r, err := Get(t.Context(), c, key, s.load)
@@ -126,7 +126,7 @@ func want(t *testing.T, c *Cache, key string, s *source, value string, o Outcome
 	return r
 }
 
-// wantFrom checks what comes of a call in the background.
+// wantFrom checks the result of a call in the background.
 func wantFrom(t *testing.T, answers <-chan got, value string, o Outcome, wantErr error) {
 	t.Helper()
 	select {

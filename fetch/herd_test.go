@@ -24,8 +24,8 @@ const (
 	shortHold = 500 * time.Millisecond
 )
 
-// herd is many callers of one key in one process. What they load takes until the
-// key "open" is there, and is counted in "loads".
+// herd is many callers of one key in one process. Their load takes until the key
+// "open" exists, and is counted in "loads".
 type herd struct {
 	cache  *Cache
 	client rueidis.Client
@@ -119,7 +119,7 @@ func untilStdinEnds(work func() error) error {
 	return err
 }
 
-// TestHerd: many goroutines of several processes want what nobody has, and it is
+// TestHerd: many goroutines of several processes want a missing value, and it is
 // computed once.
 func TestHerd(t *testing.T) {
 	t.Parallel()
@@ -154,7 +154,7 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// TestHolderIsKilled: who waits for a process that is killed while it computes,
+// TestHolderIsKilled: a caller that waits for a process that is killed while it computes,
 // computes when the lease ends.
 func TestHolderIsKilled(t *testing.T) {
 	t.Parallel()

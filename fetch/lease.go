@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/pinned"
 )
 
-// errThere ends the wait for a lease when the value is there.
+// errThere ends the wait for a lease when the value exists.
 var errThere = errors.New("the value is there")
 
 // acquire takes the lease of a key, and renews it for as long as a load may take. Unless is called

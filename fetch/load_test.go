@@ -118,7 +118,7 @@ func awaitMany(ctx context.Context, c *Cache, keys int, load func(context.Contex
 	return errors.Join(failures...)
 }
 
-// TestManyKeysAreAwaited: two processes and a second cache wait for 500 keys that nobody has,
+// TestManyKeysAreAwaited: two processes and a second cache wait for 500 missing keys,
 // with MILLRACE_SOAK=1 for 2,000. Each takes a handful of connections, and each key is loaded
 // once.
 func TestManyKeysAreAwaited(t *testing.T) { //nolint:paralleltest // it takes all of a small machine
@@ -182,8 +182,8 @@ func TestManyKeysAreAwaited(t *testing.T) { //nolint:paralleltest // it takes al
 	}
 }
 
-// TestSlowAnswers: a lease whose answer came after its time is asked for again, and is no
-// reason to compute what another process does.
+// TestSlowAnswers: a lease whose answer came after its time is asked for again, and no process
+// computes the value a second time.
 func TestSlowAnswers(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// memory is what this process remembers of keys for outages: the last value and the last failure.
+// memory is this process's memory of keys for outages: the last value and the last failure.
 // It is bounded in bytes, and drops the least recently used keys first.
 type memory struct {
 	most int // bytes; below 1 it remembers nothing
@@ -44,7 +44,7 @@ type recalled struct {
 	failure error         // nil for none
 }
 
-// recall returns what is remembered of a key.
+// recall returns the memory of a key.
 func (m *memory) recall(key string) recalled {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestMemoryIsBounded: what is remembered stays within its bytes, whatever is remembered.
+// TestMemoryIsBounded: the memory stays within its bytes, whatever it holds.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -43,7 +43,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// TestMemoryKeepsWhatIsUsed: what was not used for longest goes first, and a big value
+// TestMemoryKeepsWhatIsUsed: the least recently used value goes first, and a big value
 // pushes nothing out.
 func TestMemoryKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
@@ -68,8 +68,8 @@ func TestMemoryKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// TestLastValueInAnOutage: what was seen a moment ago is given without a load. After that
-// one computes, and the others have the last value meanwhile, or when that fails.
+// TestLastValueInAnOutage: a value seen a moment ago is returned without a load. After that one
+// caller computes, and the others get the last value meanwhile, or if that fails.
 func TestLastValueInAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -125,7 +125,7 @@ func TestLastValueHasItsTime(t *testing.T) {
 	})
 }
 
-// TestFailureIsShared: what failed in one process is not tried by the others, and is
+// TestFailureIsShared: a load that failed in one process is not tried by the others, and is
 // again after its time or when it is forgotten.
 func TestFailureIsShared(t *testing.T) {
 	t.Parallel()
@@ -152,8 +152,8 @@ func TestFailureIsShared(t *testing.T) {
 	})
 }
 
-// TestFailureWhileOthersWait: who waits in another process when a load fails does not try
-// in turn.
+// TestFailureWhileOthersWait: a caller that waits in another process when a load fails does not
+// load in turn.
 func TestFailureWhileOthersWait(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{Errors: time.Minute})
@@ -176,8 +176,8 @@ func TestFailureWhileOthersWait(t *testing.T) {
 	wantLoads(t, idle, 0)
 }
 
-// TestOldValueRests: a load that fails while there is an old value is not tried again by
-// anybody for a while, and the old value does not live longer for it.
+// TestOldValueRests: no process repeats a load that failed while there is an old value
+// for a while, and the old value does not live longer for it.
 func TestOldValueRests(t *testing.T) {
 	t.Parallel()
 	cfg := Config{TTL: time.Hour, Jitter: -1, Stale: time.Hour, Errors: 10 * time.Minute}

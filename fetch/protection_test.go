@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// protections are what keeps the tests from failing, and how to take it out. The
+// protections are the safeguards that keep the tests from failing, and how to take each out. The
 // first four are tried in every run, the others in long ones.
 var protections = []struct {
 	name, file, old, replacement string

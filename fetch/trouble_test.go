@@ -136,7 +136,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// TestOutageWhileWaiting: who waits for another process when Redis goes away
+// TestOutageWhileWaiting: a caller that waits for another process when Redis goes away
 // computes for itself.
 func TestOutageWhileWaiting(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestNestedInAnOutage(t *testing.T) {
 	}
 }
 
-// TestFullServer: what does not fit is computed and not kept; what is there is
+// TestFullServer: a value that does not fit is computed and not kept; stored ones are
 // found.
 func TestFullServer(t *testing.T) {
 	t.Parallel()

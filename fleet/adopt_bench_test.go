@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// BenchmarkAdopt is what a change of the map costs a process.
+// BenchmarkAdopt measures the cost of a change of the map for a process.
 func BenchmarkAdopt(b *testing.B) {
 	redistest.Binary(b)
 	f := offline(b)

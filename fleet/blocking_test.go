@@ -52,7 +52,7 @@ func llen(t *testing.T, s *redistest.Server, key string) int64 {
 	return n
 }
 
-// TestBlockingTakesItsTime: what is popped long after the reply limit is delivered,
+// TestBlockingTakesItsTime: an element popped long after the reply limit is delivered,
 // whether the command was marked as blocking or not.
 func TestBlockingTakesItsTime(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestBlockingTakesItsTime(t *testing.T) {
 				popped <- err
 			}()
 			whileBlocked(t, tf.masters[0], func() {
-				for time.Since(began) < 2*quick.ReplyTimeout { // the limit is what this is about
+				for time.Since(began) < 2*quick.ReplyTimeout { // the test is about this limit
 					must(t, set(t.Context(), f.Client(), "{a}", "others go on"))
 				}
 				m := tf.masters[0].Client(t)
@@ -107,8 +107,8 @@ func TestLatePop(t *testing.T) {
 	})
 }
 
-// TestAReplacedMasterPopsNothing: what it pops after it was replaced is no success,
-// however long the command was allowed to block, whether the client knows or not.
+// TestAReplacedMasterPopsNothing: a pop by a replaced master is no success, however long
+// the command was allowed to block, whether the client knows or not.
 func TestAReplacedMasterPopsNothing(t *testing.T) {
 	t.Parallel()
 	for name, cutOff := range map[string]bool{"the client knows": false, "the client is cut off from the directory": true} {
@@ -147,8 +147,8 @@ func TestAReplacedMasterPopsNothing(t *testing.T) {
 	}
 }
 
-// TestAMasterPopsUntilItIsReplaced: while a failover only begins, the master still
-// takes what was sent to it, and what is popped is delivered.
+// TestAMasterPopsUntilItIsReplaced: while a failover only begins, the master still runs the
+// commands it was sent, and popped elements are delivered.
 func TestAMasterPopsUntilItIsReplaced(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 1, calm)
@@ -169,8 +169,8 @@ func TestAMasterPopsUntilItIsReplaced(t *testing.T) {
 	})
 }
 
-// TestPopWhileTheDirectoryIsSilent: who was told nothing for long asks before an
-// element is dropped.
+// TestPopWhileTheDirectoryIsSilent: a client without news from the directory for long asks it
+// before it drops an element.
 func TestPopWhileTheDirectoryIsSilent(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
@@ -275,7 +275,7 @@ func TestPopsThatCannotBeConfirmed(t *testing.T) {
 	}
 }
 
-// TestDedicatedTransactionIsConfirmed by EXEC, not by what is only queued.
+// TestDedicatedTransactionIsConfirmed by EXEC, not by a command that is only queued.
 func TestDedicatedTransactionIsConfirmed(t *testing.T) {
 	t.Parallel()
 	settings := quick

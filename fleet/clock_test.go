@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestASuspendedMachineWritesNothing before the directory has confirmed the map again:
-// by the clock that stood still it was confirmed a moment ago.
+// TestASuspendedMachineWritesNothing before the directory has confirmed the map again,
+// although by its own clock, which stood still, the map was confirmed a moment ago.
 func TestASuspendedMachineWritesNothing(t *testing.T) {
 	t.Parallel()
 	settings := directory.Settings{ViewTTL: time.Minute, ReplyTimeout: 5 * time.Second, PlacementTTL: time.Minute}

@@ -53,7 +53,7 @@
 //     ErrUnavailable.
 //   - A write that succeeded was executed by the master of that time. Replication is
 //     asynchronous: with [Config].WaitReplicas a successful write is on that many
-//     replicas; without it, a master that dies loses what it had not yet sent.
+//     replicas; without it, a master that dies loses the writes that it had not yet sent.
 //   - A write is sent once. If its reply is lost, the error is [millrace.ErrUncertain].
 //     The structures of Millrace retry, with effect once.
 //   - When the directory is unreachable the fleet becomes read-only after ViewTTL, and

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// newKeys are commands that set keys of tags that nobody has used, and read some back.
+// newKeys are commands that set keys of new tags, and read some back.
 func newKeys(c rueidis.Client, n int) []rueidis.Completed {
 	cmds := make([]rueidis.Completed, n)
 	for i := range cmds {
@@ -32,7 +32,7 @@ func TestDoMultiOfNewKeys(t *testing.T) {
 	const tags = 5000
 	for name, cfg := range map[string]Config{
 		"remembered": {},
-		"forgotten":  {Placements: 10}, // the cache cannot hold what one call finds
+		"forgotten":  {Placements: 10}, // the cache is smaller than the places of one call
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,8 +54,8 @@ func TestDoMultiOfNewKeys(t *testing.T) {
 	}
 }
 
-// TestTimeGoesWithTheCommandBefore: the time is that of the member that served the command
-// in front of it.
+// TestTimeGoesWithTheCommandBefore: TIME is sent to the member that serves the command in
+// front of it.
 func TestTimeGoesWithTheCommandBefore(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 2, 1, calm)

@@ -5,7 +5,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// Errors of this package. What is returned is derived from them and says more.
+// Errors of this package. Calls return errors derived from them, which say more.
 var (
 	// ErrNoTag means that a command has no key to route it by, or is not known. It was
 	// not sent.

@@ -62,7 +62,7 @@ func Example() {
 	}
 	fmt.Printf("%s\n", messages[0].Body)
 
-	// What has one tag is on one partition, and may be used together.
+	// Keys of one tag are on one partition, and may be used together.
 	c := f.Client()
 	err = c.Do(ctx, c.B().Mset().KeyValue().KeyValue("{user:7}:name", "Ada").KeyValue("{user:7}:mail", "ada@example.com").Build()).Error()
 	fmt.Println(err)
@@ -86,7 +86,7 @@ func ExampleFleet_Locate() {
 		}
 	}
 
-	// What millrace fleet agent does.
+	// The work of millrace fleet agent.
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
 	if err != nil {
 		log.Fatal(err)
@@ -96,7 +96,7 @@ func ExampleFleet_Locate() {
 	defer members.Close()
 	defer failover.New(dir, members, failover.Config{Logger: slog.New(slog.DiscardHandler)}).Help(ctx)()
 
-	// It starts a server, and does what millrace fleet add does.
+	// It starts a server, and adds it as millrace fleet add does.
 	if err := servers.AddPartition(ctx, 1); err != nil {
 		log.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func ExampleFleet_Forget() {
 	// nowhere <nil>
 }
 
-// Status is what millrace fleet show prints.
+// Status is the output of millrace fleet show.
 func ExampleFleet_Status() {
 	_, f, stop := start(2)
 	defer stop()

@@ -25,7 +25,7 @@ import (
 // unfenced are settings under which the fence never closes.
 var unfenced = directory.Settings{ViewTTL: time.Hour, ReplyTimeout: time.Hour, PlacementTTL: time.Hour}
 
-// patient is a connection that does not give a server up that hangs.
+// patient has connections wait for a server that hangs.
 var patient = rueidis.ClientOption{ConnWriteTimeout: time.Minute}
 
 // replace makes the replica of partition 0 its master, as an agent does when the
@@ -39,7 +39,7 @@ func (tf *testFleet) replace(grace time.Duration) {
 	tf.promote()
 }
 
-// promote is the rest of it.
+// promote makes the replica of partition 0 its master at once, on the server and in the map.
 func (tf *testFleet) promote() {
 	tf.t.Helper()
 	c := tf.copies[0][0].Client(tf.t)
@@ -52,9 +52,9 @@ func (tf *testFleet) promote() {
 	})
 }
 
-// TestStoppedMasterConfirmsNothing stops a master while writes are under way,
-// replaces it, and lets it go on: it does what it was sent, answers, and all of it
-// is lost. No client may take one of these answers for a success.
+// TestStoppedMasterConfirmsNothing stops a master while writes are in progress, replaces it,
+// and resumes it: it runs its commands, answers, and all of these writes are lost. No client
+// may take one of these answers for a success.
 func TestStoppedMasterConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -241,8 +241,8 @@ func throughProxies(t *testing.T, settings directory.Settings) (*testFleet, *red
 	return tf, proxy
 }
 
-// TestLostRepliesAreUncertain: a write whose reply was lost is not repeated, and
-// its caller is told that nobody knows.
+// TestLostRepliesAreUncertain: a write whose reply was lost is not repeated, and its caller
+// is told that the outcome is unknown.
 func TestLostRepliesAreUncertain(t *testing.T) {
 	t.Parallel()
 	tf, proxy := throughProxies(t, quick)
@@ -264,8 +264,8 @@ func TestLostRepliesAreUncertain(t *testing.T) {
 	wantError(t, results[1].Error(), millrace.ErrUncertain)
 }
 
-// TestLateRepliesAreUncertain: what was done is done, but perhaps by a master that
-// had been replaced.
+// TestLateRepliesAreUncertain: the command was run, but perhaps by a master that had been
+// replaced.
 func TestLateRepliesAreUncertain(t *testing.T) {
 	t.Parallel()
 	settings := quick
@@ -316,7 +316,7 @@ func TestWaitReplicas(t *testing.T) {
 	results := c.DoMulti(ctx, c.B().Set().Key("{a}1").Value("y").Build(), c.B().Set().Key("{a}2").Value("y").Build())
 	wantError(t, results[0].Error(), millrace.ErrUncertain)
 	wantError(t, results[1].Error(), millrace.ErrUncertain)
-	// What changes nothing tells of what others wrote: a success would be that of y.
+	// A command that changes nothing may show the writes of others: a success would confirm y.
 	wantError(t, other.Do(ctx, other.B().Setnx().Key("{a}").Value("z").Build()).Error(), millrace.ErrUncertain)
 	tf.copies[0][0].Resume()
 	redistest.Eventually(t, "writes are confirmed again", func() bool { return set(ctx, c, "{a}", "z") == nil })
@@ -325,8 +325,8 @@ func TestWaitReplicas(t *testing.T) {
 	wantError(t, set(ctx, two.Client(), "{a}", "x"), millrace.ErrUncertain)
 }
 
-// TestStrangersDoNotCount: a replica that is not in the map confirms nothing, however
-// fast it is, and holds nobody up.
+// TestStrangersDoNotCount: a replica that is not in the map confirms nothing, however fast
+// it is, and delays no caller.
 func TestStrangersDoNotCount(t *testing.T) {
 	t.Parallel()
 	settings := quick

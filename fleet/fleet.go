@@ -181,7 +181,7 @@ func (f *Fleet) Close() {
 func (f *Fleet) Client() rueidis.Client { return f.whole }
 
 // Partitions returns a client for each partition, by number. It sends every command
-// there, whatever its keys are. Writes are fenced. Closing one does nothing.
+// there, with any keys. Writes are fenced. Closing one does nothing.
 func (f *Fleet) Partitions() []rueidis.Client {
 	clients := make([]rueidis.Client, len(f.view.Load().partitions))
 	for i := range clients {

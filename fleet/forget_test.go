@@ -100,7 +100,7 @@ func TestForgottenWhileInUse(t *testing.T) {
 	}
 }
 
-// TestForgetGivesWay to somebody who writes for the tag meanwhile.
+// TestForgetGivesWay to a client that writes for the tag meanwhile.
 func TestForgetGivesWay(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// gatherConn sends what several calls write in one packet.
+// gatherConn sends the writes of several calls in one packet.
 //
 // The calls of one server share a pipeline, and come in batches. With sixteen servers
 // each call would cost a packet and wake-ups on both sides. So a write waits until the
@@ -18,7 +18,7 @@ type gatherConn struct {
 	mu      sync.Mutex
 	changed sync.Cond // out, err or closed
 	out     []byte    // to be sent
-	err     error     // of what was sent
+	err     error     // of the last send
 	closed  bool
 }
 
@@ -44,7 +44,7 @@ func (c *gatherConn) Write(b []byte) (int, error) {
 		c.changed.Wait()
 	}
 	switch {
-	case c.closed: // which may be what ended the last write
+	case c.closed: // which may have ended the last write
 		return 0, net.ErrClosed
 	case c.err != nil:
 		return 0, c.err

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestGather: what is written arrives whole and in order, however it is cut, and who
-// writes faster than the other side reads waits.
+// TestGather: written data arrives whole and in order, however it is cut, and a writer that
+// is faster than the other side's reads waits.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
@@ -54,7 +54,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestGatherTells who reads when nothing can be sent any more, and who writes next.
+// TestGatherTells the reader when data cannot be sent any more, and the next writer.
 func TestGatherTells(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()

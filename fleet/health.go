@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// health is what a replica reported.
+// health is a replica's last report.
 type health struct {
 	at       int64 // when it was asked, by Fleet.now
 	synced   bool  // it has a copy of the partition, perhaps an old one

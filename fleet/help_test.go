@@ -19,8 +19,8 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Settings for tests. By the quick ones the fence is what it is, only faster; by
-// the calm ones it does not close while a busy machine stands still for a moment.
+// Settings for tests. With quick the fence works as always, only faster; with calm it
+// does not close while a busy machine stands still for a moment.
 var (
 	quick = directory.Settings{ViewTTL: 600 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: 700 * time.Millisecond}
 	calm  = directory.Settings{ViewTTL: 5 * time.Second, ReplyTimeout: 5 * time.Second, PlacementTTL: 5 * time.Second}
@@ -130,8 +130,8 @@ func (tf *testFleet) change(change func(m *directory.Map)) *directory.Map {
 	return next
 }
 
-// restart starts a master again that has kept all it had, and says so, as an agent does
-// that has looked at it.
+// restart starts a master again with all its data, and stores its new run in the map, as an
+// agent does after it has examined it.
 func (tf *testFleet) restart(partition int) {
 	tf.t.Helper()
 	tf.masters[partition].Restart()
@@ -140,7 +140,7 @@ func (tf *testFleet) restart(partition int) {
 	})
 }
 
-// put is set by one who repeats what nobody can say to have been done.
+// put repeats a set whose outcome is uncertain.
 func put(ctx context.Context, c rueidis.Client, key, value string) error {
 	return retry.Policy{}.Do(ctx, func(int) error { return set(ctx, c, key, value) })
 }

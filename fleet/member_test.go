@@ -12,9 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestConnections: one for what is pipelined, at servers that are used and at no other,
-// whatever the number of CPUs and of goroutines; one more for each call that waits; and
-// no PINGs.
+// TestConnections: one for all pipelined calls, at servers in use and at no others, with any
+// number of CPUs and of goroutines; one more for each call that waits; and no PINGs.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 2, 1, calm)
@@ -66,8 +65,8 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// TestASilentServerIsGivenUp although nobody sends it PINGs: those who wait for it are
-// told, and so is who comes later.
+// TestASilentServerIsGivenUp although no client sends it PINGs: calls that wait for it fail,
+// and so do later ones.
 func TestASilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, calm)

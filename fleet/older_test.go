@@ -10,10 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestAMasterIsBackWithoutItsNewestRecords, as it was when it last saved: it says of
-// tags that were placed since that they are nowhere. Nobody believes that, whether it
-// is fenced or not: a tag that is placed by a map that has more partitions would have
-// two homes.
+// TestAMasterIsBackWithoutItsNewestRecords, with the data of its last save: it reports tags
+// that were placed since as placed nowhere. No client believes that, whether the master is
+// fenced or not: a tag that is placed by a map with more partitions would have two homes.
 func TestAMasterIsBackWithoutItsNewestRecords(t *testing.T) {
 	t.Parallel()
 	for _, fenced := range []bool{true, false} {

@@ -18,8 +18,8 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// TestACandidateIsDown: the master of an old partition dies. What is known to be
-// elsewhere is served; what might be there is nowhere else.
+// TestACandidateIsDown: the master of an old partition dies. Tags that are known to be
+// elsewhere are served; for tags that might be there calls fail.
 func TestACandidateIsDown(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
@@ -51,15 +51,14 @@ func TestACandidateIsDown(t *testing.T) {
 	tf.wantOneHome()
 }
 
-// TestAMemberWithoutItsData is not asked what it does not know any more, and given
-// nothing.
+// TestAMemberWithoutItsData is not asked about data that it has lost, and gets no writes.
 func TestAMemberWithoutItsData(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
 	must(t, put(ctx, f.Client(), "{a}", "x"))
 	c := tf.masters[0].Client(t)
-	must(t, c.Do(ctx, c.B().Flushall().Build()).Error()) // what a restart without its files does
+	must(t, c.Do(ctx, c.B().Flushall().Build()).Error()) // as a restart without its files
 	other := tf.open(Config{})
 	wantError(t, set(ctx, other.Client(), "{a}", "x"), ErrUnknownServer)
 	wantError(t, set(ctx, other.Client(), "{b}", "x"), ErrUnknownServer)
@@ -75,7 +74,7 @@ func TestAMemberWithoutItsData(t *testing.T) {
 	}
 }
 
-// TestRestartedWithItsData: a master that comes back with what it had goes on.
+// TestRestartedWithItsData: a master that comes back with its data goes on.
 func TestRestartedWithItsData(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 2, 0, quick)
@@ -184,8 +183,8 @@ func TestFailedCommandIsNotRecycled(t *testing.T) {
 	}
 }
 
-// TestACallersEndIsNoSickness: what a call whose context has ended could not find out of
-// a replica is not held against it.
+// TestACallersEndIsNoSickness: a replica is not unhealthy because the context of a call that
+// asked it has ended.
 func TestACallersEndIsNoSickness(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 1, calm)
@@ -204,8 +203,8 @@ func TestACallersEndIsNoSickness(t *testing.T) {
 	}
 }
 
-// TestAnOldCopyIsNoPlace: a replica that was left behind shows a record that was
-// given up since. Who reads it does not write by it.
+// TestAnOldCopyIsNoPlace: a replica that was left behind shows a record that was given up
+// since. A client that reads it does not write by it.
 func TestAnOldCopyIsNoPlace(t *testing.T) {
 	t.Parallel()
 	settings := quick
@@ -230,7 +229,7 @@ func TestAnOldCopyIsNoPlace(t *testing.T) {
 	}
 }
 
-// awaitKeys waits until a replica has what its master has by now.
+// awaitKeys waits until a replica has all present writes of its master.
 func awaitKeys(t *testing.T, master, replica *redistest.Server) {
 	t.Helper()
 	offset := func(s *redistest.Server, field string) int64 {
@@ -307,7 +306,7 @@ func TestReplicasServeReads(t *testing.T) {
 		t.Errorf("reads of one tag were served by %d servers, want 1", busy)
 	}
 
-	// One follows nobody any more: its link is down.
+	// One has no master any more: its link is down.
 	c := tf.copies[0][0].Client(t)
 	must(t, c.Do(ctx, c.B().Arbitrary("REPLICAOF", "127.0.0.1", "1").Build()).Error())
 	redistest.Eventually(t, "the replica without a link is not asked", func() bool {
@@ -419,7 +418,7 @@ func TestReadYourWrites(t *testing.T) {
 	}
 }
 
-// TestAStoppedMasterHoldsUpNobody for long, not even those who wait for replicas on
+// TestAStoppedMasterHoldsUpNobody for long, not even calls that wait for replicas on
 // connections of their own.
 func TestAStoppedMasterHoldsUpNobody(t *testing.T) {
 	t.Parallel()

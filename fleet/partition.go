@@ -183,7 +183,7 @@ func troubled(err error) bool {
 	return slices.Contains([]string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS"}, retry.Word(err))
 }
 
-// lost is the error for a member that did not answer; trouble is for one that was restarted.
+// lost returns the error for a member that did not answer, or trouble if it was restarted.
 func (p *partition) lost(ctx context.Context, m *member, err error, trouble *millrace.Error) error {
 	if ctx.Err() != nil {
 		return err
@@ -230,7 +230,7 @@ func (t target) read(ctx context.Context, cmds []rueidis.Completed) []rueidis.Re
 	return first
 }
 
-// results returns what a member answered to reads.
+// results returns a member's answers to reads.
 func (t target) results(ctx context.Context, m *member, results []rueidis.RedisResult) []rueidis.RedisResult {
 	for i, result := range results {
 		if err := result.Error(); troubled(err) || errors.Is(err, errRestarted) {
@@ -241,7 +241,7 @@ func (t target) results(ctx context.Context, m *member, results []rueidis.RedisR
 	return results
 }
 
-// answered reports whether a member did what it was asked, or said why it cannot.
+// answered reports whether a member ran the command, or refused it with a reason.
 func answered(result rueidis.RedisResult) bool {
 	return result.NonRedisError() == nil && !troubled(result.Error())
 }

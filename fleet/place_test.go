@@ -53,8 +53,8 @@ func (tf *testFleet) wantOneHome() {
 
 // TestAllocationRaces has many clients write for the same new tags at the same
 // time, while partitions are added twice, half of the clients lose the directory
-// now and then, and masters stop for moments. No tag ever has two homes, and what
-// was acknowledged is there.
+// now and then, and masters stop for moments. No tag ever has two homes, and all
+// acknowledged writes are there.
 func TestAllocationRaces(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 2, 0, quick)
@@ -172,7 +172,7 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 			m, err := cfg.Announce(ctx, tf.dir, m, tf.servers(1, 0))
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
-			// The old client's map is that of before; nobody waits out its grace.
+			// The old client has the map of before; no process waits out its grace.
 			servers := failover.NewRedis(slowly)
 			defer servers.Close()
 			m = m.Next()
@@ -195,8 +195,8 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 	}
 }
 
-// TestNewPartitionsAreForLookUpsFirst: by a map that is about to be replaced,
-// nothing is placed on them, and nothing is missed there.
+// TestNewPartitionsAreForLookUpsFirst: by the map that announces new partitions, clients look
+// tags up there and place none.
 func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
@@ -213,7 +213,7 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	if _, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), tf.growing(tf.dir)); !errors.Is(err, millrace.ErrBadArgument) {
 		t.Errorf("another Add in between = %v, want to be told to finish this one", err)
 	}
-	// A call that was cut off is finished by the same one.
+	// The same call again finishes one that was cut off.
 	again := []grow.Partition{{Master: m.Partitions[1].Master}}
 	opened, err := grow.Add(ctx, tf.dir, again, tf.growing(tf.dir))
 	must(t, err)
@@ -333,8 +333,8 @@ func TestFullByMemory(t *testing.T) {
 	tf.wantOneHome()
 }
 
-// TestFullAndNotFullAtTheSameTime: one client finds a partition full and sends a
-// tag on; another finds room there. Whoever writes the record first is right.
+// TestFullAndNotFullAtTheSameTime: one client finds a partition full and sends a tag on;
+// another finds room there. The first to write the record is right.
 func TestFullAndNotFullAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 3, 0, calm)
@@ -344,7 +344,7 @@ func TestFullAndNotFullAtTheSameTime(t *testing.T) {
 		var racing sync.WaitGroup
 		for j, f := range []*Fleet{one, two} {
 			racing.Go(func() {
-				if f == two { // who has less to do would always win
+				if f == two { // the one with less work would always win
 					retry.Sleep(ctx, rand.N(2*time.Millisecond))
 				}
 				if err := set(ctx, f.Client(), fmt.Sprintf("{%d}%d", i, j), "x"); err != nil {

@@ -109,7 +109,7 @@ func BenchmarkLookUp(b *testing.B) {
 	}
 }
 
-// BenchmarkClock is what a look at the clock costs, which the fence takes.
+// BenchmarkClock measures a reading of the clock, which the fence takes.
 func BenchmarkClock(b *testing.B) {
 	f := offline(b)
 	for b.Loop() {

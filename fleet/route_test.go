@@ -140,7 +140,7 @@ func TestDedicated(t *testing.T) {
 	err := c.Dedicated(func(d rueidis.DedicatedClient) error {
 		wantError(t, d.Do(ctx, d.B().Multi().Build()).Error(), ErrNoTag)
 		must(t, d.Do(ctx, d.B().Watch().Key("{a}n").Build()).Error())
-		must(t, put(ctx, c, "{a}n", "2")) // somebody else
+		must(t, put(ctx, c, "{a}n", "2")) // another client
 		wantError(t, d.Do(ctx, d.B().Get().Key("{b}n").Build()).Error(), ErrMixedTags)
 		results := d.DoMulti(ctx, d.B().Multi().Build(), d.B().Incr().Key("{a}n").Build(), d.B().Exec().Build())
 		if err := results[2].Error(); !rueidis.IsRedisNil(err) {

@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// errRestarted means that a server is in another run than the map has: what it has on its disk may
+// errRestarted means that a server is in another run than the map has: the data on its disk may
 // be old, and no agent has examined it.
 var errRestarted = errors.New("it was restarted, and no agent has examined its data since")
 

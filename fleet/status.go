@@ -18,7 +18,7 @@ type Status struct {
 	Partitions []PartitionStatus `json:"partitions"`
 }
 
-// State says what a partition, or a fleet, can do.
+// State is the condition of a partition, or of a fleet.
 type State string
 
 // States, from the best to the worst.
@@ -60,7 +60,7 @@ type MemberStatus struct {
 	Error string      `json:"error,omitempty"`
 }
 
-// MemberState says what a member can do.
+// MemberState is the condition of a member.
 type MemberState string
 
 // States of a member.
@@ -139,7 +139,7 @@ func (p *partition) status(ctx context.Context, share float64, confirmed bool) P
 	return s
 }
 
-// answer is what a member reports.
+// answer is a member's report.
 type answer struct {
 	members.Report
 
@@ -152,7 +152,7 @@ func (p *partition) examine(ctx context.Context, m *member) (a answer) {
 	if err == nil {
 		a.Report, err = members.Examine(ctx, c)
 	}
-	if errors.Is(err, errRestarted) { // no client uses it, but it can say what it is
+	if errors.Is(err, errRestarted) { // no client uses it, but it can report its state
 		pool := members.New(p.f.cfg.Option, memberTimeout)
 		defer pool.Close()
 		a.Report, err = members.Ask(ctx, pool, m.addr, members.Examine)
@@ -162,8 +162,8 @@ func (p *partition) examine(ctx context.Context, m *member) (a answer) {
 	return a
 }
 
-// status is what an answer means for a member that is a master, or a replica of a
-// master at an offset.
+// status is the status that follows from an answer of a member that is a master, or a replica
+// of a master at an offset.
 func (a *answer) status(m directory.Member, master bool, offset int64) MemberStatus {
 	s := MemberStatus{Addr: m.Addr, Node: m.Node, PID: a.PID}
 	switch {

@@ -20,7 +20,7 @@ func Tag(key string) string {
 // tagOf returns the tag of a command's keys.
 func tagOf(words []string) (tag string, err error) {
 	if len(words) > 3 && words[2] == "1" && (words[0] == "EVALSHA" || words[0] == "EVALSHA_RO" || words[0] == "EVAL") {
-		return Tag(words[3]), nil // which is what structures send
+		return Tag(words[3]), nil // the form that structures send
 	}
 	found, mixed := false, false
 	known := commands.EachKey(words, func(key string) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
-// view is a map, and what is derived from it. Only confirmed changes.
+// view is a map, and the data derived from it. Only its field confirmed changes.
 type view struct {
 	m          *directory.Map
 	ring       *ring.Ring

@@ -14,8 +14,7 @@ var (
 	named     = regexp.MustCompile(`\$labels\.(\w+)`)
 )
 
-// TestAlerts: all rules are about what there is, and say what they mean and what to
-// do.
+// TestAlerts: all rules are about existing metrics, and have a meaning and advice.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	all := exposed(t)

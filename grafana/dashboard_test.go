@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// dashboard is what this test looks at of a dashboard.
+// dashboard has the fields of a dashboard that this test checks.
 type dashboard struct {
 	UID           string `json:"uid"`
 	Title         string
@@ -42,7 +42,7 @@ var (
 	variables = regexp.MustCompile(`^label_values\((millrace_\w+), (\w+)\)$`)
 )
 
-// TestDashboard: all panels ask the chosen data source for what there is, and none
+// TestDashboard: all panels ask the chosen data source for existing metrics, and none
 // lies on another.
 func TestDashboard(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ import (
 	"github.com/millrace/millrace/upkeep"
 )
 
-// metric is what Prometheus is told of a metric.
+// metric is a metric as Prometheus sees it.
 type metric struct {
 	kind   string // counter, gauge, histogram
 	labels []string
@@ -50,7 +50,7 @@ func exposed(t *testing.T) map[string]metric {
 	for _, c := range []prometheus.Collector{
 		survey.Collector(s),
 		metrics.Collector(recruiter),
-		metrics.Collector(must(tracker.New(client, "users", tracker.Config{Source: nobody{}}))(t)),
+		metrics.Collector(must(tracker.New(client, "users", tracker.Config{Source: noRows{}}))(t)),
 		metrics.Collector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
 		metrics.CensusCollector(func() metrics.Census {
 			return metrics.Census{Fleet: &metrics.Fleet{
@@ -116,13 +116,13 @@ func work(t *testing.T, client rueidis.Client, hook millrace.Hook) *steal.Recrui
 	return recruiter
 }
 
-// nobody is a tracker's source without rows.
-type nobody struct{}
+// noRows is a tracker's source without rows.
+type noRows struct{}
 
-func (nobody) Rows(context.Context, string, int) (tracker.Page, error) {
+func (noRows) Rows(context.Context, string, int) (tracker.Page, error) {
 	return tracker.Page{}, nil
 }
-func (nobody) Pending(context.Context, []string) ([]string, error) { return nil, nil }
+func (noRows) Pending(context.Context, []string) ([]string, error) { return nil, nil }
 
 // must returns a value that there must be: must(f())(t).
 func must[T any](value T, err error) func(t *testing.T) T {

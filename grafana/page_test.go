@@ -13,7 +13,7 @@ import (
 
 var tableRow = regexp.MustCompile("(?m)^\\| `(millrace_\\w+)` \\| (\\w+) \\| (.*?) \\| (.+?) \\|$")
 
-// TestPage: docs/METRICS.md has each metric once, with what Prometheus is told of it.
+// TestPage: docs/METRICS.md has each metric once, with the help text of Prometheus.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	written := map[string]metric{}

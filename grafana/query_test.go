@@ -9,15 +9,15 @@ import (
 )
 
 var (
-	// selectors finds metrics with their matchers, and what is called on them.
+	// selectors finds metrics with their matchers, and the functions that are called on them.
 	selectors = regexp.MustCompile(`(?:(\w+)\s*\(\s*)?\b(millrace_\w+)(?:\s*\{([^}]*)\})?(\[)?`)
 	matchers  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"`)
 	groupings = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)`)
 )
 
-// checkQuery returns what is wrong with an expression in PromQL: metrics and labels
-// that there are not, and functions of counters on what is none. It knows no syntax
-// beyond that.
+// checkQuery returns the problems of an expression in PromQL: metrics and labels that do not
+// exist, functions of counters on other metrics, and counters without such a function. It
+// checks no other syntax.
 func checkQuery(all map[string]metric, query string) (wrong []string) {
 	found := selectors.FindAllStringSubmatch(query, -1)
 	if len(found) == 0 {

@@ -58,7 +58,7 @@ func (r *yamlReader) value() (any, error) {
 func (r *yamlReader) list(indent int) (any, error) {
 	var list []any
 	for len(r.lines) > 0 && r.lines[0].indent == indent && strings.HasPrefix(r.lines[0].text, "- ") {
-		r.lines[0].indent += 2 // what follows the dash begins there
+		r.lines[0].indent += 2 // the text after the dash begins there
 		r.lines[0].text = r.lines[0].text[2:]
 		value, err := r.value()
 		if err != nil {
@@ -91,7 +91,7 @@ func (r *yamlReader) mapping(indent int) (any, error) {
 	return m, nil
 }
 
-// entry reads what stands behind a key, or below it.
+// entry reads the value behind a key, or below it.
 func (r *yamlReader) entry(indent int, text string) (any, error) {
 	first := r.lines[0]
 	r.lines = r.lines[1:]

@@ -19,7 +19,7 @@
 -- Repeat   harmless: marks fold; the repeat replies '.' for those that the first run added
 local marks, pset = ARGV, prefix .. 'pset'
 
--- Adds must be fast, so this reads only what it needs. A version key or producer set of a
+-- Adds must be fast, so this reads only the keys it needs. A version key or producer set of a
 -- wrong type ends the script here, before its first write.
 local version = redis.call('GET', K)
 local waiting = redis.call('ZCARD', pset)
@@ -38,7 +38,7 @@ if version ~= 'ick.v1' then
   end
 end
 
--- Checks the rest before the first write. Only ZADD knows what this server takes as a score: it
+-- Checks the rest before the first write. Only ZADD knows which scores this server takes: it
 -- parses all of them before it looks at its key, and with XX it creates none. A single mark's
 -- ZADD is its own check.
 local last, now = #marks - #marks % 2, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// waits counts those who wait for the end of the context.
+// waits counts the callers that wait for the end of the context.
 type waits struct {
 	context.Context
 	count *atomic.Int64
@@ -27,8 +27,8 @@ func (w waits) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// TestSharedAddsAnswerEachCaller: callers share a script call, and are answered as if each had
-// called alone. Their hooks are told about each one's call.
+// TestSharedAddsAnswerEachCaller: callers share a script call, and get answers as if each had
+// called alone. Their hooks see each one's call.
 func TestSharedAddsAnswerEachCaller(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -38,7 +38,7 @@ func TestSharedAddsAnswerEachCaller(t *testing.T) {
 	const callers = 20 // whose marks do not fill a call
 	answers := make([]Added, callers)
 	for i, err := range holdAdds(t, server, k, callers, func(ctx context.Context, i int) (err error) {
-		// Everybody marks "hot", and two by two share another member.
+		// All mark "hot", and two by two share another member.
 		answers[i], err = k.Add(ctx, Entry{"hot", float64(1000 - i)}, Entry{"pair" + strconv.Itoa(i/2), float64(i)})
 		return err
 	})() {
@@ -141,7 +141,7 @@ func addOne(k *Ick) func(context.Context, int) error {
 }
 
 // holdAdds stops the server, and has n callers add: one call is under way, and the others
-// wait for the next. When the server goes on, it returns what each was told.
+// wait for the next. goOn resumes the server and returns each caller's error.
 func holdAdds(t *testing.T, server *redistest.Server, k *Ick, n int, add func(context.Context, int) error) (goOn func() []error) {
 	t.Helper()
 	server.Pause()
@@ -161,7 +161,7 @@ func holdAdds(t *testing.T, server *redistest.Server, k *Ick, n int, add func(co
 	}
 }
 
-// TestAddOfOneFailsNobodyElse: what is refused for itself never shares a call.
+// TestAddOfOneFailsNobodyElse: an add that is refused for its own reason never shares a call.
 func TestAddOfOneFailsNobodyElse(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -180,7 +180,7 @@ func TestAddOfOneFailsNobodyElse(t *testing.T) {
 	}()
 	redistest.Eventually(t, "the caller waits", func() bool { return waiting.Load() == 1 })
 	cancel()
-	wantError(t, <-gone, context.Canceled) // at once, and what it asked for is never sent
+	wantError(t, <-gone, context.Canceled) // at once, and its request is never sent
 	for i, err := range goOn() {
 		if err != nil {
 			t.Errorf("caller %d: %v", i, err)
@@ -208,7 +208,7 @@ func TestSharedAddsOnAFullServer(t *testing.T) {
 	wantReserve(t, k, 10, "a1")
 }
 
-// TestHooksSeeRepeatsOfSharedAdds: once for all who share the call.
+// TestHooksSeeRepeatsOfSharedAdds: once for all callers that share the call.
 func TestHooksSeeRepeatsOfSharedAdds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

@@ -38,8 +38,8 @@ const (
 //
 // Consumers may start and stop at any time. A new one gets its Icks within seconds, when the
 // others have finished their batches. One whose ctx ends releases its Icks at once. One that dies
-// loses them after five seconds of silence, or when it restarts under its name; what it had
-// reserved is reserved again. After the same silence a handler's context ends, because another
+// loses them after five seconds of silence, or when it restarts under its name; members that it had
+// reserved are reserved again. After the same silence a handler's context ends, because another
 // consumer may have its batch.
 //
 // An idle consumer sends at most 20 commands a second, whatever the number of Icks. It finds the
@@ -48,7 +48,7 @@ const (
 //
 // It ends for the reasons for which [Ick.Consume] ends, but not for a single broken Ick: it logs
 // that and serves the others. A broken channel ([millrace.ErrBroken]), an unknown version
-// ([millrace.ErrVersion]) and a closed client end it. What it returns is also [ErrUncommitted] if an
+// ([millrace.ErrVersion]) and a closed client end it. The error also wraps [ErrUncommitted] if an
 // Ick does not answer at the end.
 func (c *Channel) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) error {
 	cfg, err := cfg.withDefaults()
@@ -270,7 +270,7 @@ func (m *member) attendFailed(ctx context.Context, err error) {
 	}
 }
 
-// end forgets a loop that has ended. It keeps that something was not committed if the member ends, too, and logs it
+// end forgets a loop that has ended. It keeps the error of an uncommitted batch if the member ends, too, and logs it
 // if another one has the Ick.
 func (m *member) end(ctx context.Context, s *serving, last bool) {
 	delete(m.serving, s.index)
@@ -283,8 +283,8 @@ func (m *member) end(ctx context.Context, s *serving, last bool) {
 	}
 }
 
-// leave ends all loops, which commit what their handlers finished, and releases the Icks. It returns what a member
-// returns that ends for that cause.
+// leave ends all loops, which commit members their handlers finished, and releases the Icks. It returns the error of a
+// consumer that ends for that cause.
 func (m *member) leave(ctx context.Context, cause error) error {
 	for _, s := range m.serving {
 		s.drop(cause)

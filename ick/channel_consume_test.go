@@ -49,7 +49,7 @@ func newCrowd(t *testing.T, c *Channel) *crowd {
 	return crowd
 }
 
-// join adds a consumer with what a process of its own would have.
+// join adds a consumer with a Channel of its own, like another process.
 func (w *crowd) join() {
 	w.t.Helper()
 	c := openChannel(w.t, w.c.run.Client, w.c.name, w.c.cfg)
@@ -192,7 +192,7 @@ func TestChannelHandler(t *testing.T) {
 	redistest.Eventually(t, "they go on", func() bool { return w.processed() == "a0 c2 d0 e2" })
 }
 
-// TestSurplusIsLetGoAfterTheBatch: who has too much finishes the batch in hand,
+// TestSurplusIsLetGoAfterTheBatch: a consumer with too many Icks finishes its batch first,
 // and no member is handled twice.
 func TestSurplusIsLetGoAfterTheBatch(t *testing.T) {
 	t.Parallel()
@@ -276,7 +276,7 @@ func TestResizeUnderLoad(t *testing.T) {
 	stop()
 	settles(t, c, 3, 2)
 	l.check(t)
-	for index := range 7 { // what is no longer served is empty, too
+	for index := range 7 { // an Ick that is no longer served is empty, too
 		k, err := c.ick(index)
 		if err != nil {
 			t.Fatal(err)
@@ -289,8 +289,8 @@ func TestResizeUnderLoad(t *testing.T) {
 	}
 }
 
-// TestParkedMembersAreCarriedOver: what rests in an Ick that is no longer used is
-// tried again where it belongs now.
+// TestParkedMembersAreCarriedOver: members that rest in an Ick that is no longer used are
+// tried again where they belong now.
 func TestParkedMembersAreCarriedOver(t *testing.T) {
 	t.Parallel()
 	c := openChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), ChannelConfig{Size: 4, Shard: digit})
@@ -326,7 +326,7 @@ func TestParkedMembersAreCarriedOver(t *testing.T) {
 	redistest.Eventually(t, "they are processed", func() bool { return w.processed() == "a3 b3" })
 }
 
-// TestABrokenIckKeepsNoOthers: it is tried again until somebody mends it.
+// TestABrokenIckKeepsNoOthers: consumers retry a broken Ick until it is repaired.
 func TestABrokenIckKeepsNoOthers(t *testing.T) {
 	t.Parallel()
 	c := openChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), ChannelConfig{Size: 2, Shard: digit})
@@ -350,7 +350,7 @@ func TestABrokenIckKeepsNoOthers(t *testing.T) {
 }
 
 // TestSilentConsumerStops: a consumer that cannot reach the server for so long
-// that others may have taken over tells its handler, and goes on afterwards.
+// that others may have taken over ends its handler's context, and goes on afterwards.
 func TestSilentConsumerStops(t *testing.T) {
 	t.Parallel()
 	t.Run("connection lost", func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // steerer plays the parts of a channel's producers and consumers by hand, with
-// what each of them happens to know.
+// chosen knowledge of the layout.
 type steerer struct {
 	t      *testing.T
 	c      *Channel
@@ -61,7 +61,7 @@ func (s *steerer) add(index int, member string) bool {
 	return err == nil
 }
 
-// attend is the one consumer, which knows that epoch, says what it retired under
+// attend is the one consumer, which knows that epoch, reports the Icks it retired under
 // it, and serves all Icks.
 func (s *steerer) attend(epoch int64, retired ...int) {
 	s.t.Helper()
@@ -83,8 +83,8 @@ func (s *steerer) retire(epoch int64, indices ...int) {
 	}
 }
 
-// finish works off what is served and says which marks are left where nobody
-// looks.
+// finish works off the served Icks and reports marks that remain in Icks that no
+// consumer serves.
 func (s *steerer) finish() error {
 	s.t.Helper()
 	served, err := s.c.served(s.t.Context())
@@ -190,7 +190,7 @@ var channelHistories = []struct {
 	}},
 }
 
-// channelProtections are what keeps these histories from stranding a mark.
+// channelProtections are the safeguards that keep these histories from stranding a mark.
 var channelProtections = []struct{ name, old, replacement, history string }{
 	{"only an empty Ick is retired", "elseif size > 0 then\n  return 0", "elseif size > 0 and false then\n  return 0", "a producer with an old size, before the Ick is retired"},
 	{"a retired Ick refuses marks", "redis.call('SET', K, 'ick.retired:' .. ARGV[1])", "redis.call('SET', K, 'ick.v1')", "a producer with an old size, afterwards"},
@@ -198,7 +198,7 @@ var channelProtections = []struct{ name, old, replacement, history string }{
 	{"retiring again takes the later epoch", "elseif before and before >= tonumber(ARGV[1]) then", "elseif before then", "a producer that learned of a growth and slept through the shrink"},
 	{"what was retired under an earlier epoch does not count", "elseif known == epoch and index >= size then", "elseif index >= size then", "a consumer that reports what it retired before the channel grew and shrank"},
 	{"a resize takes back what was retired", "if who == '' then\n      redis.call('HDEL', owners, index)", "if false then\n      redis.call('HDEL', owners, index)", "a retirement that was reported before the channel grew and shrank"},
-	{"who knows better teaches the channel", "size == 0 or its_epoch > epoch", "size == 0", "a failover that lost a growth"},
+	{"a later layout is adopted", "size == 0 or its_epoch > epoch", "size == 0", "a failover that lost a growth"},
 	{"a later resize keeps serving what a lost one served", "0 < its_epoch and its_epoch < epoch and", "false and", "a failover that lost a growth, and a resize before a consumer reports"},
 }
 
@@ -259,7 +259,7 @@ func steer(t *testing.T, history, old, replacement string) error {
 }
 
 // TestNoMarkIsStranded plays the ways in which a mark could get into an Ick that
-// nobody serves any more.
+// no consumer serves any more.
 func TestNoMarkIsStranded(t *testing.T) {
 	t.Parallel()
 	for _, h := range channelHistories {
@@ -320,7 +320,7 @@ func TestProducersFollow(t *testing.T) {
 	add := func(producer *Channel, member string) {
 		t.Helper()
 		producer.mu.Lock()
-		producer.readAt = producer.readAt.AddDate(1, 0, 0) // it relies on what it knows
+		producer.readAt = producer.readAt.AddDate(1, 0, 0) // it relies on its own copy
 		producer.mu.Unlock()
 		added, err := producer.Add(ctx, Entry{member, 1})
 		want(t, "add "+member, added, Added{New: 1}, err)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestSilentRecord: producers whose Icks answer do not wait for the server that has
-// the channel's record, however old what they know of it is. When it answers again,
-// they learn.
+// the channel's record, however old their copy of it is. When it answers again,
+// they read it.
 func TestSilentRecord(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)

@@ -30,7 +30,7 @@ func openChannel(t *testing.T, client rueidis.Client, name string, cfg ChannelCo
 // digit picks the Ick by the member's last digit, so that tests choose it.
 func digit(member string, size int) int { return int(member[len(member)-1]-'0') % size }
 
-// layout returns the waiting members of each Ick up to the last one used, parted
+// layoutOf returns the waiting members of each Ick up to the last one used, parted
 // by bars.
 func layoutOf(t *testing.T, c *Channel, icks int) string {
 	t.Helper()
@@ -243,8 +243,8 @@ func TestWrongTypesInAChannelAreRefused(t *testing.T) {
 	}
 }
 
-// TestChannelOnAFullServer: what makes a channel is refused; what drains one is
-// not.
+// TestChannelOnAFullServer: a call that makes a channel is refused; calls that drain one
+// work.
 func TestChannelOnAFullServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Policy: "noeviction"})
@@ -278,7 +278,7 @@ func TestChannelOnAFullServer(t *testing.T) {
 	unready.run.Scripts = scripttest.Without(t, channelLibrary, "redis.call('ZREMRANGEBYSCORE', members, '-inf', now)", "")
 	limit("1")
 	err = (&member{channel: unready, token: "x"}).attend(t.Context(), nil)
-	wantError(t, err, millrace.ErrFull) // what the first write is for
+	wantError(t, err, millrace.ErrFull) // the first write is there for that
 }
 
 // TestChannelLostReplies loses the reply of each call on a channel after the

@@ -72,8 +72,8 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 
 // Consume passes batches to the handler, one at a time, until ctx ends, and returns its cause.
 // An idle consumer sends at most two commands a second; a Millrace producer's add wakes it, and
-// it finds a gem producer's within a second. When ctx ends, Consume commits what the handler has
-// finished, within five seconds. If it cannot, what it returns is also [ErrUncommitted].
+// it finds a gem producer's within a second. When ctx ends, Consume commits the handler's finished
+// members, within five seconds. If it cannot, the error also wraps [ErrUncommitted].
 //
 // A server that restarts, fails over, is full or silent does not end it. A broken Ick
 // ([millrace.ErrBroken]), an unknown version ([millrace.ErrVersion]) and a closed client do.
@@ -192,7 +192,7 @@ func (c *consumer) wait(ctx context.Context) error {
 	return err
 }
 
-// finish commits the last batch, even though ctx has ended, and returns what the consumer returns that ends for
+// finish commits the last batch, even though ctx has ended, and returns the error of a consumer that ends for
 // that cause.
 func (c *consumer) finish(ctx context.Context, cause error) error {
 	if len(c.done) == 0 {

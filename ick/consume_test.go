@@ -18,11 +18,11 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// consuming runs a consumer for the length of a test and hands over what its
-// handler is given.
+// consuming runs a consumer for the length of a test and hands over the batches of
+// its handler.
 type consuming struct {
 	batches chan []string // the members of each batch, as the handler got them
-	answers chan error    // what the handler answers, one for each batch
+	answers chan error    // the handler's answers, one for each batch
 	stop    func() error  // ends the consumer and returns what Consume returned
 }
 
@@ -315,8 +315,8 @@ func TestIdleConsumerIsQuiet(t *testing.T) {
 	}
 }
 
-// commands counts what consumers have sent to a server: what a script calls
-// inside is no command on the wire.
+// commands counts the commands that consumers have sent to a server; commands inside
+// scripts do not count.
 func commands(t *testing.T, server *redistest.Server) (total int) {
 	t.Helper()
 	for name, line := range server.Info("commandstats") {
@@ -388,7 +388,7 @@ func TestConsumeEndsOnWhatNoRepeatCanMend(t *testing.T) {
 	wantError(t, err, millrace.ErrVersion)
 }
 
-// recorder is a hook that writes down what it is told.
+// recorder is a hook that records its calls.
 type recorder struct {
 	mu      sync.Mutex
 	calls   []millrace.Call
@@ -413,7 +413,7 @@ func (r *recorder) OnHandle(ctx context.Context, h millrace.Handling) (context.C
 	return ctx, func(err error) { r.handled = append(r.handled, err) }
 }
 
-// enlister counts the moments it is told of.
+// enlister counts its calls.
 type enlister struct{ moments int }
 
 func (e *enlister) Enlist(context.Context) { e.moments++ }

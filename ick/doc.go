@@ -50,7 +50,7 @@
 // name: a hash of the member selects its Ick, and each Ick has one consumer at a time. The
 // channel's own name cannot be used for an Ick. Consumers send a heartbeat each second to a
 // table beside the Icks, and the same call divides the Icks evenly among live consumers. The
-// table only avoids double work; the token is what prevents lost marks.
+// table only avoids double work; the token prevents lost marks.
 //
 // The number of Icks may be changed at any time, and no mark is moved. A larger number is used
 // at once. After a smaller one, the Icks at the end are served until they are empty, and then
@@ -69,7 +69,7 @@
 // an epoch, and only a producer with a later epoch opens it again. So no mark gets into an Ick
 // that no consumer serves.
 //
-// # What is guaranteed
+// # Guarantees
 //
 //   - A mark is removed only by a commit of a reservation made after it, by [Ick.Drop] or by
 //     [Ick.Delete]. Crashes, second consumers, late consumers, repeated calls and lost replies
@@ -111,7 +111,7 @@
 // that handles a batch with several goroutines often is.
 //
 // The design is that of ProsperWorks' Redis::Ick, whose sets and version key this package
-// shares: Ruby producers and statistics work on the same Ick. The channel corresponds to what
-// its users built on top, with a fixed number of Icks. docs/WIRE.md says what they may do,
+// shares: Ruby producers and statistics work on the same Ick. The channel corresponds to the
+// fixed set of Icks that its users built on top. docs/WIRE.md says what Ruby programs may do,
 // docs/DEFECTS.md what differs.
 package ick

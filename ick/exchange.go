@@ -28,7 +28,7 @@ type Reservation struct {
 	more  int64         // see exchange.lua
 }
 
-// isToken matches a token: the number of the reservation, and a nonce of who made it.
+// isToken matches a token: the number of the reservation, and the nonce of its consumer.
 var isToken = regexp.MustCompile(`^[0-9]{1,16}-[0-9A-Za-z]{8,16}$`)
 
 // The values of more.

@@ -104,7 +104,7 @@ if n == 0 then
   return {'', string.format('%.0f', now), -1, 0, committed, kept, {}}
 end
 
--- Without a token, all reservations are lost, and what is in folds says nothing.
+-- Without a token, all reservations are lost, and the numbers in folds mean nothing.
 if seq == 0 then
   known = 0
 end

@@ -225,7 +225,7 @@ func TestRetireNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestExchangeCreatesNothing: a consumer of an Ick that was deleted, with what it had reserved, leaves
+// TestExchangeCreatesNothing: a consumer of a deleted Ick that commits its reservation leaves
 // no key behind.
 func TestExchangeCreatesNothing(t *testing.T) {
 	t.Parallel()
@@ -387,7 +387,7 @@ func TestWrongTypesAreRefusedWhole(t *testing.T) {
 				switch {
 				case !gems && what == "delete": // it reads only the gem's keys
 					continue
-				case part != "" && part != keyPset && what == "add": // and an add what it writes to
+				case part != "" && part != keyPset && what == "add": // and an add the producer set
 					continue
 				case strings.HasPrefix(part, keyLanes) && what != "commit" && what != "exchange":
 					continue

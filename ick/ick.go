@@ -106,7 +106,7 @@ func (k *Ick) call(ctx context.Context, name string, args ...string) (*script.Re
 	return reply, k.explain(err)
 }
 
-// explain adds what an error of a script means for an Ick.
+// explain adds the meaning for an Ick to an error of a script.
 func (k *Ick) explain(err error) error {
 	switch {
 	case errors.Is(err, millrace.ErrVersion) && strings.Contains(err.Error(), retired):

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 )
 
-// someSlices runs some slices of a job, which are several rounds, and says what they
-// found.
+// someSlices runs some slices of a job, which are several rounds, and returns their
+// progress.
 func someSlices(t *testing.T, job millrace.Job) (found millrace.Progress) {
 	t.Helper()
 	for range 10 {
@@ -45,8 +45,8 @@ func enter(client rueidis.Client, kind registry.Kind, name string) {
 	entry.Touch()
 }
 
-// TestRetryJob: parked members whose rest is over wait again, though nobody
-// reserves, and wake who sleeps; the others stay parked.
+// TestRetryJob: parked members whose rest is over wait again, though no consumer
+// reserves, and wake a sleeping consumer; the others stay parked.
 func TestRetryJob(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

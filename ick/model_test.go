@@ -176,7 +176,7 @@ type machine struct {
 	replica   replica
 }
 
-// replica is what a server has that lags behind.
+// replica is the state of a server that lags behind.
 type replica struct {
 	state   map[string]string
 	model   *model
@@ -301,7 +301,7 @@ func (c *machine) replicate(*rapid.T) {
 	c.replica = replica{dump(c.t, c.k), c.model.clone(), maps.Clone(c.version)}
 }
 
-// failOver replaces the master by the replica. What came after its state is lost: marks, and
+// failOver replaces the master by the replica. Later changes of the master are lost: marks, and
 // reservations whose tokens consumers still hold.
 func (c *machine) failOver(r *rapid.T) {
 	if c.replica.model == nil {
@@ -311,8 +311,8 @@ func (c *machine) failOver(r *rapid.T) {
 	c.model, c.version = c.replica.model.clone(), maps.Clone(c.replica.version)
 }
 
-// invariant: the Ick holds what the model holds, and every document whose last
-// version is not processed is still marked somewhere.
+// invariant: the Ick equals the model, and every document whose last version is not
+// processed is still marked somewhere.
 func (c *machine) invariant(r *rapid.T) {
 	ctx := c.t.Context()
 	client := c.k.run.Client

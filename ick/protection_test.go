@@ -32,7 +32,7 @@ type hand struct {
 	processed map[string]int
 }
 
-// holding is what one consumer holds: a token, and the version of each document
+// holding is one consumer's reservation: a token, and the version of each document
 // that it saw right after it reserved.
 type holding struct {
 	token string
@@ -66,7 +66,7 @@ func (h *hand) reserve(n int) holding {
 	return h.see(r)
 }
 
-// work does what a handler does: it brings the copy in line with what it saw.
+// work acts as a handler: it brings the copy in line with the versions it saw.
 func (h *hand) work(b holding, members ...string) {
 	for _, m := range members {
 		h.processed[m] = max(h.processed[m], b.saw[m])
@@ -97,7 +97,7 @@ func restore(t *testing.T, k *Ick, state map[string]string) {
 	}
 }
 
-// finish works off what is left and says which documents' last version nobody
+// finish works off the remaining marks and reports documents whose last version was not
 // processed.
 func (h *hand) finish() error {
 	h.t.Helper()
@@ -299,8 +299,8 @@ func (h *hand) finish2() error {
 	return h.finish()
 }
 
-// protections are what keeps the histories from forgetting, and how to take it
-// out.
+// protections are the safeguards that keep the histories from forgetting, and how to take
+// each out.
 var protections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it
@@ -457,7 +457,7 @@ func TestLostRepliesAreMadeGood(t *testing.T) {
 	check()
 }
 
-// TestLostReplyWithoutLane shows what the lane is for: without it a
+// TestLostReplyWithoutLane shows why there is a lane: without it a
 // repeated commit claims that nothing could go.
 func TestLostReplyWithoutLane(t *testing.T) {
 	t.Parallel()
@@ -471,7 +471,7 @@ func TestLostReplyWithoutLane(t *testing.T) {
 }
 
 // TestExchangeExecutedTwice is the gem's worst case: the reply of an exchange is
-// lost, and with it the new batch. A repeat must not commit what no consumer
+// lost, and with it the new batch. A repeat must not commit members that no consumer
 // received.
 func TestExchangeExecutedTwice(t *testing.T) {
 	t.Parallel()
@@ -513,7 +513,7 @@ var badScores = []string{
 	"١", "ch", "GT", "incr", "now ",
 }
 
-// A program that sends scripts itself may send what Add would refuse. The script refuses the
+// A program that sends scripts itself may send scores that Add would refuse. The script refuses the
 // whole call (I4 in docs/DEFECTS.md).
 func TestScriptRefusesScoresWhole(t *testing.T) {
 	t.Parallel()
@@ -576,8 +576,8 @@ func TestScoresOfOthers(t *testing.T) {
 	}
 }
 
-// TestFoldsAreCounted: an add after a quiet moment counts at once, and what a
-// burst holds back goes along later.
+// TestFoldsAreCounted: an add after a quiet moment counts at once, and folds held back in
+// a burst are counted later.
 func TestFoldsAreCounted(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})

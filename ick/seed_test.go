@@ -8,9 +8,9 @@ import (
 	"github.com/millrace/millrace/internal/reqid"
 )
 
-// TestExchangeUnderASeed: an exchange that one process was asked for and another one is
-// asked for again, under the same seed, commits once, and both answer the same. What
-// was marked anew meanwhile is not forgotten.
+// TestExchangeUnderASeed: an exchange that two processes send under the same seed
+// commits once, and both get the same answer. Members
+// marked anew meanwhile are not forgotten.
 func TestExchangeUnderASeed(t *testing.T) {
 	t.Parallel()
 	name := redistest.Name(t)

@@ -14,7 +14,7 @@ import (
 // overlapPage is how many reserved members one script call compares with the waiting ones.
 const overlapPage = 10_000
 
-// Stats is what an Ick holds at one moment.
+// Stats is the contents of an Ick at one moment.
 type Stats struct {
 	Name    string
 	Version string

@@ -21,8 +21,8 @@ import (
 )
 
 // load dirties documents and knows each one's last version. The documents lie
-// in a hash on the server, where consumers read them; what consumers processed
-// lies in a sorted set with the version as the score, which only rises.
+// in a hash on the server, where consumers read them; the processed versions
+// lie in a sorted set with the version as the score, which only rises.
 type load struct {
 	client   rueidis.Client
 	db, done string // keys
@@ -195,7 +195,7 @@ func TestLostRepliesUnderLoad(t *testing.T) {
 	})
 }
 
-// TestFullServer: what drains goes on, and what adds fails with nothing changed.
+// TestFullServer: calls that drain go on, and those that add fail with nothing changed.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Policy: "noeviction"})
@@ -255,14 +255,14 @@ func TestFullServer(t *testing.T) {
 	unready := openOn(t, k.run.Client, "x", Config{})
 	unready.run.Scripts = scripttest.Without(t, library, "redis.call('HDEL', meta, '')", "")
 	_, err = unready.Reserve(ctx, 1)
-	wantError(t, err, millrace.ErrFull) // what the first write is for
+	wantError(t, err, millrace.ErrFull) // the first write is there for that
 	wantReserve(t, k, 1, "f1")
 	if n, err := k.Delete(ctx); n != 2 || err != nil {
 		t.Errorf("delete on a full server = %d, %v, want 2", n, err)
 	}
 }
 
-// TestConsumerOutlivesAFullServer: a consumer whose server is full, and whose
+// TestConsumerOutlivesTrouble: a consumer whose server is full, and whose
 // handler therefore fails, goes on when there is room.
 func TestConsumerOutlivesTrouble(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,7 @@ func TestUncommittedAtTheEnd(t *testing.T) {
 	}
 }
 
-// marked returns how to consume what it marked, and in how many batches.
+// marked marks members; it returns a call that consumes them, and in how many batches.
 func marked(t *testing.T, server *redistest.Server, kind string) (consume func(context.Context, ConsumeConfig, Handler) error, batches int) {
 	t.Helper()
 	if kind == "an Ick" {

@@ -23,7 +23,7 @@
 -- Reply    {1, fence, milliseconds until the deadline, the deadline in Unix milliseconds} for
 --          the holder; {0, the same of the holder, its metadata} if it is held
 -- Cost     O(1)
--- Repeat   harmless: the second run adopts what the first acquired
+-- Repeat   harmless: the second run adopts the lease of the first
 local wrong = not string.find(ARGV[2], '^[1-9]%d*$') or ARGV[2] + 0 > 31622400000 or ARGV[1] == '' or #ARGV[1] > 64
 if wrong or ARGV[3] and #ARGV[3] > 4096 or ARGV[4] and (#ARGV[4] > 64 or not string.find(ARGV[4], '^%w+$')) then
   return redis.error_reply('ERR invalid arguments of an acquire')

@@ -69,7 +69,7 @@
 // The record of a success is thus a lease: no policy evicts it, the server's clock ends it, and the
 // reaper removes it.
 //
-// # What is guaranteed
+// # Guarantees
 //
 //   - At any time of the server's clock there is at most one holder, and it keeps the lease
 //     until its deadline or its release. Memory pressure does not end a lease under

@@ -9,7 +9,7 @@
 -- ARGV[2]  claim: the duration of the claim in milliseconds
 -- Reply    the end of the claim in Unix milliseconds, and the names, the longest due first
 -- Cost     O(log N) for each name
--- Repeat   harmless: what the first run took is due again after the claim
+-- Repeat   harmless: names that the first run took are due again after the claim
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local names = redis.call('ZRANGEBYSCORE', K, '-inf', string.format('%.0f', now), 'LIMIT', 0, ARGV[1])

@@ -45,7 +45,7 @@ func ExampleLocker_Do() {
 	locker := open(client)
 
 	err := locker.Do(context.Background(), "nightly-report", 30*time.Second, func(ctx context.Context, fence int64) error {
-		// Work under ctx, and hand the fence to what is written to.
+		// Work under ctx, and pass the fence to every store that you write to.
 		fmt.Println("working, with a fence:", fence > 0, ctx.Err())
 		return nil
 	})

@@ -106,7 +106,7 @@ func exists(t *testing.T, l *Locker, name string) bool {
 // fields are the words of a lease that numbers stand in, see docs/WIRE.md.
 var fields = map[string]string{"fence": "^(3 )%d+( .*)", "deadline_ms": "^(3 %d+ )%d+( .*)"}
 
-// set changes a number of a lease behind everybody's back.
+// set changes a number of a lease past the library.
 func set(t *testing.T, l *Locker, name, field string, value int64) {
 	t.Helper()
 	const edit = `local v, n = string.gsub(redis.call('GET', KEYS[1]), ARGV[1], '%1' .. ARGV[2] .. '%2')

@@ -23,20 +23,20 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// Several clients call at once, over a network that loses replies, and note what
-// they asked, what they were told, and when. Then porcupine looks for an order of
-// the calls, each at one moment between its question and its answer, in which a
-// lease as simple as state below would have answered the same. If there is none,
-// the lease is no lease.
+// Several clients call at once, over a network that loses replies, and note their
+// calls, the replies, and when. Then porcupine looks for an order of the calls,
+// each at one moment between its question and its reply, in which a lease as
+// simple as state below would have replied the same. If there is none, the lease
+// is broken.
 //
 // A deadline is a moment of the server's clock, which no caller sees. So no
-// deadline comes by itself here; a client brings it about, and it is a call like
+// deadline comes by itself here; a client ends the lease, and that is a call like
 // the others.
 
 // question is one call. The id stands for the token of the caller.
 type question struct{ call, name, id string }
 
-// reply is what was answered to a question.
+// reply is the answer to a question.
 type reply struct {
 	lost  bool // the outcome is unknown; it may still be executed
 	ok    bool // acquired, refreshed, released; held, for a show
@@ -48,11 +48,11 @@ type reply struct {
 type state struct {
 	holder   string // none when empty
 	released string // who released it last
-	fence    int64  // the last one that somebody was told
+	fence    int64  // the last one that a caller was told
 	untold   bool   // whether there was an acquisition after it
 }
 
-// tell has somebody be told the fence of the last acquisition.
+// tell reports whether a caller may be told this fence of the last acquisition, and the state after it.
 func (s state) tell(fence int64) (bool, state) {
 	if fence < s.fence || (fence > s.fence) != s.untold {
 		return false, s
@@ -106,7 +106,7 @@ func (s state) step(q question, r reply) (bool, state) {
 	return true, s
 }
 
-// model tells porcupine about state. The leases of different names have nothing
+// model describes state to porcupine. The leases of different names have nothing
 // to do with each other.
 var model = porcupine.Model{
 	Partition: func(calls []porcupine.Operation) [][]porcupine.Operation {
@@ -250,7 +250,7 @@ func (c *caller) acquire(ctx context.Context, name string, mine claim, wait time
 	return reply{ok: true, fence: lease.Fence}, lease.Token, nil
 }
 
-// stage is what histories are recorded on: a server, a lossy network, clients.
+// stage is the setting of recorded histories: a server, a lossy network, clients.
 type stage struct {
 	lockers []*Locker
 	direct  rueidis.Client
@@ -336,7 +336,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 }
 
 // TestSabotageIsNotLinearizable takes protections out and expects that no order
-// of the calls explains what the clients were told.
+// of the calls explains the replies to the clients.
 func TestSabotageIsNotLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, s := range []struct{ name, old, replacement string }{
@@ -359,7 +359,7 @@ func TestSabotageIsNotLinearizable(t *testing.T) {
 					return
 				case porcupine.Unknown:
 					t.Fatalf("history %d takes too long to check", seed)
-				case porcupine.Ok: // this one did not meet what is missing
+				case porcupine.Ok: // this one did not need the protection
 				}
 			}
 			t.Error("every history is linearizable without the protection")

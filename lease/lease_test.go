@@ -170,7 +170,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// TestServerDeadline compares what everybody is told with the number in Redis.
+// TestServerDeadline compares the deadline in all replies with the number in Redis.
 func TestServerDeadline(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})
@@ -253,7 +253,7 @@ func TestWaiting(t *testing.T) {
 	l := openOn(t, server.Client(t), Config{})
 	name := redistest.Name(t)
 	holder := acquire(t, l, name, long)
-	await := func() { // until one who waits is written down
+	await := func() { // until a waiter is registered
 		t.Helper()
 		redistest.Eventually(t, "one waits", func() bool {
 			text, err := do(t, l.run.Client, "GET", baseKey(name)).ToString()
@@ -391,7 +391,7 @@ func TestJobUnderALease(t *testing.T) {
 			}
 			worked.Add(1)
 			select {
-			case <-first: // so somebody meets the lease held
+			case <-first: // so a caller meets the lease held
 			case <-ctx.Done():
 				t.Error("no slice missed the lease")
 				once.Do(func() { close(first) })

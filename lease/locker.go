@@ -68,7 +68,7 @@ type Config struct {
 	// locks that only save work. Defaults to false: acquiring fails.
 	AllowEvictable bool
 
-	// Logger gets a warning when the server does not report what it may evict, or may
+	// Logger gets a warning when the server does not report its eviction policy, or may
 	// evict leases and AllowEvictable is set, and reports later changes of the policy.
 	// Defaults to slog.Default().
 	Logger *slog.Logger
@@ -114,7 +114,7 @@ type AcquireConfig struct {
 	Metadata string
 
 	// Unless is called before each repeated try. If it returns an error, the waiting ends
-	// with that error. It is for callers that wait for what the holder makes and do not
+	// with that error. It is for callers that wait for the holder's result and do not
 	// need the lease then: a release wakes all of them, and not only one in each process.
 	// Defaults to none.
 	Unless func(ctx context.Context) error
@@ -129,7 +129,7 @@ type AcquireConfig struct {
 // whole milliseconds. The context bounds the acquiring, not the holding; [Lease.Context] keeps
 // its values.
 //
-// After a lost reply the library asks again and adopts what it got. When the outcome stays
+// After a lost reply the library asks again and adopts the lease it got. If the outcome stays
 // unknown, it releases the lease in the background, or the lease expires. With a Token it
 // does not: the caller may acquire again with it.
 //
@@ -137,7 +137,7 @@ type AcquireConfig struct {
 //
 // Errors: [ErrHeld] as a [*HeldError], [millrace.ErrEvictable], [millrace.ErrBadName],
 // [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion],
-// [millrace.ErrFull], [ErrExpired] when the reply came too late, and what Unless returns.
+// [millrace.ErrFull], [ErrExpired] when the reply came too late, and the errors of Unless.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, cfg AcquireConfig) (*Lease, error) {
 	r := request{name: name, token: cfg.Token, ttl: ttl, metadata: cfg.Metadata}
 	if r.token == "" {

@@ -144,7 +144,7 @@ func TestOnceRunsAgain(t *testing.T) {
 	}
 }
 
-// refreshes is a hook that is told of each refresh that succeeded.
+// refreshes is a hook that receives each successful refresh.
 type refreshes chan struct{}
 
 func (r refreshes) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {

@@ -329,7 +329,7 @@ var fullHistories = []history{
 	}},
 }
 
-// protections are what keeps the histories from failing, and how to take it out.
+// protections are the safeguards that keep the histories from failing, and how to take each out.
 var protections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it

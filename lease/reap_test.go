@@ -182,7 +182,7 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 }
 
-// TestEnteredMeanwhile: what is acquired while the reaper finds nothing stays in the
+// TestEnteredMeanwhile: a lease that is acquired while the reaper finds nothing stays in the
 // index.
 func TestEnteredMeanwhile(t *testing.T) {
 	t.Parallel()
@@ -221,8 +221,8 @@ func (b *before) OnCall(ctx context.Context, call millrace.Call) (context.Contex
 	return ctx, nil
 }
 
-// TestClaim: two reapers do not visit the same leases, and what one that was killed has
-// taken comes again.
+// TestClaim: two reapers do not visit the same leases, and names that a killed reaper took
+// come again.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	l := openOn(t, redistest.Start(t, redistest.Options{}).Client(t), Config{})
@@ -253,7 +253,7 @@ func withDeadline(t *testing.T) context.Context {
 }
 
 // TestReapWithASilentNode: leases on the other masters are reaped all the same. The job
-// takes the time that it takes by itself: what it does not end in it is left alone for
+// has a slice of its usual length: work that a slice does not end is left alone for
 // reapClaim, which on a busy machine happens in each of several short slices.
 func TestReapWithASilentNode(t *testing.T) {
 	t.Parallel()
@@ -322,8 +322,8 @@ func TestShortLeases(t *testing.T) {
 	}
 }
 
-// TestContendersEnter: who finds a lease held enters it, since its holder may have died
-// before it did.
+// TestContendersEnter: a caller that finds a lease held enters it into the index, since its holder may
+// have died before it did.
 func TestContendersEnter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

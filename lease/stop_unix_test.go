@@ -60,7 +60,7 @@ func (c *child) signal(s os.Signal) {
 }
 
 // TestHolderIsStopped stops a process beyond its deadline. When it goes on, its
-// context has ended, and what it writes all the same is refused.
+// context has ended, and its late writes are refused.
 func TestHolderIsStopped(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -82,7 +82,7 @@ func TestLostReplyOfARelease(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeIsGivenBack: nobody will know the token of an acquire whose
+// TestUnknownOutcomeIsGivenBack: the token of an acquire is lost when its
 // caller has gone.
 func TestUnknownOutcomeIsGivenBack(t *testing.T) {
 	t.Parallel()
@@ -174,7 +174,7 @@ func TestServerDoesNotAnswer(t *testing.T) {
 	lease.renews.Wait()
 }
 
-// TestFullServer: what drains works, and what does not fit changes nothing.
+// TestFullServer: calls that free memory work; refused ones change nothing.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	l := openOn(t, redistest.Start(t, redistest.Options{}).Client(t), Config{})
@@ -221,7 +221,7 @@ func TestFullServer(t *testing.T) {
 	acquire(t, l, "x", long)
 }
 
-// TestOutageLongerThanTheLease: who waits through an outage gets a lease that
+// TestOutageLongerThanTheLease: a caller that waits through an outage gets a lease that
 // lasts its time, counted from the try that was answered and not from the first.
 func TestOutageLongerThanTheLease(t *testing.T) {
 	t.Parallel()
@@ -344,7 +344,7 @@ func TestCancelledCallsReturn(t *testing.T) {
 	}
 }
 
-// TestForeignKeys: what is no lease of this version is refused and left alone.
+// TestForeignKeys: a key that is no lease of this version is refused and left alone.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestAllWhoWatchAreWoken: those who wait for what the holder makes are woken in all
-// processes by one release, over one blocking connection each.
+// TestAllWhoWatchAreWoken: one release wakes callers that wait for the holder's result, in
+// all processes, over one blocking connection each.
 func TestAllWhoWatchAreWoken(t *testing.T) {
 	t.Parallel()
 	const processes, each = 4, 10
@@ -87,7 +87,7 @@ func countWaiters(text string) (n int) {
 	return n
 }
 
-// afterAcquire calls what the context of an acquire has, after each try.
+// afterAcquire calls the function in the context of an acquire after each try.
 type afterAcquire struct{}
 
 type afterAcquireKey struct{}
@@ -99,7 +99,7 @@ func (afterAcquire) OnCall(ctx context.Context, call millrace.Call) (context.Con
 	return ctx, nil
 }
 
-// onAcquire calls what the context of an acquire has.
+// onAcquire calls the function in the context of an acquire before each try.
 type onAcquire struct{}
 
 type onAcquireKey struct{}
@@ -159,7 +159,7 @@ func TestWhoGivesUpPassesOn(t *testing.T) {
 	}
 }
 
-// TestManyInLine: one of those who wait in a process is woken by a release, and then the
+// TestManyInLine: one of the callers that wait in a process is woken by a release, and then the
 // next, also when one of them gives up at that moment.
 func TestManyInLine(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ type Census struct {
 	Unread map[string][]string
 }
 
-// CensusCollector returns a collector of what take returns: the same metrics, with the same
+// CensusCollector returns a collector of the results of take: the same metrics, with the same
 // labels, as the collectors of single structures. It does not ask Redis. It describes no
 // metrics in advance, so a registry accepts it beside those, but not for the same structures.
 func CensusCollector(take func() Census) prometheus.Collector {

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/upkeep"
 )
 
-// noon is what time it is in these tests.
+// noon is the time in these tests.
 var noon = time.Unix(1_700_000_000, 0)
 
 func job() steal.JobStats {
@@ -90,8 +90,8 @@ func TestCensusOfAFleet(t *testing.T) {
 	wantSamples(t, census(t, Census{Fleet: newFleet()}), "", want)
 }
 
-// TestCensusOfTheUnread: what could not be read is down, and nothing else is said
-// of it.
+// TestCensusOfTheUnread: a structure that could not be read is down, and has no other
+// sample.
 func TestCensusOfTheUnread(t *testing.T) {
 	t.Parallel()
 	wantSamples(t, census(t, Census{Unread: map[string][]string{
@@ -120,7 +120,7 @@ func TestCensusOfNamesThatAreNotText(t *testing.T) {
 	}
 }
 
-// TestUpkeepCollector shows what became of the recruits of two processes, one of
+// TestUpkeepCollector shows the outcomes of the recruits of two processes, one of
 // which has ended.
 func TestUpkeepCollector(t *testing.T) {
 	t.Parallel()

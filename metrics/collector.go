@@ -27,8 +27,8 @@ import (
 // is ten seconds.
 const scrapeTimeout = 2 * time.Second
 
-// Collector returns a collector of the Stats of a structure, or of what this process did
-// with a cache or a recruiter. A label has the structure's name, so use it for programs
+// Collector returns a collector of the Stats of a structure, or of this process's use of
+// a cache or a recruiter. A label has the structure's name, so use it for programs
 // with few structures. Register it once for each registry and name. The package's
 // documentation lists the metrics, and explains what to do in several processes.
 //
@@ -56,8 +56,8 @@ func Collector[S *fairqueue.Queue | *ick.Ick | *ick.Channel | *expiry.Hashes | *
 	panic("unreachable")
 }
 
-// UpkeepCollector returns a collector of what the recruiters of all processes published in
-// that Redis; see [upkeep.Publish].
+// UpkeepCollector returns a collector of the totals that the recruiters of all processes published
+// in that Redis; see [upkeep.Publish].
 func UpkeepCollector(client rueidis.Client) prometheus.Collector {
 	return reading(newUpkeepFamily(), func(ctx context.Context) (upkeep.Totals, error) { return upkeep.ReadTotals(ctx, client) }, "")
 }
@@ -93,7 +93,7 @@ func newFamily[S any](kind string, figures []figure[S], labels ...string) family
 	return f
 }
 
-// newQueueFamily returns the figures of a queue, and what is wrong with it: one series for each
+// newQueueFamily returns the figures of a queue, and its faults: one series for each
 // cause, with the first tenant that causes it.
 func newQueueFamily(labels ...string) family[fairqueue.Stats] {
 	f := newFamily("queue", queueFigures, labels...)
@@ -201,7 +201,7 @@ func sendTime(ch chan<- prometheus.Metric, desc *prometheus.Desc, at time.Time, 
 	}
 }
 
-// recruiterCollector shows what a recruiter does not report to the hook.
+// recruiterCollector shows figures that a recruiter does not report to the hook.
 func recruiterCollector(r *steal.Recruiter) prometheus.Collector {
 	enlisted := desc("steal", "enlisted_total", "Moments that were offered for upkeep, estimated from one in 64.")
 	rate := desc("steal", "rate", "The job's chance at each moment.", "task")
@@ -219,7 +219,7 @@ func recruiterCollector(r *steal.Recruiter) prometheus.Collector {
 	}}
 }
 
-// cacheCollector shows what this process did with a cache.
+// cacheCollector shows this process's use of a cache.
 func cacheCollector(c *fetch.Cache) prometheus.Collector {
 	calls := desc("fetch", "calls_total", "Calls by outcome.", "outcome")
 	loads := desc("fetch", "loads_total", "Computations that were started.")

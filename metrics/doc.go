@@ -1,4 +1,4 @@
-// Package metrics reports to Prometheus what the structures of Millrace do.
+// Package metrics reports the work of Millrace's structures to Prometheus.
 //
 // # The problem
 //
@@ -9,7 +9,7 @@
 //
 // # The mechanism
 //
-// There are two sources. A hook counts what this process does. Put it into the Config of
+// There are two sources. A hook counts the work of this process. Put it into the Config of
 // every structure:
 //
 //	registry := prometheus.NewRegistry()
@@ -28,7 +28,7 @@
 // another prefix or a label on all of them, wrap the Registerer with
 // prometheus.WrapRegistererWithPrefix or prometheus.WrapRegistererWith.
 //
-// # What the hook counts
+// # Metrics of the hook
 //
 //	millrace_calls_total{script,outcome}         script calls; each try counts
 //	millrace_call_retries_total{script}          tries that repeat a call
@@ -46,7 +46,7 @@
 // recruits are those of [steal.Outcome]. A task is the name of a job; Prometheus itself
 // uses the label job for the scrape.
 //
-// # What collectors read
+// # Metrics of collectors
 //
 //	millrace_queue_...{queue}, ick_...{ick}, channel_...{channel}, {channel,ick} for its Icks
 //	millrace_hashes_...{hashes}, keys_...{keys}, tracker_...{tracker}
@@ -75,7 +75,7 @@
 //
 // # The wrinkle
 //
-// What a collector reads from Redis is the same in each process. Register it in one
+// A collector reads the same from Redis in each process. Register it in one
 // process, or take the maximum over instances instead of the sum:
 //
 //	max by (ick) (rate(millrace_ick_committed_total[5m]))

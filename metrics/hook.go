@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/steal"
 )
 
-// hook counts what this process does.
+// hook counts the work of this process.
 type hook struct {
 	calls       *prometheus.CounterVec
 	retries     *prometheus.CounterVec
@@ -34,7 +34,7 @@ var (
 	_ steal.RecruitHook   = (*hook)(nil)
 )
 
-// New returns a hook that counts what this process does, and registers its metrics with
+// New returns a hook that counts the work of this process, and registers its metrics with
 // reg, all or none. Put the hook into Config.Hooks of all structures and of the recruiter.
 // A registry accepts one hook; errors are those of reg. The hook is safe for concurrent use.
 func New(reg prometheus.Registerer) (millrace.Hook, error) {

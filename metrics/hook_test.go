@@ -67,8 +67,8 @@ func TestRepeatedCallIsARetry(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfRedisHaveTheirOutcome: what Redis says comes before structures
-// give it a name of their own.
+// TestRefusalsOfRedisHaveTheirOutcome: Redis's own code comes before the name that a
+// structure gives the error.
 func TestRefusalsOfRedisHaveTheirOutcome(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
@@ -161,7 +161,7 @@ func TestHistogramsHoldSeconds(t *testing.T) {
 	t.Error("there is no histogram of pickup delays")
 }
 
-// TestNoWaitIsAWait: what was picked up at once counts in the quantiles of the wait.
+// TestNoWaitIsAWait: a message that was picked up at once counts in the quantiles of the wait.
 func TestNoWaitIsAWait(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
@@ -230,7 +230,7 @@ func TestOneHookARegistry(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is what the hook adds to each call.
+// BenchmarkCall measures the time that the hook adds to each call.
 func BenchmarkCall(b *testing.B) {
 	made, err := New(prometheus.NewRegistry())
 	if err != nil {

@@ -55,7 +55,7 @@ func TestOutcomesAreFew(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfReplies: what servers say in different ways has one outcome.
+// TestOutcomesOfReplies: refusals that servers word in different ways have one outcome.
 func TestOutcomesOfReplies(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

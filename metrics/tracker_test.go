@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
-// busy is a tracker's source: who has work queued, all on one page.
+// busy is a tracker's source: identifiers with queued work, all on one page.
 type busy []string
 
 func (b busy) Rows(context.Context, string, int) (tracker.Page, error) {

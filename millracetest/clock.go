@@ -15,7 +15,7 @@ func (s *Server) Now() time.Time {
 // Advance moves the server's clock by d, which must not be negative. It needs [Mini], and fails the
 // test on a real server. The first call stops the clock: from then on only Advance moves it, so
 // that a test sees the same on a slow machine. Delays, visibilities, backoffs, deadlines of leases
-// and TTLs that passed have an effect on the next call to Redis; a queue looks for what is due only
+// and TTLs that passed have an effect on the next call to Redis; a queue looks for due work only
 // every 100 ms of this clock. A reader that sleeps notices within a second, [RunUntilEmpty] at once.
 //
 // Clocks of this process go on as ever: [lease.Lease.Context] ends by them, and so do timeouts.

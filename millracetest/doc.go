@@ -4,7 +4,7 @@
 // # The problem
 //
 // A test of a handler starts a Redis, writes, consumes in the background, waits until it is
-// probably over, and looks at what is left. Such a test is slow, and fails on a busy machine. A
+// probably over, and looks at the rest. Such a test is slow, and fails on a busy machine. A
 // retry comes after seconds, a lease ends after minutes.
 //
 // # The mechanism
@@ -30,7 +30,7 @@
 //
 // # A test of a handler
 //
-// Write what it should get, and let it run:
+// Write the messages that it should get, and let it run:
 //
 //	got := millracetest.RunUntilEmpty(t, queue, shop.handle, millracetest.RunConfig{})
 //	if len(got.Handled) != 1 { ... }
@@ -54,14 +54,14 @@
 //
 // # A test of an Ick
 //
-// [RunUntilClean] does the same for an Ick or a channel, and [WantDirty] compares what is dirty.
+// [RunUntilClean] does the same for an Ick or a channel, and [WantDirty] compares the dirty members.
 //
 // # A test of a lease
 //
 // [WantHeld] and [WantFree] look at it. To see another process take over, advance the clock past
 // the TTL; to see [lease.Locker.Once] run again, past the period.
 //
-// # What is guaranteed
+// # Guarantees
 //
 //   - Each Start gives an empty Redis that no other test sees, also in parallel.
 //   - It ends with the test. On Linux the kernel ends a real server whose test binary was killed;
@@ -71,12 +71,12 @@
 //
 // # The wrinkle
 //
-// Only the clock of miniredis can be moved. What is in Redis ends by it. A context of this process,
+// Only the clock of miniredis can be moved. Data in Redis ends by it. A context of this process,
 // such as that of a lease, ends by real time.
 //
 // # When not to use it
 //
 // Miniredis has no memory limit and no eviction, no persistence and restart, no replicas, no Cluster, and it
-// is slower. Its scripts run in another Lua. For what a program does when Redis is full, restarts
+// is slower. Its scripts run in another Lua. To test a program while Redis is full, restarts
 // or fails over, use a server of your own that you can fill and kill. Measure no speed with it.
 package millracetest

@@ -25,8 +25,8 @@ func CountsOf(t testing.TB, q *fairqueue.Queue) Counts {
 	return Counts{s.Waiting, s.InFlight, s.Delayed, s.Dead}
 }
 
-// WantCounts reports an error unless the queue has that many messages of each state. It shows what
-// is there.
+// WantCounts reports an error unless the queue has that many messages of each state. The error shows
+// the messages.
 func WantCounts(t testing.TB, q *fairqueue.Queue, want Counts) {
 	t.Helper()
 	got := CountsOf(t, q)
@@ -163,7 +163,7 @@ const (
 	maxBody  = 200 // bytes of a body
 )
 
-// contents lists what a queue holds, for the text of a failure.
+// contents lists the contents of a queue, for the text of a failure.
 func contents(t testing.TB, q *fairqueue.Queue) string {
 	t.Helper()
 	var text strings.Builder

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
-// Kind says what a [Server] is.
+// Kind is the kind of a [Server].
 type Kind string
 
 // The kinds.
@@ -27,9 +27,9 @@ const (
 	Mini Kind = "miniredis" // an imitation in this process, whose clock a test can move
 )
 
-// Config says what to start. The zero value works everywhere.
+// Config selects the server to start. The zero value works everywhere.
 type Config struct {
-	// Kind is what the test needs. Without an installed server, Real skips the test, or fails it
+	// Kind is the kind that the test needs. Without an installed server, Real skips the test, or fails it
 	// if the environment has CI set. Defaults to Any.
 	Kind Kind
 }
@@ -57,7 +57,7 @@ func Redis(t testing.TB) rueidis.Client {
 // startTimeout is how long a server may take to start.
 const startTimeout = 30 * time.Second
 
-// sayOnce tells once in a test binary that there is no real server.
+// sayOnce logs once in a test binary that there is no real server.
 var sayOnce sync.Once
 
 // Start starts a Redis for this test. A real server is a process of its own: the one that the
@@ -120,8 +120,8 @@ func (s *Server) startMini() {
 	s.Kind, s.URL = Mini, "redis://"+s.mini.Addr()
 }
 
-// answerMemory answers what structures ask for that must not be evicted. Miniredis evicts nothing,
-// but does not say so.
+// answerMemory answers the question for the eviction policy. Miniredis evicts nothing, but does not
+// say so.
 func answerMemory(c *server.Peer, cmd string, args ...string) bool {
 	asked := cmd == "INFO" && len(args) == 1 && args[0] == "memory"
 	if asked {

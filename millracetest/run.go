@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// RunConfig configures [RunUntilEmpty]. The zero value handles what is due now.
+// RunConfig configures [RunUntilEmpty]. The zero value handles messages that are due now.
 type RunConfig struct {
 	// Consume configures the consumer. Its Concurrency defaults to 1 here, so that messages come
 	// one after the other.
@@ -29,7 +29,7 @@ type RunConfig struct {
 	Clock *Server
 }
 
-// Result says what a run did, and what it left.
+// Result is the result of a run, and the messages that remain.
 type Result struct {
 	Handled []fairqueue.Message // the handler returned nil, in this order
 	Failed  []Failure           // deliveries that failed; a message may be here several times
@@ -227,7 +227,7 @@ func (r *run) consume() {
 			same++
 		}
 		last = s
-		const sure = 3 // polls after which what is in flight is another reader's
+		const sure = 3 // polls after which messages in flight are another reader's
 		switch {
 		case !busy && ready == 0 && (s.InFlight == 0 || same >= sure):
 			cancel()
@@ -238,7 +238,7 @@ func (r *run) consume() {
 		case s.Paused && ready > 0:
 			r.t.Fatalf("RunUntilEmpty: queue %q is paused while %d messages wait: call Resume before", r.q.Name(), ready)
 		case ready > 0 && s.Waiting == 0 && same >= sure && r.movable():
-			r.pass(dueEvery) // the test stopped the clock between two looks for what is due
+			r.pass(dueEvery) // the test stopped the clock between two looks for due work
 		case time.Since(moved) > stallTimeout:
 			r.t.Fatalf("RunUntilEmpty: queue %q makes no progress for %s (did the test stop the clock without RunConfig.Clock, or another reader use up a limit?):%s",
 				r.q.Name(), stallTimeout, contents(r.t, r.q))

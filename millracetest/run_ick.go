@@ -19,7 +19,7 @@ type Dirty interface {
 	Consume(ctx context.Context, cfg ick.ConsumeConfig, handler ick.Handler) error
 }
 
-// CleanConfig configures [RunUntilClean]. The zero value handles what is due now.
+// CleanConfig configures [RunUntilClean]. The zero value handles members that are due now.
 type CleanConfig struct {
 	// Consume configures the consumer.
 	Consume ick.ConsumeConfig
@@ -33,7 +33,7 @@ type CleanConfig struct {
 	Clock *Server
 }
 
-// CleanResult says what a run did, and what it left.
+// CleanResult is the result of a run, and the members that remain.
 type CleanResult struct {
 	Batches []Batch // the calls of the handler, in the order of their ends
 
@@ -45,7 +45,7 @@ type CleanResult struct {
 type Batch struct {
 	Members []string // oldest mark first
 	Failed  []string // those that the error names; none if it is about the whole batch
-	Err     error    // what the handler returned; [ErrNotReturned] after a panic
+	Err     error    // the handler's error; [ErrNotReturned] after a panic
 }
 
 // mostFailures is after how many failed batches in a row a run ends.

@@ -67,7 +67,7 @@ func TestRunUntilEmpty(t *testing.T) {
 	})
 }
 
-// TestRunGoesNoFurther: the run stops before what is due later, and goes to it if it is told.
+// TestRunGoesNoFurther: the run stops before later messages, and goes on to them with Within.
 func TestRunGoesNoFurther(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, millracetest.Mini)
@@ -112,7 +112,7 @@ func TestRunOfAPausedQueue(t *testing.T) {
 	})
 }
 
-// TestRunOfABrokenQueue: what a run cannot do fails the test at once.
+// TestRunOfABrokenQueue: an error of the queue fails the test at once.
 func TestRunOfABrokenQueue(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, s *millracetest.Server) {

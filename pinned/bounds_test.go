@@ -63,8 +63,8 @@ func TestRepliesAreBounded(t *testing.T) {
 	}
 }
 
-// TestNothingStaysForEver: when the last value is gone, and the lanes are old, what is left
-// of a namespace is a few small keys, the same whatever there was.
+// TestNothingStaysForEver: when the last value is gone, and the lanes are old, a namespace
+// keeps a few small keys, the same whatever it held.
 func TestNothingStaysForEver(t *testing.T) {
 	t.Parallel()
 	if err := leaveBehind(t, kind.Library); err != nil {
@@ -75,8 +75,8 @@ func TestNothingStaysForEver(t *testing.T) {
 	}
 }
 
-// leaveBehind uses a namespace, a little and then much, until nothing is in it. It returns
-// what is wrong with what is left.
+// leaveBehind uses a namespace, a little and then much, until it is empty. It returns
+// an error if too much remains.
 func leaveBehind(t *testing.T, library *script.Library) (wrong error) {
 	t.Helper()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

@@ -11,12 +11,12 @@ import (
 // claimPrefix precedes the name of a key in the name under which its claim is stored.
 const claimPrefix = "\x00"
 
-// Claim is for a value that takes time to compute. It claims the key and returns what is stored
+// Claim is for a value that takes time to compute. It claims the key and returns the value stored
 // for it, nil for nothing. A later [Keys.Set] with the claim stores its value unless the key was
 // set, removed or claimed meanwhile: then the value may be out of date. A claim lasts for ttl at
 // least, and ends with its Set. It takes memory as a value does.
 //
-// Errors: those of [Keys.Set]; [millrace.ErrBroken] also if what is stored is no value.
+// Errors: those of [Keys.Set]; [millrace.ErrBroken] also if the stored text is no value.
 func (k *Keys) Claim(ctx context.Context, key string, ttl time.Duration) (claim string, value []byte, left time.Duration, err error) {
 	if err := check(key, ttl); err != nil {
 		return "", nil, 0, err

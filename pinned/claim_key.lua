@@ -11,8 +11,8 @@
 -- ARGV[2]  name
 -- ARGV[3]  ttl: of the claim, in milliseconds from now, at least 1
 -- ARGV[4]  claim: a text that no other claim has
--- Reply    the server's clock in microseconds; the claim; what is stored for the key, nil for
---          nothing
+-- Reply    the server's clock in microseconds; the claim; the stored value of the key, nil for
+--          none
 -- Cost     O(log N) of the shard's N values, and O(length of the value)
 -- Repeat   harmless: the lane keeps the claim, so that a call that comes late does not restore
 --          one that has ended

@@ -18,14 +18,14 @@
 //	   │  └───────── Remove ─────┘  └──── Set again ──────┘  │
 //	   └─────────── reaped by the job, or by a write ────────┘
 //
-// # The guarantees
+// # Guarantees
 //
 //   - A value exists until its deadline and not after it, by the server's clock, to the
 //     millisecond, under noeviction and every volatile-* policy. Times are rounded up.
 //   - Under an allkeys-* policy nothing is safe: such a server is refused with
 //     [millrace.ErrEvictable], unless the program accepts it.
 //   - A value that does not fit is refused with [millrace.ErrFull], and no other value has
-//     to make room for it. Set first removes what has expired in its shard.
+//     to make room for it. Set first removes expired values in its shard.
 //   - Each call may be repeated after a lost reply, and the library does so; its reply is
 //     the first one's.
 //   - A Set with a claim ([Keys.Claim]) stores nothing if the key was set, removed or claimed since:
@@ -39,7 +39,7 @@
 // # The wrinkle
 //
 // All writers must use this package, or keep to docs/WIRE.md; the repair job of [Jobs]
-// undoes what others do. All values of a shard lie in one hash, so Redis's own tools do not
+// undoes foreign changes. All values of a shard lie in one hash, so Redis's own tools do not
 // show single values, and a Cluster moves a shard to another node as a whole.
 //
 // The guarantees are those of one server that keeps its data: a failover may lose the last

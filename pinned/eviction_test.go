@@ -108,8 +108,8 @@ func keyDump(t *testing.T, k *Keys) string {
 	return all
 }
 
-// TestKeysOnAFullServer: what does not fit is refused wholly, and all else goes
-// on.
+// TestKeysOnAFullServer: a value that does not fit is refused wholly; other calls
+// work.
 func TestKeysOnAFullServer(t *testing.T) {
 	t.Parallel()
 	k, limit := fullKeys(t, 0)
@@ -232,7 +232,7 @@ func TestBigValueOnAnAlmostFullServer(t *testing.T) {
 	wantKey(t, "the small value", getKey(t, k, "a"), "x", nil)
 }
 
-// TestKeyPolicyChanges changes what a server may evict under a running program,
+// TestKeyPolicyChanges changes a server's eviction policy under a running program,
 // and back.
 func TestKeyPolicyChanges(t *testing.T) {
 	t.Parallel()
@@ -274,8 +274,8 @@ func TestKeyPolicyChanges(t *testing.T) {
 	}
 }
 
-// TestOpenWithoutAQuestion: who accepts any policy opens a namespace without asking for
-// it; a silent server blocks no call.
+// TestOpenWithoutAQuestion: a program that accepts any policy opens a namespace without asking
+// for it; a silent server blocks no call.
 func TestOpenWithoutAQuestion(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"})

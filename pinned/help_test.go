@@ -28,7 +28,7 @@ func openOn(t *testing.T, client rueidis.Client, namespace string, cfg Config) *
 	return k
 }
 
-// openKeys returns a namespace of the test's own on the shared server.
+// open returns a namespace of the test's own on the shared server.
 func open(t *testing.T, cfg Config) *Keys {
 	t.Helper()
 	return openOn(t, redistest.Shared(t).Client(t), redistest.Name(t), cfg)
@@ -51,7 +51,7 @@ func getKey(t *testing.T, k *Keys, key string) string {
 	return string(value)
 }
 
-// wantKey checks what a call answers.
+// wantKey checks the result of a call.
 func wantKey(t *testing.T, what string, got, want any, err error) {
 	t.Helper()
 	if err != nil {

@@ -31,7 +31,7 @@ type Stats struct {
 }
 
 // Stats reads all shards at the same time and changes nothing. With an error it returns
-// what the others have. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
+// the data of the other shards. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Keys) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Name: k.space.Name}
 	var err error
@@ -54,7 +54,7 @@ func (k *Keys) Stats(ctx context.Context) (Stats, error) {
 //     that are overdue for longest first, from all shards at the same time. After one that
 //     found nothing due, all processes leave the namespace alone until its next deadline,
 //     for a second at most.
-//   - pinned.policy:NAME asks the servers what they may evict, if the last answer is older
+//   - pinned.policy:NAME asks the servers for their eviction policy, if the last answer is older
 //     than a second; Set does so once a minute. It waits for no server: the next slice
 //     reports a change. While a server has an allkeys-* policy, Set fails with
 //     [millrace.ErrEvictable], or only logs a warning with AllowEvictable.
@@ -66,8 +66,8 @@ func (k *Keys) reap(ctx context.Context, base string, count int, _ bool) (millra
 	return k.space.Reap(ctx, base, count, strconv.Itoa(reapBudget))
 }
 
-// Jobs returns the jobs of all registered namespaces: pinned.repair undoes what programs
-// past this package do to values. It adds a value that is missing in its index, removes an
+// Jobs returns the jobs of all registered namespaces: pinned.repair undoes changes that other
+// programs made to values. It adds a value that is missing in its index, removes an
 // entry of an index without a value, and removes a Redis TTL, by which a server could evict
 // a shard.
 //

@@ -46,7 +46,7 @@ type Config struct {
 }
 
 // Open opens a namespace of values. It creates nothing: the first Set does that. Unless
-// AllowEvictable is set, it asks the servers what they may evict, for half a second at
+// AllowEvictable is set, it asks the servers for their eviction policy, for half a second at
 // most, and later again in the background: as soon as one may evict any key, Set is
 // refused.
 //
@@ -109,7 +109,7 @@ func (c SetConfig) word() (string, error) {
 // Set stores a value for ttl, at least a millisecond, rounded up to milliseconds. It
 // reports whether it stored the value: without a condition, it always does.
 //
-// On a full server it first removes what has expired in the value's shard. A value that
+// On a full server it first removes expired values in the value's shard. A value that
 // still does not fit is refused, and nothing is changed: an earlier value stays until its
 // own deadline.
 //

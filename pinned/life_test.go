@@ -199,7 +199,7 @@ func TestKeysOfManyShards(t *testing.T) {
 	wantKey(t, "Len", count, 0, err)
 }
 
-// TestKeyWritesReap: a program without a recruiter collects what it writes.
+// TestKeyWritesReap: the writes of a program without a recruiter remove its expired values.
 func TestKeyWritesReap(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{Shards: 1})

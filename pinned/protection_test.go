@@ -22,7 +22,7 @@ type keyHistory struct {
 	play func(t *testing.T, k *Keys) error
 }
 
-// setErr stores a value and checks what Set answers.
+// setErr stores a value and checks the result of Set.
 func setErr(t *testing.T, k *Keys, key, value string, cfg SetConfig, want bool) error {
 	t.Helper()
 	ok, err := k.Set(t.Context(), key, []byte(value), keyLong, cfg)
@@ -65,7 +65,7 @@ func counted(t *testing.T, k *Keys, alive, overdue int) error {
 	return nil
 }
 
-// reaped runs a slice and checks what it found.
+// reaped runs a slice and checks its progress.
 func reaped(t *testing.T, k *Keys, want millrace.Progress) error {
 	t.Helper()
 	progress, err := k.Jobs()[0].Slice(t.Context())
@@ -75,7 +75,7 @@ func reaped(t *testing.T, k *Keys, want millrace.Progress) error {
 	return nil
 }
 
-// keyHas checks what a command past the library answers.
+// keyHas checks the reply to a command past the library.
 func keyHas(t *testing.T, k *Keys, want string, args ...string) error {
 	t.Helper()
 	if got := keyRaw(t, k.space.Run.Client, args...); got != want {
@@ -462,8 +462,8 @@ var keyServerHistories = []keyHistory{
 	}},
 }
 
-// keyProtections are what keeps the histories from failing, and how to take it
-// out.
+// keyProtections are the safeguards that keep the histories from failing, and how to take
+// each out.
 var keyProtections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it

@@ -40,7 +40,7 @@ func (k *Keys) read(ctx context.Context, base string, shards int, keys []string,
 // GetMany returns those of the values that exist, by their keys. It reads all shards at the
 // same time: first 10 values of each, and then as many as a mebibyte holds if they are as
 // large as the largest so far, up to 100; so the values are not all of one moment. With an
-// error it returns what it got.
+// error it returns the values it got.
 //
 // Errors: those of Get, except [millrace.ErrNotFound].
 func (k *Keys) GetMany(ctx context.Context, keys ...string) (map[string][]byte, error) {

@@ -10,7 +10,7 @@
 -- ARGV[2]  most: how many entries to read
 -- Reply    how many it read; 1 if more are due, else 0
 -- Cost     O(log N) each, of the shard's N values
--- Repeat   harmless: what is removed is not found again
+-- Repeat   harmless: removed values are not found again
 if not string.find(ARGV[2], '^%d+$') then
   return redis.error_reply('ERR not a number: ' .. ARGV[2])
 end

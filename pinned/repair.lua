@@ -13,7 +13,7 @@
 -- ARGV[3]  cursor: where to continue, '0' to begin
 -- Reply    the next part and cursor, an empty part at the end; how many things were wrong
 -- Cost     O(log N) a name: about 100 of the index, or 10 of the values, which it reads
--- Repeat   harmless: what is repaired is not found again
+-- Repeat   harmless: repaired values are not found again
 if ARGV[2] ~= 'due' and ARGV[2] ~= 'values' or not string.find(ARGV[3], '^%d+$') then
   return redis.error_reply('ERR not a place in a shard')
 end

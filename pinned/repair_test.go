@@ -85,7 +85,7 @@ func TestKeyShardIsFoundAgain(t *testing.T) {
 	base := keyBase(t, k, "a")
 	keyRaw(t, client, "DEL", base, dueKey(base))
 	wantKey(t, "Get", getKey(t, k, "a"), "x", nil)
-	repairAll(t, client) // of what is no shard it repairs nothing
+	repairAll(t, client) // it repairs no key that is not a shard
 	setKey(t, k, "b", "x", keyLong)
 	repairAll(t, client)
 	wantSlice(t, k.Jobs()[0], millrace.Worked)
@@ -93,7 +93,7 @@ func TestKeyShardIsFoundAgain(t *testing.T) {
 	wantKey(t, "Len", n, 2, err)
 }
 
-// TestForeignKeyShards: what is no shard of this version is refused and left
+// TestForeignKeyShards: a key that is no shard of this version is refused and left
 // alone.
 func TestForeignKeyShards(t *testing.T) {
 	t.Parallel()

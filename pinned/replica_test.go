@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/shards/shardstest"
 )
 
-// TestReadsFromAReplica has a replica that no longer replicates: reads return what it has,
+// TestReadsFromAReplica has a replica that no longer replicates: reads return its data,
 // by its own clock.
 func TestReadsFromAReplica(t *testing.T) {
 	t.Parallel()

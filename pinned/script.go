@@ -11,7 +11,7 @@ import (
 //go:embed *.lua
 var folder embed.FS
 
-// kind is what all namespaces of values have in common.
+// kind is shared by all namespaces of values.
 var kind = shards.Kind{
 	Package: "pinned", Shard: "mr:key:{", Record: "mr:keys:{", Version: "2", Registry: registry.Keys,
 	Library: script.Load(folder, "K:", shards.Scripts),

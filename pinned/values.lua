@@ -1,7 +1,7 @@
 -- fragment values: a shard of values that is written to
 --
 -- All values of a shard lie in one hash, and their deadlines in an index. The deadline in
--- front of a value decides; the index says when to check it. What is no value of this
+-- front of a value decides; the index says when to check it. Text that is no value of this
 -- library stays, and only its entry in the index goes.
 --
 -- Needs    shard, value

@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
-// Four partitions, and then four more in between: no data moves, and a user who
-// was there before is found where he was.
+// Four partitions, and then four more in between: no data moves, and an earlier user
+// is found in the same place.
 func Example() {
 	four, err := ring.New(ring.Even(4)...)
 	if err != nil {

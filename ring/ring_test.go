@@ -122,7 +122,7 @@ func TestUsersSpread(t *testing.T) {
 	}
 }
 
-// TestProbesAfterDoublings: to find a user who came before g doublings takes g/2
+// TestProbesAfterDoublings: finding a user that came before g doublings takes g/2
 // more look-ups on average and g at most; a walk takes (2^g-1)/2.
 func TestProbesAfterDoublings(t *testing.T) {
 	t.Parallel()

@@ -55,8 +55,8 @@ func address(i int) string {
 }
 
 // spread returns the deviation and the largest count of n addresses over
-// 160 partitions, in parts of the mean, and how many times what chance gives the
-// deviation is.
+// 160 partitions, in parts of the mean, and how many times the deviation by
+// chance it is.
 func spread(r *Ring, n int, position func(string) uint64) (deviation, largest, chance float64) {
 	counts := make([]int, r.Partitions())
 	for i := range n {

@@ -75,7 +75,7 @@ func TestBucketsAreFound(t *testing.T) {
 }
 
 // TestBucketsExpire: a bucket is by the server's clock or the event's, and is never
-// shortened by who keeps less.
+// shortened by a session with a shorter Keep.
 func TestBucketsExpire(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 1)

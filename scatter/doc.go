@@ -13,7 +13,7 @@
 //
 // # The mechanism
 //
-// A session collects what an event writes, and is one call to one server:
+// A session collects the writes of an event, and is one call to one server:
 //
 //	Session("user 7")                 a        b        c
 //	  Add("clicks", 1)
@@ -47,7 +47,7 @@
 //
 // A session is one script. It writes counters and lists at once. If a write fails, because a key
 // has another type or a sum does not fit, the script undoes the writes before it, the last
-// first. What cannot be undone comes last, when nothing can fail any more: members of sets and
+// first. Writes that cannot be undone come last, when nothing can fail any more: members of sets and
 // their scores, trimming of lists, and expiry times.
 //
 // Values have the names that callers give them, and are plain Redis values: a string for
@@ -69,7 +69,7 @@
 //   - A server that may evict values or its memory of flushes is not written to: its
 //     maxmemory-policy must be noeviction. [Config.AllowEvictable] accepts the risk.
 //   - A gather without an error is complete. If servers did not answer, the error is
-//     millrace.ErrPartial with their names, and the results have what the others know.
+//     millrace.ErrPartial with their names, and the results have the data of the others.
 //   - Sums are exact 64-bit numbers, without overflow.
 //   - An event needs one connection, whatever the number of servers; a process connects only to
 //     servers that it calls.
@@ -81,17 +81,17 @@
 // # The wrinkle
 //
 // A gather is not one moment: of two sessions in sequence it may see only the later one. A value
-// that takes several calls to one server has all that was there from the first to the last, and
-// perhaps what was written meanwhile. A value that ends meanwhile is missing.
+// that takes several calls to one server has all entries that existed from the first to the last, and
+// perhaps entries written meanwhile. A value that ends meanwhile is missing.
 //
-// An expired value reads 0, as one that was never counted. Readers must know what writers keep:
-// ask for no bucket older than Keep.
+// An expired value reads 0, as one that was never counted. Readers must know the writers' Keep, and
+// ask for no older bucket.
 //
 // No other server replaces one that does not answer, because it may have written the session.
 // Flush fails, and goes to the same server when it is called again. A caller that prefers
 // double counts to lost ones begins a new session; [RoundRobin] sends that one elsewhere.
 //
-// A crash loses what was not flushed: a session, or the last 100 ms of a Tally and its calls in
+// A crash loses unflushed writes: a session, or the last 100 ms of a Tally and its calls in
 // flight. After more than nine minutes without an answer of a server, the outcome of the sessions
 // in flight to it is unknown: Flush reports that, and a Tally drops them and logs each counter with
 // its amount. A server that refused connections received none of them, and gets them later.

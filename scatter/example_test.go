@@ -32,7 +32,7 @@ func connect(n int) ([]scatter.Server, []*miniredis.Miniredis) {
 	return servers, running
 }
 
-// An event is written to one server. What is read comes from all.
+// An event is written to one server. Reads ask all servers.
 func Example() {
 	ctx := context.Background()
 	servers, running := connect(3)
@@ -60,7 +60,7 @@ func Example() {
 	}
 	fmt.Println(clicks.Value, cost.Value, users.Value, len(events.Value))
 
-	// A server that does not answer is an error, with what the others have.
+	// A server that does not answer is an error, with the data of the others.
 	running[0].Close()
 	g = sc.Gather()
 	clicks = g.Int("clicks")

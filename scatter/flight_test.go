@@ -13,7 +13,7 @@ import (
 )
 
 // forgetFlight has so much time pass for a server and a session on its way to it that
-// the server has forgotten what it did.
+// the server has forgotten the session.
 func forgetFlight(t *testing.T, sc *Scatter, server *redistest.Server, s *Session) {
 	t.Helper()
 	age(t, sc, server)
@@ -23,8 +23,8 @@ func forgetFlight(t *testing.T, sc *Scatter, server *redistest.Server, s *Sessio
 	s.sent.by = "1"
 }
 
-// TestRepeatThatIsTooLate: who flushes again when the server has forgotten the first
-// try fails as uncertain, and nothing counts twice. The session can be used again.
+// TestRepeatThatIsTooLate: a repeated flush fails as uncertain when the server has forgotten the first
+// try, and nothing counts twice. The session can be used again.
 func TestRepeatThatIsTooLate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -83,7 +83,7 @@ func TestRepeatOfWhatWasNeverSent(t *testing.T) {
 	server.Kill()
 	s.Add("n", 10)
 	// The first tries after the end may meet the connection that was open. Later ones
-	// find none, but who met it stays uncertain.
+	// find none, but a session that met it stays uncertain.
 	redistest.Eventually(t, "connections are refused", func() bool {
 		other := sc.Session("x")
 		other.Add("other", 1)
@@ -196,7 +196,7 @@ func TestTallyDropsWhatNobodyKnows(t *testing.T) {
 	}
 }
 
-// TestEviction: a server that may evict counters, or what it knows of flushes, is not
+// TestEviction: a server that may evict counters, or its memory of flushes, is not
 // written to unless that is accepted.
 func TestEviction(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,6 @@
 -- fragment form: checks the form of a flush before its first write
 --
--- Only ZADD knows what this server takes as a score: it parses all of them before it looks at
+-- Only ZADD knows which scores this server takes: it parses all of them before it looks at
 -- its key, and with XX it creates none. The key none never exists.
 --
 -- Needs    open, lane

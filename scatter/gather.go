@@ -15,7 +15,7 @@ const (
 	keysPerCall = 1000
 )
 
-// Gather collects what to read, and then reads it from all servers at once: one call to each,
+// Gather collects the values to read, and then reads them from all servers at once: one call to each,
 // and further ones beyond 1,000 keys or about 1 MiB. It is for one goroutine.
 type Gather struct {
 	s        *Scatter
@@ -129,8 +129,8 @@ func (g *Gather) refuse(err error) {
 }
 
 // Read reads everything from all servers at the same time. Each reply is a consistent moment of
-// one server; the moments differ. A value that takes several calls has all that was there from
-// the first to the last, and perhaps what was written meanwhile. A repeated Read replaces the
+// one server; the moments differ. A value that takes several calls has all entries that existed from
+// the first to the last, and perhaps entries written meanwhile. A repeated Read replaces the
 // results.
 //
 // A server that does not answer within [Config.Timeout] is left out, and the error is
@@ -156,7 +156,7 @@ func (g *Gather) Read(ctx context.Context) error {
 }
 
 // fill merges the values of a result, which are in the order of asks for each server and nil of
-// a missing one. It returns what is wrong besides missing servers.
+// a missing one. It returns errors other than missing servers.
 func (r *Result[T]) fill(g *Gather, values [][]value, missing []string, err error) (wrong error) {
 	var parts []part
 	for _, i := range r.asks {

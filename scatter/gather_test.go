@@ -30,7 +30,7 @@ func bodies(entries []Entry) []string {
 // steadyConfig is a group's configuration for tests that do not wait for a timeout.
 var steadyConfig = Config{Timeout: 20 * time.Second}
 
-// calls counts how often a server was told to do something.
+// calls counts how often a server ran a command.
 func calls(server *redistest.Server, command string) string {
 	count, _, _ := strings.Cut(server.Info("commandstats")["cmdstat_"+command], ",")
 	return count
@@ -118,7 +118,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestOneCallEach counts what servers are asked, whatever is read.
+// TestOneCallEach counts the calls to servers, whatever is read.
 func TestOneCallEach(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 2)
@@ -229,7 +229,7 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
-// TestCancel: who has gone does not wait for the timeout.
+// TestCancel: a cancelled caller does not wait for the timeout.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 2)
@@ -286,7 +286,7 @@ func TestServersInTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	must(t, servers[0].Client(t), "REPLICAOF", "127.0.0.1", "1") // nobody is there, and it takes no writes
+	must(t, servers[0].Client(t), "REPLICAOF", "127.0.0.1", "1") // no server is there, and it takes no writes
 	must(t, servers[1].Client(t), "CONFIG", "SET", "maxmemory", "1")
 	must(t, servers[2].Client(t), "SCRIPT", "FLUSH")
 	lost := proxies[3].DropReply(redistest.Script)
@@ -377,8 +377,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestBoundedMemory: what is too much is not sent by one server, and refused from all
-// together.
+// TestBoundedMemory: a server sends no more than the limit, and a sum of replies above it is
+// refused.
 func TestBoundedMemory(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 3)
@@ -433,7 +433,7 @@ func TestBoundedMemory(t *testing.T) {
 	wantError(t, whole.Err, millrace.ErrTooLarge)
 }
 
-// TestWhatCannotBeAskedFor is refused before anybody is asked.
+// TestWhatCannotBeAskedFor is refused before any server is asked.
 func TestWhatCannotBeAskedFor(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 1)

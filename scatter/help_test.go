@@ -125,7 +125,7 @@ func nowhere(n int) []Server {
 	return list
 }
 
-// contents returns what all keys of a server hold, and whether they expire.
+// contents returns the contents of all keys of a server, and whether they expire.
 func contents(t *testing.T, client rueidis.Client) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -146,7 +146,7 @@ func contents(t *testing.T, client rueidis.Client) map[string]string {
 	return all
 }
 
-// age makes what a server knows of flushes as much older as it takes to be forgotten.
+// age makes a server's memory of flushes as much older as it takes to be forgotten.
 func age(t *testing.T, sc *Scatter, server *redistest.Server) {
 	t.Helper()
 	for _, key := range words(t, server.Client(t), "KEYS", sc.base+":lanes:*") {

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// maxReply is the most that a call may bring: about maxBytes, and what one step of the
+// maxReply is the largest reply to a call: about maxBytes, and the bytes that one step of the
 // script has read when it sees that this is enough.
 const maxReply = 2 * maxBytes
 
@@ -53,7 +53,7 @@ func readInSteps(t *testing.T, sc *Scatter, server *redistest.Server, g *Gather,
 	return max(largest, netOutput(t, server)-before), steps
 }
 
-// TestLargeValues: what is more than 1 MiB comes in several calls, whole, also when
+// TestLargeValues: a value of more than 1 MiB comes in several calls, whole, also when
 // something is written between them.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,6 @@
 -- scatter.left(K) -> {now, flushes, until, forever}
 --
--- Returns what a group has left on this server, as far as the library wrote it: until when
+-- Returns the data that a group has left on this server, as far as the library wrote it: until when
 -- there are values with an end, and whether there are others.
 --
 -- Needs    open, clock

@@ -52,7 +52,7 @@ func TestServerIsLeft(t *testing.T) {
 	}
 }
 
-// TestLeft: what stays is told, a server without anything is empty, and one that does not
+// TestLeft: remaining values are reported, a server without any is empty, and one that does not
 // answer is named.
 func TestLeft(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestGatherIsWhatOneServerWouldHave does the same writes on some servers, each on one
+// TestGatherIsWhatOneServerWouldHave makes the same writes on some servers, each on one
 // of them, and on a single one, and reads both.
 func TestGatherIsWhatOneServerWouldHave(t *testing.T) {
 	t.Parallel()

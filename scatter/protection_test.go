@@ -52,7 +52,7 @@ func undone(t *testing.T, sc *Scatter, server *redistest.Server, write func(*Ses
 	})
 }
 
-// sums returns an error if a counter is not what it should be.
+// sums returns an error if a counter has another value.
 func sums(t *testing.T, server *redistest.Server, key, want string) error {
 	t.Helper()
 	if got := text(t, server.Client(t), "GET", key); got != want {
@@ -287,8 +287,8 @@ var flushHistories = []flushHistory{
 	}},
 }
 
-// flushProtections are what keeps the histories from failing, and how to take it out of
-// the script.
+// flushProtections are the safeguards that keep the histories from failing, and how to take each out
+// of the script.
 var flushProtections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it

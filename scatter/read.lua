@@ -34,7 +34,7 @@ local function wrong(answer)
   return type(answer) == 'table' and answer.err
 end
 
--- Counts what was read, and returns its bytes.
+-- Counts texts that were read, and returns their bytes.
 local function count(texts)
   local bytes = 0
   for i = 1, #texts do

@@ -161,7 +161,7 @@ func (s *Scatter) Close() {
 	}
 }
 
-// Left describes what a server still has of a group, as far as the library wrote it.
+// Left describes the data that a group still has on a server, as far as the library wrote it.
 type Left struct {
 	Server string
 	Drain  bool // in the list of this process
@@ -182,8 +182,8 @@ type Left struct {
 	Err error
 }
 
-// Left returns what each server has left, in their order. A drained server may be removed from
-// all lists when it is empty and no process writes there any more, neither with another list
+// Left returns the remaining data of each server, in their order. A drained server may be removed
+// from all lists when it is empty and no process writes there any more, neither with another list
 // nor by a repeated flush. When servers do not answer, the others are returned with
 // [millrace.ErrPartial].
 func (s *Scatter) Left(ctx context.Context) ([]Left, error) {

@@ -86,7 +86,7 @@ func TestCancelledBeforeTheConnectionStands(t *testing.T) {
 }
 
 // TestServersComeLater: a server that could not be reached at first is reached when it
-// is there. After Close nothing connects.
+// runs. After Close nothing connects.
 func TestServersComeLater(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

@@ -51,7 +51,7 @@ func TestFlushesOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestLanesLeave: what a server knows of flushes leaves by itself, and not before a
+// TestLanesLeave: a server's memory of flushes expires by itself, and not before a
 // repeat may come.
 func TestLanesLeave(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func (srv *server) connect(s *Scatter) (*link, error) {
 	l := &link{
 		Runner: script.Runner{
 			Client: client, Scripts: s.scripts, Hooks: append([]millrace.Hook{flightHook{}}, s.cfg.Hooks...),
-			// Retries end a little before the timeout, so that the error says what is wrong.
+			// Retries end a little before the timeout, so that the error has the cause.
 			Retry: retry.Policy{Timeout: s.cfg.Timeout * 9 / 10}, Errors: refusals,
 		},
 		policy: policy.New(client, policy.Config{

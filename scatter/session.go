@@ -12,7 +12,7 @@ const (
 	maxCap  = 10_000  // entries that a list keeps
 )
 
-// Session collects what one event writes: counters, list entries, members. It goes to one
+// Session collects the writes of one event: counters, list entries, members. It goes to one
 // server in one call. It is for one goroutine at a time.
 //
 // An invalid operation makes Flush fail before anything is sent. Names of values are 1 to 500
@@ -24,7 +24,7 @@ type Session struct {
 	in interval // of the values
 }
 
-// draft is what all views of a session share.
+// draft is shared by all views of a session.
 type draft struct {
 	sc    *Scatter
 	shard func(key string, n int) int
@@ -103,14 +103,15 @@ func (s *Session) Score(key, member string, score float64, merge Merge) {
 // MiB.
 //
 // After a failure the session stays as it is. Flush it again: that repeats the same call to the
-// same server, and what was applied is not applied twice. Operations added meanwhile go with the
-// next call. No other server replaces one that does not answer, because it may have applied the
-// call. A caller that prefers to lose the session, or to count it twice, begins another one.
+// same server, and operations that were applied are not applied twice. Operations added meanwhile
+// go with the next call. No other server replaces one that does not answer, because it may have
+// applied the call. A caller that prefers to lose the session, or to count it twice, begins another
+// one.
 //
 // A flush without an answer, which may have been applied, fails with [millrace.ErrUncertain]; a
-// repeat finds out. The server remembers a flush for nine minutes. A later repeat empties the
-// session, and its error is [millrace.ErrStale], too: all of it was written, or nothing, and
-// nothing will tell. If no try can have reached the server, because it refuses connections, a
+// repeat finds out, for nine minutes. A later repeat empties the
+// session, and its error is [millrace.ErrStale], too: all of it was written, or nothing, and no
+// call can tell. If no try can have reached the server, because it refuses connections, a
 // repeat may come at any time.
 //
 // Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and [millrace.ErrTooLarge], before

@@ -28,7 +28,7 @@ func flush(t *testing.T, sc *Scatter, fill func(*Session)) {
 	}
 }
 
-// TestSessionWritesPlainTypes reads what a session has written with commands that any
+// TestSessionWritesPlainTypes reads the values of a session with commands that any
 // client has.
 func TestSessionWritesPlainTypes(t *testing.T) {
 	t.Parallel()
@@ -224,7 +224,7 @@ func TestFloatsBesideWideCalls(t *testing.T) {
 	}
 }
 
-// TestWrongTypes: whatever a key holds that it should not, nothing at all is written,
+// TestWrongTypes: if a key has a value of another type, nothing at all is written,
 // and the error names the key.
 func TestWrongTypes(t *testing.T) {
 	t.Parallel()
@@ -256,8 +256,8 @@ func TestWrongTypes(t *testing.T) {
 	}
 }
 
-// TestUsersNameIsNoOverflow: a server's words are not taken for what went wrong, if the name
-// of the user is among them.
+// TestUsersNameIsNoOverflow: a server's text is not taken for the cause, if the name
+// of the user is among its words.
 func TestUsersNameIsNoOverflow(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -274,7 +274,7 @@ func TestUsersNameIsNoOverflow(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeHad: what is wrong is said by Flush, before anything is sent.
+// TestWhatCannotBeHad: Flush reports invalid operations before anything is sent.
 func TestWhatCannotBeHad(t *testing.T) {
 	t.Parallel()
 	sc := scatterOver(t, nowhere(2), Config{})
@@ -405,8 +405,8 @@ func TestOneEventOneServer(t *testing.T) {
 // brief is for servers that do not answer on purpose.
 const brief = 500 * time.Millisecond
 
-// arrive flushes a session until it has arrived: repeats do no harm, which is what is
-// tested, and a busy machine needs some.
+// arrive flushes a session until it has arrived: repeats do no harm, as these tests
+// show, and a busy machine needs some.
 func arrive(t *testing.T, s *Session) {
 	t.Helper()
 	redistest.Eventually(t, "it is flushed", func() bool { return s.Flush(t.Context()) == nil })
@@ -498,7 +498,7 @@ func TestARepeatGoesToTheSameServer(t *testing.T) {
 	}
 }
 
-// TestVersion: what another version wrote is left alone.
+// TestVersion: data of another version is left alone.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 1)

@@ -14,8 +14,8 @@ import (
 
 // TallyConfig has the settings of a [Tally]. The zero value works.
 type TallyConfig struct {
-	// Every is the interval between writes. A crash loses what was added since the last
-	// one, and what is in flight. Defaults to 100 ms.
+	// Every is the interval between writes. A crash loses the additions since the last
+	// one, and those in flight. Defaults to 100 ms.
 	Every time.Duration
 
 	// Most is the largest number of waiting counters, including those that could not be
@@ -183,7 +183,7 @@ func (c *collector) split(ops []*op, most int) (bundles []*Session) {
 	return bundles
 }
 
-// deliver sends a bundle, and returns what is left of it, and why. If the server refused it,
+// deliver sends a bundle, and returns the part that is not written, and why. If the server refused it,
 // with nothing written, deliver sends the halves.
 func (c *collector) deliver(ctx context.Context, s *Session) (left []*Session, err error) {
 	ops := s.ops()

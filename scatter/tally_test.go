@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// ledger stands for the servers: it writes down what sessions would have written, each
+// ledger stands for the servers: it records the writes of sessions, each
 // flight once.
 type ledger struct {
 	mu    sync.Mutex
@@ -122,8 +122,8 @@ func TestTallyWritesSums(t *testing.T) {
 	})
 }
 
-// TestTallyRepeats: what failed is repeated as it was, whether it was written or not,
-// and what is added meanwhile goes its own way.
+// TestTallyRepeats: a failed bundle is repeated as it was, whether it was written or not,
+// and later additions go in another one.
 func TestTallyRepeats(t *testing.T) {
 	t.Parallel()
 	for _, lose := range []bool{false, true} {

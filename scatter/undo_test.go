@@ -13,7 +13,7 @@ import (
 )
 
 // TestSessionIsWholeOrNothing flushes random sessions onto random values. A session that
-// is refused leaves all as it was; one that is not does what its operations do one by one.
+// is refused leaves all as it was; an applied one has the effect of its operations one by one.
 func TestSessionIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 2) // the second one has each operation by itself

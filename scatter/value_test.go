@@ -12,7 +12,7 @@ import (
 )
 
 // TestEntriesComeBack packs bodies and takes the entries apart again, whatever is in
-// them: also what looks compressed already.
+// them: also bytes that look compressed already.
 func TestEntriesComeBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,8 +68,8 @@ func TestGzipMakesShorter(t *testing.T) {
 	}
 }
 
-// TestForeignEntries: what is no entry is an error, and a small one that would become
-// very long is not let grow.
+// TestForeignEntries: text that is no entry is an error, and a small one that would become
+// very long is not expanded.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	bomb := pack(make([]byte, maxBody+1), true)

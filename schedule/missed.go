@@ -2,7 +2,7 @@ package schedule
 
 import "github.com/millrace/millrace"
 
-// Missed says what becomes of ticks that nobody noticed in time.
+// Missed decides about ticks that no process noticed in time.
 type Missed int
 
 // The choices.

@@ -76,7 +76,7 @@ func (s Spec) String() string {
 }
 
 // ParseSpec reads the text of [Spec.String]. It is for stored Specs: fields are numbers, ranges
-// and lists, without names and steps. Package schedule/cron reads what people write. Errors:
+// and lists, without names and steps. Package schedule/cron reads text that people write. Errors:
 // [millrace.ErrBadArgument], also for a time zone that this machine does not know.
 func ParseSpec(text string) (Spec, error) {
 	kind, rest, _ := strings.Cut(text, " ")

@@ -142,8 +142,8 @@ func TestNextIsWhatTheClockShows(t *testing.T) {
 	})
 }
 
-// walk looks at a clock on the wall, minute by minute, and notes when it shows what the calendar
-// has, or jumps over it.
+// walk looks at a clock on the wall, minute by minute, and notes when it shows a time of the
+// calendar, or jumps over it.
 func walk(c schedule.Calendar, from, to time.Time) (ticks []time.Time) {
 	has := func(wall time.Time) bool {
 		in := func(set uint64, n int) bool { return set == 0 || set>>n&1 == 1 }
@@ -153,7 +153,7 @@ func walk(c schedule.Calendar, from, to time.Time) (ticks []time.Time) {
 		local := at.In(c.Zone)
 		return time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), 0, 0, time.UTC)
 	}
-	start := from.Add(-50 * time.Hour) // what was shown before from
+	start := from.Add(-50 * time.Hour) // local times before from are marked as shown
 	latest := wallOf(start.Add(-time.Minute))
 	for at := start; at.Before(to); at = at.Add(time.Minute) {
 		wall := wallOf(at)
@@ -175,7 +175,7 @@ func walk(c schedule.Calendar, from, to time.Time) (ticks []time.Time) {
 	return ticks
 }
 
-// TestSpecText: what String writes, ParseSpec reads.
+// TestSpecText: ParseSpec reads the text of String.
 func TestSpecText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -10,7 +10,7 @@ import (
 
 const (
 	// maxBodies is how many bytes of bodies the service holds at once, of requests that are
-	// read or under way.
+	// read or in progress.
 	maxBodies = 64 << 20
 
 	// maxLarge is how many of them bodies may take that are larger than smallBody. So a few
@@ -41,7 +41,7 @@ func (b *bodies) limit(next http.Handler) http.Handler {
 	})
 }
 
-// countedBody is the body of a request. What was read counts until the request is answered.
+// countedBody is the body of a request. Its bytes count from reading until the answer.
 type countedBody struct {
 	io.ReadCloser
 

@@ -5,7 +5,7 @@
 // # The problem
 //
 // The structures are a Go library. A team has other languages, too, and an operator with
-// a browser wants to see what waits, since when, and to act on it.
+// a browser wants to see which messages wait, since when, and to act on them.
 //
 // # The mechanism
 //
@@ -26,7 +26,7 @@
 //
 // # Access
 //
-// Without [Config.Auth] everybody has access, so the service belongs on a loopback
+// Without [Config.Auth] every client has access, so the service belongs on a loopback
 // address; the command makes sure of that. With it, every request needs a token or a
 // user with a password, except for /healthz and /readyz. Beyond that:
 //

@@ -213,8 +213,8 @@ func TestPagesOfOthers(t *testing.T) {
 	}
 }
 
-// TestNamesOfOthers has a page's own name lead here, as its owner can have it do:
-// then browsers take what is here for that page's own.
+// TestNamesOfOthers has a foreign host name resolve to this server, as its owner can
+// arrange: a browser would then treat this server as that host's own site.
 func TestNamesOfOthers(t *testing.T) {
 	t.Parallel()
 	s := service(t, server.Config{Hosts: []string{"localhost", "127.0.0.1", "::1"}})

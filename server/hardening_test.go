@@ -69,8 +69,8 @@ func front(t *testing.T, s *server.Server, change func(*http.Server)) string {
 }
 
 // TestBodyThatNobodyReads has clients announce bodies that they do not send, in
-// requests that are refused before anybody reads one: they are cut off all the same,
-// and who waits for something is not.
+// requests that are refused before their body is read: the server ends these
+// connections, and not the one of a long poll.
 func TestBodyThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	auth, err := server.ParseAuth("bearer " + token)
@@ -102,8 +102,8 @@ func TestBodyThatNobodyReads(t *testing.T) {
 	}
 }
 
-// TestAnswerThatNobodyReads has a client ask for more than it reads: what answers it
-// ends.
+// TestAnswerThatNobodyReads has a client ask for more than it reads: the handler of the
+// request ends.
 func TestAnswerThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -167,8 +167,8 @@ func get(t *testing.T, url string) int {
 	return response.StatusCode
 }
 
-// TestRawRequests sends what no client of good will does. Each is refused with a
-// status of its own, or the connection ends; nothing is written.
+// TestRawRequests sends malformed requests. The server answers each with its own
+// status or ends the connection; it writes nothing.
 func TestRawRequests(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Options{})

@@ -21,7 +21,7 @@ import (
 
 // TestLoadWhileRedisRestarts has programs write, read and acknowledge over HTTP
 // while Redis is killed and comes back, again and again: for twelve seconds, and
-// for a minute with MILLRACE_SOAK. No request hangs, what fails is a 503 with a
+// for a minute with MILLRACE_SOAK. No request hangs, a failure is a 503 with a
 // Retry-After, and each message that was acknowledged to its writer is read.
 func TestLoadWhileRedisRestarts(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestLoadWhileRedisRestarts(t *testing.T) {
 		redis.Kill()
 		wait(ctx, outage)
 		redis.Restart()
-		if outage *= 5; outage > 10*time.Second { // the third is longer than anybody repeats a call for
+		if outage *= 5; outage > 10*time.Second { // the third is longer than calls are repeated
 			outage = 300 * time.Millisecond
 		}
 	}
@@ -76,7 +76,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// load is what programs did.
+// load has the work of all programs.
 type load struct {
 	t        *testing.T
 	base     string
@@ -86,10 +86,10 @@ type load struct {
 	longest  atomic.Int64 // nanoseconds
 
 	mu            sync.Mutex
-	written, read map[string]bool // by what the messages say
+	written, read map[string]bool // by the bodies of the messages
 }
 
-// write writes messages, and repeats what failed with the same key until ctx ends.
+// write writes messages, and repeats failed writes with the same key until ctx ends.
 func (l *load) write(ctx context.Context, writer int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		body := fmt.Sprintf("%d-%d", writer, n)
@@ -127,13 +127,13 @@ func (l *load) consume(ctx context.Context) {
 			receipts = append(receipts, m.Receipt)
 		}
 		l.mu.Unlock()
-		if len(receipts) > 0 { // what cannot be acknowledged comes again
+		if len(receipts) > 0 { // an unacknowledged message is delivered again
 			l.ask(http.MethodPost, "/v1/queues/orders/ack", "", map[string]any{"receipts": receipts})
 		}
 	}
 }
 
-// missing returns what was acknowledged to its writer and not read yet.
+// missing returns the messages that were acknowledged to their writer and not read yet.
 func (l *load) missing() (missing []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +145,8 @@ func (l *load) missing() (missing []string) {
 	return missing
 }
 
-// ask makes one request, which must be answered within fifteen seconds, with what
-// it asked for or with a 503 that says when to come again.
+// ask makes one request, which must be answered within fifteen seconds, with success or
+// with a 503 that says when to come again.
 func (l *load) ask(method, path, key string, body any) (int, []byte) {
 	var reader io.Reader
 	if body != nil {

@@ -34,7 +34,7 @@ const (
 )
 
 // Run does the work between requests, until ctx ends: it surveys the structures for
-// pages and metrics, does due upkeep, and adds what this process did to the totals of
+// pages and metrics, does due upkeep, and adds this process's counts to the totals of
 // all processes. When ctx ends, /readyz fails and requests that wait return. Run returns
 // the cause of ctx. Call it once.
 func (s *Server) Run(ctx context.Context) error {
@@ -118,7 +118,7 @@ type health struct {
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { writeHealth(w, "") }
 
 // readyz reports whether to send requests here. Its reasons contain no address, since
-// everybody may read them.
+// it needs no credentials.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()

@@ -14,9 +14,9 @@ import (
 	"github.com/millrace/millrace/server"
 )
 
-// TestDrain ends a service while programs wait for messages and a request is under
-// way: those that wait are answered at once, the request is finished, and who comes
-// later finds nobody.
+// TestDrain ends a service while programs wait for messages and a request is in
+// progress: long polls are answered at once, the request is finished, and new
+// connections are refused.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	var taken atomic.Int64 // requests that a handler has

@@ -38,7 +38,7 @@ type Config struct {
 	Counters []scatter.Server
 
 	// Auth is the list of clients that have access; others get 401, except for /healthz
-	// and /readyz. Defaults to access for everybody, which is for a loopback address,
+	// and /readyz. Defaults to access for every client, which is for a loopback address,
 	// and for programs with their own authentication.
 	Auth *Auth
 
@@ -53,8 +53,8 @@ type Config struct {
 	// to false: pages are read-only.
 	Actions bool
 
-	// Registry is what /metrics exports, and where the service registers its own
-	// metrics: use one registry for each service. Defaults to a new one.
+	// Registry has the metrics that /metrics exports; the service registers its own there.
+	// Use one registry for each service. Defaults to a new one.
 	Registry *prometheus.Registry
 
 	// Logger logs trouble, and actions on the pages. Defaults to slog.Default().
@@ -208,7 +208,7 @@ func below(prefix string, handler http.Handler) http.Handler {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// close releases what New made.
+// close releases everything that New opened.
 func (s *Server) close() {
 	if s.counters != nil {
 		s.counters.Close()

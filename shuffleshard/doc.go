@@ -31,7 +31,7 @@
 // equally empty streams take the first. Every item comes first for the same share of the keys,
 // whereas the smallest number would send the traffic of an idle queue to the low streams.
 //
-// # What is guaranteed
+// # Guarantees
 //
 //   - A shard has count different members of 0..items-1, the same in every process, on every
 //     machine, in every release and every language.

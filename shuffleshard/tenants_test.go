@@ -12,7 +12,7 @@ import (
 const tenants = 100_000
 
 // naming is a way in which programs name tenants. The names are close to each
-// other, which is what a weak hash shows in its results. They are the same in each
+// other, which a weak hash shows in its results. They are the same in each
 // run, so the tests below pass always or never.
 type naming struct {
 	name string
@@ -47,8 +47,8 @@ func wantAbout(t *testing.T, what string, got int, of int, p float64) {
 	}
 }
 
-// TestResizeMovesTheLeast counts what growing from a small number of items to a
-// large one changes, and shrinking back: the shards, and their members. A shard
+// TestResizeMovesTheLeast counts the changes when a small number of items grows to a
+// large one, and shrinks back: the shards, and their members. A shard
 // changes by one member at most for each item added or removed, and as often as
 // theory says.
 func TestResizeMovesTheLeast(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// vector is what testdata/vectors.json says of a key.
+// vector is the entry of a key in testdata/vectors.json.
 type vector struct {
 	About  string
 	Key    []byte `json:"key_base64"` //nolint:tagliatelle // the file is for every language
@@ -86,7 +86,7 @@ func TestVectors(t *testing.T) {
 }
 
 // TestKnownFunctions shows that the two functions are the ones that their names
-// say, so that a port can use what its language has.
+// say, so that a port can use those of its language.
 func TestKnownFunctions(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

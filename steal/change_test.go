@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// TestRatesChange: a rate holds from the next enlistment on, within what the other jobs
+// TestRatesChange: a rate holds from the next enlistment on, within the chance that the other jobs
 // leave.
 func TestRatesChange(t *testing.T) {
 	t.Parallel()
@@ -135,7 +135,7 @@ type panicking struct{}
 func (panicking) OnRecruit(context.Context, Recruited) { panic("a bug in a hook") }
 
 // TestHookPanics: neither the caller nor the other hooks learn of it, the slot is given
-// back, and the log tells once in a while.
+// back, and the log has it once in a while.
 func TestHookPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -41,7 +41,7 @@
 // without traffic forever. So [Recruiter.Run] is a floor: it runs a job that has not run for
 // [Config.Floor].
 //
-// # What is guaranteed
+// # Guarantees
 //
 //   - An enlistment is one draw. A job of rate 0 is never drawn, one of rate 1 always, and no job
 //     hides another.
@@ -89,5 +89,5 @@
 //
 // When something must happen at a certain time, use a timer: this package makes upkeep certain,
 // not punctual. When one unit of work is long and cannot be divided, use a queue. And late upkeep
-// must not be visible: readers must not see what is due before it is removed.
+// must not be visible: readers must not see due items before they are removed.
 package steal

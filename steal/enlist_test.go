@@ -151,7 +151,7 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
-// Rates that sum up to 1 are not refused for what binary rounds off (W9 in
+// Rates that sum up to 1 are not refused for binary rounding (W9 in
 // docs/DEFECTS.md): twenty times 0.05 is more than 1.
 func TestRatesMayBeRoundedBeyond1(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ func drawing(u float64) func() uint64 {
 	return func() uint64 { return uint64(u*(1<<53)) << 11 }
 }
 
-// jobStats returns what became of the recruits of the job of that name.
+// jobStats returns the outcomes of the recruits of the job of that name.
 func jobStats(t testing.TB, r *Recruiter, name string) JobStats {
 	t.Helper()
 	for _, s := range r.Stats().Jobs {
@@ -57,7 +57,7 @@ func balanced(t testing.TB, s Stats) {
 	}
 }
 
-// recorder is a hook that keeps what it is told. It is for one goroutine.
+// recorder is a hook that keeps its calls. It is for one goroutine.
 type recorder struct{ ends []Recruited }
 
 func (h *recorder) OnRecruit(_ context.Context, end Recruited) { h.ends = append(h.ends, end) }

@@ -97,7 +97,7 @@ func (r *Recruiter) work(ctx context.Context, j *job, hangs chan<- struct{}) {
 	end.Outcome, end.Rounds, end.Err = rounds(within, j.Slice)
 }
 
-// run is what is known of slices under way. The recruiter's mu guards it.
+// run is the state of slices under way. The recruiter's mu guards it.
 type run struct{ hanging, ended bool }
 
 // hang takes the slot of a run that does not end from those of the process, so that it stops no

@@ -244,7 +244,7 @@ func TestFailuresAreLoggedOnceAnInterval(t *testing.T) {
 	})
 }
 
-// What recruits do can be counted (W10 in docs/DEFECTS.md).
+// The outcomes of recruits can be counted (W10 in docs/DEFECTS.md).
 func TestEveryRecruitHasOneOutcome(t *testing.T) {
 	t.Parallel()
 	r := New(Config{PerJob: 2, PerProcess: 3, Budget: time.Millisecond})

@@ -69,7 +69,7 @@ type Recruiter struct {
 
 var _ millrace.Enlister = (*Recruiter)(nil)
 
-// table is what a draw chooses from. It is immutable and replaced as a whole.
+// table is the jobs from which a draw chooses. It is immutable and replaced as a whole.
 type table struct {
 	jobs   []*job
 	bounds []float64 // the upper bounds of the jobs' intervals, which begin at 0
@@ -196,7 +196,7 @@ func notInstalled(name string) error {
 // Run runs every job that has not run for [Config.Floor], one after the other. It leaves
 // behind a job that takes more than twice [Config.Budget], and runs it again when it has
 // ended. It returns the cause of ctx's end, or nil after [Recruiter.Close], which waits for
-// what was left behind. Call it once in each process; without it, jobs run only when they
+// the jobs left behind. Call it once in each process; without it, jobs run only when they
 // are drawn.
 func (r *Recruiter) Run(ctx context.Context) error {
 	for {

@@ -17,7 +17,7 @@ type mill struct {
 	garbage     float64   // pieces a second
 	slice       int       // pieces a slice removes
 	weights     []float64 // of the queues: how much of the garbage falls into each
-	indexed     bool      // slices take what is due wherever it is, not from a random queue
+	indexed     bool      // slices take due work wherever it is, not from a random queue
 }
 
 const millRate = 0.25

@@ -37,7 +37,7 @@ type Recruited struct {
 	Err     error         // of Failed, TimedOut and Panicked
 }
 
-// Stats is what a Recruiter did since it was made, in this process.
+// Stats counts the work of a Recruiter since it was made, in this process.
 type Stats struct {
 	// Enlisted estimates the number of moments offered, from a sample of 1 in 64. The
 	// moments of one request count once.

@@ -1,4 +1,4 @@
-// Package tracing reports to OpenTelemetry what the structures of Millrace do, and carries a
+// Package tracing reports the work of Millrace's structures to OpenTelemetry, and carries a
 // trace with a message from its writer to its handler.
 //
 // # The problem
@@ -32,8 +32,8 @@
 // # Parent, not link
 //
 // The span of a message's handler is a child of the writer's span; each delivery is another
-// child. The conventions for messaging allow that or a link. A child shows in one picture what
-// became of a request, keeps its sampling decision, and has its baggage. The price: a trace
+// child. The conventions for messaging allow that or a link. A child shows in one picture the
+// whole course of a request, keeps its sampling decision, and has its baggage. The price: a trace
 // lasts as long as its messages wait. To avoid that, write with a context without a span.
 //
 // A batch has many writers, so its span is under the span of the consumer, if there is one.
@@ -55,7 +55,7 @@
 //	millrace.key              the structure's base key, of calls and handlers
 //	millrace.try              of calls
 //	millrace.job, millrace.via, millrace.outcome, millrace.rounds   of recruits
-//	error.type                what failed
+//	error.type                the error
 //
 // The error.type is the code of the millrace.Error, or that of Redis, or panic, interrupted,
 // timeout or _OTHER; the status has the whole text. Spans may have keys as attributes, unlike

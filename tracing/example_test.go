@@ -61,7 +61,7 @@ func Example() {
 	// internal PUT /documents/1 has a parent: false
 }
 
-// What a structure with messages does with the hook: the handler is in the trace of
+// A structure with messages uses the hook like this: the handler is in the trace of
 // the writer.
 func Example_message() {
 	spans := tracetest.NewInMemoryExporter()

@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// setGlobals sets OpenTelemetry's globals, which forward what was made before only
-// to the first that are set, and returns what is recorded there.
+// setGlobals sets OpenTelemetry's globals, and returns the spans recorded there. Tracers and
+// propagators made earlier forward only to the first globals that are set.
 var setGlobals = sync.OnceValue(func() *tracetest.InMemoryExporter {
 	spans := tracetest.NewInMemoryExporter()
 	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSyncer(spans)))
@@ -19,7 +19,7 @@ var setGlobals = sync.OnceValue(func() *tracetest.InMemoryExporter {
 	return spans
 })
 
-// TestGlobalsMayComeLater: the zero Config works with what the program sets after
+// TestGlobalsMayComeLater: the zero Config works with globals that the program sets after
 // the hook was made.
 func TestGlobalsMayComeLater(t *testing.T) {
 	hook := newHook(Config{})

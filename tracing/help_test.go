@@ -11,7 +11,7 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// fresh returns a hook that carries W3C headers, and what it has recorded.
+// fresh returns a hook that carries W3C headers, a tracer, and the recorded spans.
 func fresh(t *testing.T, options ...trace.TracerProviderOption) (*hook, api.Tracer, *tracetest.InMemoryExporter) {
 	t.Helper()
 	spans := tracetest.NewInMemoryExporter()

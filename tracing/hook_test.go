@@ -281,7 +281,7 @@ func TestRecruits(t *testing.T) {
 	hook.OnRecruit(ctx, steal.Recruited{Job: "sweep", Outcome: steal.Busy}) // nothing ran
 	request.End()
 	hook.OnRecruit(ctx, steal.Recruited{Job: "sweep", Rounds: 1})                      // behind the response
-	hook.OnRecruit(t.Context(), steal.Recruited{Job: "sweep", Rounds: 1, Floor: true}) // nobody's
+	hook.OnRecruit(t.Context(), steal.Recruited{Job: "sweep", Rounds: 1, Floor: true}) // part of no trace
 
 	recruits := named(spans, "steal sweep")
 	if len(recruits) != 2 {
@@ -330,7 +330,7 @@ func TestSamplingTravels(t *testing.T) {
 	}
 }
 
-// TestUnrecordedCostsLittle: with OpenTelemetry's own no-op, what is left is the
+// TestUnrecordedCostsLittle: with OpenTelemetry's own no-op, the only cost is the
 // context that the tracer makes.
 func TestUnrecordedCostsLittle(t *testing.T) {
 	hook := newHook(Config{TracerProvider: noop.NewTracerProvider()})
@@ -349,7 +349,7 @@ func TestUnrecordedCostsLittle(t *testing.T) {
 
 var someCall = millrace.Call{Script: "ick.add", Key: "documents", Try: 1}
 
-// BenchmarkCall is what the hook adds to each call.
+// BenchmarkCall measures the time that the hook adds to each call.
 func BenchmarkCall(b *testing.B) {
 	for name, provider := range map[string]api.TracerProvider{
 		"noop":     noop.NewTracerProvider(),

@@ -54,7 +54,7 @@
 // then, also after a flush, it is [Unknown], and the program asks the database. An entry that
 // always exists distinguishes an empty set from a lost one.
 //
-// # What is guaranteed
+// # Guarantees
 //
 // With a clock that is not set back, and a source that does not lag:
 //
@@ -68,9 +68,10 @@
 //     work.
 //   - Finished identifiers are removed in their turn, the oldest stamps first.
 //   - Each slice moves the cursor if the source can read the rows of one identifier, up to the
-//     first with work, within a slice's budget. If it cannot, the jobs log a warning with the cursor or the identifier: then raise the budget
-//     (Budget in package steal), or call [Tracker.Fill], which only its context bounds.
-//   - After a flush, answers are [Queued] for what was seen since, and otherwise Unknown until
+//     first with work, within a slice's budget. If it cannot, the jobs log a warning with the cursor
+//     or the identifier: then raise the budget (Budget in package steal), or call [Tracker.Fill],
+//     which only its context bounds.
+//   - After a flush, identifiers that were seen since are [Queued], and others Unknown until
 //     a pass is complete.
 //   - Every call may be repeated after a lost reply.
 //   - When Redis is full, adding fails with millrace.ErrFull and changes nothing; answers and
@@ -108,7 +109,7 @@
 // identifier until a pass finds the row. Where the order is impossible, [Config.Grace] helps: a
 // recently added identifier is left alone. Grace must be longer than the rest of the
 // transaction and than the lag of a replica that the source reads. Retry an Add that fails
-// after a commit; the next pass repairs what still failed.
+// after a commit; the next pass adds those that still failed.
 //
 // After a failover or restart that loses writes, lost identifiers are missing until a pass finds
 // them, and restored ones are verified. After a restart from an old snapshot, call

@@ -2,7 +2,7 @@ package tracker
 
 import "github.com/millrace/millrace"
 
-// ErrSource means that the source returned what the [Source] interface forbids. Nothing was
+// ErrSource means that the source broke a rule of the [Source] interface. Nothing was
 // changed.
 var ErrSource = &millrace.Error{
 	Code: "bad_source",

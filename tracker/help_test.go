@@ -42,7 +42,7 @@ func (s *table) Rows(_ context.Context, after string, limit int) (Page, error) {
 		live[r.id] = live[r.id] || !r.done
 	}
 	for _, r := range behind {
-		if page.Looked == limit || len(page.IDs) == MaxIDs { // nobody looks whether there is more
+		if page.Looked == limit || len(page.IDs) == MaxIDs { // it does not look whether there is more
 			break
 		}
 		page.Looked++
@@ -132,7 +132,7 @@ func (s *table) has(id string) bool {
 	return slices.ContainsFunc(s.rows, func(r row) bool { return r.id == id && !r.done })
 }
 
-// open returns a tracker on the shared server. It may verify what was seen a
+// open returns a tracker on the shared server. It may verify identifiers seen a
 // millisecond ago.
 func open(t *testing.T, cfg Config) *Tracker {
 	t.Helper()
@@ -171,8 +171,8 @@ func walkOne(t *testing.T, tr *Tracker) {
 	}
 }
 
-// verifyOne runs one verify slice, when the clock has left what happened before
-// behind.
+// verifyOne runs one verify slice, when the clock has passed the earlier
+// steps.
 func verifyOne(t *testing.T, tr *Tracker) {
 	t.Helper()
 	tick(t, tr)
@@ -266,7 +266,7 @@ func stamp(t *testing.T, tr *Tracker, id string) int64 {
 	return int64(f)
 }
 
-// setStamp changes an identifier's stamp behind everybody's back.
+// setStamp changes an identifier's stamp past the library.
 func setStamp(t *testing.T, tr *Tracker, id string, ms int64) {
 	t.Helper()
 	must(t, tr.run.Client, "ZADD", idsKey(baseKey(tr.name)), strconv.FormatInt(ms, 10), id)

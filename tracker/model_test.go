@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// The model knows what is true, and what the tracker promises about it. It does
-// not know what the tracker stores.
+// The model knows the truth, and the tracker's promises about it. It does not know
+// the tracker's data.
 type model struct {
 	t    *testing.T
 	tr   *Tracker
@@ -46,8 +46,8 @@ type verifying struct {
 
 var modelIDs = rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"})
 
-// TestModel runs histories in which work begins and ends, producers add what they
-// queued or fail to, and several slices are under way at once, each interrupted
+// TestModel runs histories in which work begins and ends, producers add their
+// identifiers or fail to, and several slices are under way at once, each interrupted
 // before and after its question.
 func TestModel(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func (m *model) endWalk(r *rapid.T) {
 	m.walked(w.step, s)
 }
 
-// walked notes what became of an add slice that began in a step.
+// walked notes the result of an add slice that began in a step.
 func (m *model) walked(began int, s step) {
 	if !s.moved {
 		return
@@ -232,7 +232,7 @@ func (m *model) lose(r *rapid.T) {
 	m.passes, m.sure = 0, map[string]bool{}
 }
 
-// draw picks one of what is under way.
+// draw picks one item of a list.
 func draw[T any](r *rapid.T, list []T) T {
 	if len(list) == 0 {
 		r.Skip("none is under way")
@@ -240,7 +240,7 @@ func draw[T any](r *rapid.T, list []T) T {
 	return rapid.SampledFrom(list).Draw(r, "slice")
 }
 
-// check compares the answers with what is promised.
+// check compares the answers with the promises.
 func (m *model) check(r *rapid.T) {
 	m.step++
 	ids := tracked(m.t, m.tr)

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestPace: what takes too long is asked for in smaller pieces, and in larger ones again.
+// TestPace: a slice that takes too long is followed by smaller ones, and then by larger ones again.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("statement timeout")

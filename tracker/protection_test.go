@@ -324,7 +324,7 @@ func full(t *testing.T, tr *Tracker) {
 	must(t, tr.run.Client, "CONFIG", "SET", "maxmemory", "1")
 }
 
-// protections are what keeps the histories from failing, and how to take it out.
+// protections are the safeguards that keep the histories from failing, and how to take each out.
 var protections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it

@@ -1,6 +1,6 @@
 -- tracker.queued(K) id [id ...] -> {now, passes, full_started, stamp ...}
 --
--- Returns what is known about identifiers.
+-- Returns the tracker's data about identifiers.
 --
 -- Needs    open
 -- KEYS[1]  K

@@ -123,7 +123,7 @@ func (t *Tracker) Add(ctx context.Context, ids ...string) error {
 	})
 }
 
-// State is what the tracker knows about an identifier.
+// State is the tracker's answer about an identifier.
 type State string
 
 // The states of an identifier.

@@ -105,7 +105,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestProgress: what the slices tell the recruiter.
+// TestProgress: the progress that slices report to the recruiter.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	work := &table{}
@@ -217,7 +217,7 @@ func TestFill(t *testing.T) {
 	wantError(t, tr.Fill(t.Context(), nil), broken)
 }
 
-// failing is a source that answers with an error, or with what it is not asked.
+// failing is a source whose calls return err.
 type failing struct{ err error }
 
 func (f failing) Rows(context.Context, string, int) (Page, error)              { return Page{}, f.err }
@@ -342,7 +342,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// enlister counts the moments it is told about.
+// enlister counts its calls.
 type enlister struct{ count int }
 
 func (e *enlister) Enlist(context.Context) { e.count++ }

@@ -81,7 +81,7 @@ func TestLostRepliesOfSlices(t *testing.T) {
 	}
 }
 
-// TestScriptsAreForgotten: a server that lost the scripts is told them again.
+// TestScriptsAreForgotten: a server that lost the scripts gets them again.
 func TestScriptsAreForgotten(t *testing.T) {
 	t.Parallel()
 	work := &table{}
@@ -95,7 +95,7 @@ func TestScriptsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestFlushAll: unknown, and after a pass right again.
+// TestFlushAll: answers are Unknown, and right again after a pass.
 func TestFlushAll(t *testing.T) {
 	t.Parallel()
 	work := &table{}
@@ -116,7 +116,7 @@ func TestFlushAll(t *testing.T) {
 	}
 }
 
-// TestRestart: what was acknowledged is there after a crash, given an append-only
+// TestRestart: acknowledged identifiers are there after a crash, given an append-only
 // file.
 func TestRestart(t *testing.T) {
 	t.Parallel()
@@ -133,8 +133,8 @@ func TestRestart(t *testing.T) {
 	wantState(t, tr, "none", NotQueued)
 }
 
-// TestFullServer: what has no work is removed when nothing fits any more, however
-// much there is of it, and asking goes on.
+// TestFullServer: finished identifiers are removed when nothing fits any more, however
+// many there are, and asking goes on.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	work := &table{}
@@ -205,7 +205,7 @@ func TestCancelledCallsReturn(t *testing.T) {
 	}
 }
 
-// TestForeignKeys: what is no tracker of this version is refused and left alone,
+// TestForeignKeys: a key that is no tracker of this version is refused and left alone,
 // save by Delete.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()

@@ -1,12 +1,12 @@
 // Package upkeep installs all upkeep of a whole Redis in a recruiter, with one call, and
-// adds up what the recruiters of all processes did.
+// adds up the counts of the recruiters of all processes.
 //
 //	recruiter := steal.New(steal.Config{})
 //	if err := upkeep.Install(recruiter, client); err != nil { ... }
 //	go recruiter.Run(ctx)
 //
-// Structures need no upkeep to be correct: each call does what is due in its own structure.
-// Upkeep makes it timely where nothing calls, and removes what is no longer needed.
+// Structures need no upkeep to be correct: each call does the due work in its own structure.
+// Upkeep makes it timely in structures without calls, and removes unneeded data.
 //
 // # Rates
 //
@@ -67,5 +67,5 @@
 // The totals are statistics. A killed process loses its counts since the last flush. A
 // process that is cut off for more than a minute during a flush may add that flush twice.
 // There are at most 100 jobs, the first that were published, so name jobs by their kind, not
-// by what they work on. A monitoring system should scrape each process; see package metrics.
+// for the items they work on. A monitoring system should scrape each process; see package metrics.
 package upkeep

@@ -79,7 +79,7 @@ type publisher struct {
 	run       script.Runner
 	process   string // its name in the totals
 
-	published map[string]steal.JobStats // by the job: what is in the totals
+	published map[string]steal.JobStats // by the job: its share of the totals
 	sent      *flush                    // sent, and not known to have arrived
 	failing   bool                      // the last flush failed
 	left      map[string]bool           // jobs that were logged as left out

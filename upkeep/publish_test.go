@@ -74,7 +74,7 @@ func readTotals(t *testing.T, client rueidis.Client) Totals {
 	return totals
 }
 
-// sum is what recruiters count by themselves, together.
+// sum adds up the recruiters' own counts.
 func sum(recruiters ...*steal.Recruiter) map[string]steal.JobStats {
 	all := map[string]steal.JobStats{}
 	for _, r := range recruiters {
@@ -98,7 +98,7 @@ func sum(recruiters ...*steal.Recruiter) map[string]steal.JobStats {
 	return all
 }
 
-// wantTotals checks that the totals are what recruiters count by themselves.
+// wantTotals checks that the totals equal the recruiters' own counts.
 func wantTotals(t *testing.T, totals Totals, recruiters ...*steal.Recruiter) {
 	t.Helper()
 	got := map[string]steal.JobStats{}
@@ -218,7 +218,7 @@ func TestTwoRecruiters(t *testing.T) {
 	}
 }
 
-// TestLastFlush: what was counted since the flush at the start is published when the
+// TestLastFlush: counts since the flush at the start are published when the
 // context ends.
 func TestLastFlush(t *testing.T) {
 	t.Parallel()
@@ -277,7 +277,7 @@ func TestProcessesCountWhileTheyFlush(t *testing.T) {
 }
 
 // TestJobsAreBounded: the totals have 100 jobs, with names of a bounded length, and
-// others are told of once each.
+// the log names others once each.
 func TestJobsAreBounded(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

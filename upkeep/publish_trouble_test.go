@@ -49,7 +49,7 @@ func TestLostReplies(t *testing.T) {
 func evalsha(cmd []string) bool { return cmd[0] == "EVALSHA" }
 
 // TestOutcomeThatStaysUnknown: a flush was done, and its caller gives up before it
-// learns of that. The next flush sends it again as it was, and what has come since
+// learns of that. The next flush sends it again as it was, and the counts since then
 // besides.
 func TestOutcomeThatStaysUnknown(t *testing.T) {
 	t.Parallel()
@@ -97,8 +97,8 @@ func TestScriptFlush(t *testing.T) {
 	}
 }
 
-// TestRestart: totals outlive a restart of the server, and what was counted while it
-// was away is added.
+// TestRestart: totals outlive a restart of the server, and counts of the time in which it
+// was away are added.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{AOF: true})
@@ -157,7 +157,7 @@ func TestFullServer(t *testing.T) {
 	}
 }
 
-// TestForeignKeys: what are no totals of this version is refused and left alone.
+// TestForeignKeys: a key that is no totals of this version is refused and left alone.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -191,7 +191,7 @@ func TestForeignKeys(t *testing.T) {
 	}
 }
 
-// TestServerThatDoesNotAnswer keeps nobody: a flush ends with its context, and the
+// TestServerThatDoesNotAnswer blocks no caller: a flush ends with its context, and the
 // last one takes two seconds at most.
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
@@ -247,8 +247,8 @@ func beRecruiter(url string) error {
 	}
 }
 
-// TestKilled: of a process that is killed stays what it had published, and no more
-// than it did.
+// TestKilled: counts that a killed process had published stay, and no more than
+// those.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -275,7 +275,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestForeignFlushes: what this library does not send is refused before the first write.
+// TestForeignFlushes: a flush that this library does not send is refused before the first write.
 func TestForeignFlushes(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

@@ -116,8 +116,8 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// TestARoundGoesRoundNoKeys: what a round asks the server does not depend on what else is
-// there.
+// TestARoundGoesRoundNoKeys: the commands of a round do not depend on the server's other
+// keys.
 func TestARoundGoesRoundNoKeys(t *testing.T) {
 	t.Parallel()
 	asked := func(n int) map[string]string {
@@ -144,7 +144,7 @@ func TestARoundGoesRoundNoKeys(t *testing.T) {
 	}
 }
 
-// TestIdleUpkeepIsCheap: what a process asks when its floor runs each job once, with
+// TestIdleUpkeepIsCheap: the commands of a process when its floor runs each job once, with
 // nothing to look after, which is every ten seconds.
 func TestIdleUpkeepIsCheap(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/steal"
 )
 
-// Totals is what all recruiters did that ever published to a Redis, including those that have
+// Totals are the counts of all recruiters that ever published to a Redis, including those that have
 // ended.
 type Totals struct {
 	// Processes is how many running recruiters publish. A killed process counts until 30

@@ -1,6 +1,6 @@
 -- upkeep.totals(K) -> {processes, job, counts, ...}
 --
--- Returns what became of the recruits of all processes, all of one moment.
+-- Returns the outcomes of the recruits of all processes, all of one moment.
 --
 -- Needs    open
 -- KEYS[1]  K

@@ -134,7 +134,7 @@ func TestFloorRunsAllJobs(t *testing.T) {
 }
 
 // TestRedisDownAndBack: while the server is gone, recruits fail and are then left
-// alone; when it is back, so is the upkeep. Nobody is told anything else.
+// alone; when it is back, so is the upkeep. No caller gets an error.
 func TestRedisDownAndBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{AOF: true})

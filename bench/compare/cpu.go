@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// meter is what a site had used at a moment.
+// meter has the resources that a site had used at a moment.
 type meter struct {
 	at       time.Time
 	messages int           // that were handled
@@ -36,7 +36,7 @@ func (s *site) meter(ctx context.Context) (m meter, err error) {
 	return m, err
 }
 
-// since returns what a message has cost since an earlier moment.
+// since returns the cost of a message since an earlier moment.
 func (m meter) since(before meter) figures {
 	n := float64(m.messages - before.messages)
 	f := figures{

@@ -9,9 +9,9 @@
 // process is killed. Servers are started for one measurement each: redis-server with an
 // append-only file that is synced every second, PostgreSQL with its defaults.
 //
-// The measurements processes, processes-aof, one-process and steady tell what a message costs the
-// server and its clients in CPU time: where 50 processes have connections of their own, where one
-// process shares calls, and at a steady low rate. These servers keep nothing on disk, except for
+// The measurements processes, processes-aof, one-process and steady tell the CPU time of a message,
+// of the server and its clients: where 50 processes have connections of their own, where one process
+// shares calls, and at a steady low rate. These servers keep nothing on disk, except for
 // processes-aof.
 //
 // The measurements whose names begin with cost- are processes with one thing more each: cost-blocked, a tenant

@@ -23,8 +23,8 @@ type phase struct {
 	do   func() error
 }
 
-// instructions counts what a message costs Redis. Counts vary by a few per cent, on a busy machine too, so
-// those of two commits may be compared.
+// instructions counts the instructions of Redis for a message. Counts vary by a few per cent, on a busy
+// machine too, so those of two commits may be compared.
 func instructions(ctx context.Context, s *site, scale float64) (figures, error) {
 	f := figures{}
 	for _, size := range callSizes {
@@ -67,7 +67,7 @@ func (s *site) instructionsOf(ctx context.Context, size, calls int, f figures) e
 	return nil
 }
 
-// phasesOf returns what happens to messages, in calls of so many: they are written, read and acknowledged.
+// phasesOf returns the steps of messages, in calls of so many: they are written, read and acknowledged.
 // A system without steps has a worker instead.
 func phasesOf(ctx context.Context, sys system, tenants, size, calls int) []phase {
 	l := load{Tenants: tenants}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// job is what one process does: it writes messages, or it handles them.
+// job is the work of one process: it writes messages, or it handles them.
 type job struct {
 	Peer string
 	URL  string // of Redis, or the DSN of PostgreSQL
@@ -85,7 +85,7 @@ func parse(body string) (number int, takes time.Duration, err error) {
 	return number, time.Duration(ms) * time.Millisecond, err
 }
 
-// readyLine is what a worker prints when it is about to take messages.
+// readyLine is the line that a worker prints before it takes messages.
 const readyLine = "ready"
 
 // child runs the job of the environment in this process. It ends when stdin ends.

@@ -62,7 +62,7 @@ func run(ctx context.Context) (err error) {
 			r = newResults()
 		}
 	}
-	// What was measured is shown, also if something else failed.
+	// The results so far are shown, also if a later measurement failed.
 	var failed error
 	if *write {
 		o.keep = (*results).keep

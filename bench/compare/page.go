@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// What is between the markers in the page is written by this program.
+// This program writes the text between the markers in the page.
 const (
 	beginMark = "<!-- figures: made by `cd bench/compare && go run . -write` -->"
 	endMark   = "<!-- end of figures -->"
@@ -36,7 +36,7 @@ func (r *results) writePage(path string) error {
 	)
 }
 
-// tables are what the page shows.
+// tables returns the text and the tables of the page.
 func (r *results) tables() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Measured on %s, one shared machine for servers, writers and workers. ", r.Machine)

@@ -49,7 +49,7 @@ var instructionColumns = []column{
 	{"in calls of 100", line{measure: "instructions", figures: []string{"sum_100"}, format: rate}},
 }
 
-// costTables show what a message costs the server and its clients.
+// costTables show the cost of a message for the server and its clients.
 func (r *results) costTables(out *strings.Builder) {
 	fmt.Fprintf(out, "\nThe CPU time of a message that is written, handled and acknowledged, on %s. %d processes have one handler each and connections of their own, "+
 		"so that they share no call. Each handler writes a message for the one that it handled, and %d messages wait. "+

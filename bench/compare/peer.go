@@ -19,7 +19,7 @@ type peer struct {
 	postgres   bool   // it keeps its messages in PostgreSQL, else in Redis
 	batches    bool   // it has a call that writes many messages
 	queues     bool   // it is also measured with a queue for each tenant
-	queuesName string // what the table calls that
+	queuesName string // the table's name for that
 
 	// missing says why the system cannot be measured here, or "".
 	missing func() string

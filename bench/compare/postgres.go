@@ -39,7 +39,7 @@ func postgresPrograms() string {
 		return ""
 	}
 	version := func(path string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // what is no number is old
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // a name that is no number is old
 		return n
 	}
 	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }))
@@ -66,7 +66,7 @@ func startPostgres(ctx context.Context) (p *postgres, err error) {
 	if tied := redisproc.Attributes(); tied != nil {
 		*p.attributes = *tied
 	}
-	if err := p.asNobodySpecial(); err != nil {
+	if err := p.asUnprivilegedUser(); err != nil {
 		return p, err
 	}
 	var said bytes.Buffer
@@ -112,7 +112,7 @@ func (p *postgres) launch(ctx context.Context) error {
 	})
 }
 
-// crash ends the server without a checkpoint, in the middle of what it does.
+// crash ends the server without a checkpoint, in the middle of its work.
 func (p *postgres) crash() error { return p.end(syscall.SIGQUIT) }
 
 func (p *postgres) end(signal os.Signal) error {
@@ -133,9 +133,9 @@ func (p *postgres) stop() error {
 	return errors.Join(p.end(os.Interrupt), os.RemoveAll(p.folder))
 }
 
-// asNobodySpecial has the server run as a user that PostgreSQL accepts, and gives that user the
-// folder.
-func (p *postgres) asNobodySpecial() error {
+// asUnprivilegedUser has the server run as a user that PostgreSQL accepts, and gives that user
+// the folder.
+func (p *postgres) asUnprivilegedUser() error {
 	if os.Getuid() != 0 {
 		return nil
 	}

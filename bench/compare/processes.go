@@ -25,13 +25,12 @@ type standing struct {
 	// prepare is called when the backlog was written, with the number of processes; nil for nothing.
 	prepare func(ctx context.Context, s *site, processes int) error
 
-	// check returns an error if the measurement was not of what it is for; nil for none.
+	// check returns an error if the measurement missed its purpose; nil for none.
 	check func(context.Context, *site) error
 }
 
 // processes has so many processes handle a standing backlog, each with connections of its own. Processes
-// with one handler share no call. It returns what it costs that a message is written, handled and
-// acknowledged.
+// with one handler share no call. It returns the cost of writing, handling and acknowledging a message.
 func processes(most int) func(context.Context, *site, float64) (figures, error) {
 	return standing{processes: most, backlog: processBacklog, messages: 20_000}.measure
 }

@@ -63,7 +63,7 @@ func read(path string) ([]record, error) {
 	return records, nil
 }
 
-// tally is what the records of handlers say.
+// tally has the totals of the handlers' records.
 type tally struct {
 	first map[int]time.Time // when the first handler of a message began
 	times map[int]int       // how many handlers of a message ended

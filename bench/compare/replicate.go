@@ -19,7 +19,7 @@ import (
 // whose scripts are no part of this program.
 const replicateFolder = "MILLRACE_BENCH_REPLICATE"
 
-// What Replicate's library is used with: the streams of a queue, those of a tenant, and the seconds
+// Settings of Replicate's library: the streams of a queue, those of a tenant, and the seconds
 // after which Redis forgets a queue.
 const (
 	replicateStreams  = 64

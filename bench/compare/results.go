@@ -32,7 +32,7 @@ func newResults() *results {
 	return &results{Missing: map[string]string{}, Dates: map[string]string{}, Figures: map[string]map[string]figures{}}
 }
 
-// loadResults returns what was kept.
+// loadResults returns the kept results.
 func loadResults(path string) (*results, error) {
 	r := newResults()
 	text, err := os.ReadFile(path)
@@ -47,7 +47,7 @@ func (r *results) text() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// describeMachine says on what was measured, without names.
+// describeMachine describes the machine of the measurement, without names.
 func describeMachine() string {
 	parts := []string{strconv.Itoa(runtime.NumCPU()) + " CPUs (" + runtime.GOOS + "/" + runtime.GOARCH + ")", strings.Replace(runtime.Version(), "go", "Go ", 1)}
 	add := func(name string, words int, program string, args ...string) {

@@ -46,7 +46,7 @@ func (o *options) wants(name string, all []string) bool {
 	return len(mine) == 0 || slices.ContainsFunc(mine, func(part string) bool { return strings.Contains(name, part) })
 }
 
-// measureAll measures what was chosen, and adds it to the results.
+// measureAll runs the chosen measurements, and adds them to the results.
 func measureAll(ctx context.Context, o options, into *results) error {
 	var systems, names []string
 	for _, p := range slices.Concat(peers(), variants()) {

@@ -31,7 +31,7 @@ type site struct {
 	redis   *redisproc.Proc
 	replica *redisproc.Proc // of a replicated one, else nil
 	pg      *postgres
-	base    job // what all jobs of the site have in common
+	base    job // the common settings of all jobs of the site
 	workers []*process
 	dumps   int // files with counts that callgrind has written
 }
@@ -221,7 +221,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// stop has a worker finish what it has.
+// stop has a worker finish its messages.
 func (p *process) stop() {
 	_ = p.stdin.Close() // it may have ended
 	kill := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
@@ -258,7 +258,7 @@ func (s *site) ended() error {
 	return fmt.Errorf("all workers of %s ended: %s", s.peer.Title, s.workers[len(s.workers)-1].said)
 }
 
-// await polls until done. It returns an error that says what did not happen when the context ends.
+// await polls until done. When the context ends, it returns an error that names the missing event.
 func await(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
 	every := time.NewTicker(interval)
 	defer every.Stop()
@@ -274,8 +274,8 @@ func await(ctx context.Context, interval time.Duration, what string, done func()
 	}
 }
 
-// crash ends the server without a warning, and starts it again with what it had stored. It returns
-// when the server answered again.
+// crash ends the server without a warning, and starts it again with its stored data. It returns
+// when the server answers again.
 func (s *site) crash(ctx context.Context) error {
 	if s.pg != nil {
 		return errors.Join(s.pg.crash(), s.pg.launch(ctx))

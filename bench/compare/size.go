@@ -36,7 +36,7 @@ func (s *site) info(ctx context.Context, section string) (map[string]float64, er
 	values := map[string]float64{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		values[name], _ = strconv.ParseFloat(value, 64) // what is no number is not used
+		values[name], _ = strconv.ParseFloat(value, 64) // no caller uses a value that is no number
 	}
 	return values, nil
 }

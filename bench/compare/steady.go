@@ -12,7 +12,7 @@ const steadyRate = 250
 var ofSteady = []*peer{millracePeer, millraceCallsPeer, streamPeer, asynqDefaultPeer, asynqQuickPeer, replicatePeer}
 
 // steady writes messages one by one at a low rate to two workers that have little to do. It returns
-// what a message costs, and how long it waits.
+// the cost of a message, and how long it waits.
 func steady(ctx context.Context, s *site, scale float64) (figures, error) {
 	every := func(first, n int) load {
 		return load{First: first, Count: n, Tenants: s.base.Tenants, Batch: 1, Writers: 1, OverMs: n * 1000 / steadyRate}

@@ -180,7 +180,7 @@ func (s *streamSystem) remove(ctx context.Context, ids map[string][]string) (err
 	return err
 }
 
-// claim takes over what other consumers did not finish in time.
+// claim takes over entries that other consumers did not finish in time.
 func (s *streamSystem) claim(ctx context.Context, consumer string, entries chan<- entry) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
@@ -202,8 +202,8 @@ func (s *streamSystem) claim(ctx context.Context, consumer string, entries chan<
 	}
 }
 
-// claimOf returns what was read from a stream and not finished in time. Trouble with the server
-// is left to the next look.
+// claimOf returns entries that were read from a stream and not finished in time. After an error
+// the next call tries again.
 func (s *streamSystem) claimOf(ctx context.Context, consumer, key string) []entry {
 	idle := strconv.Itoa(cmp.Or(s.job.VisibilityMs, 30_000))
 	reply, err := s.client.Do(ctx, s.client.B().Xautoclaim().Key(key).Group(streamGroup).Consumer(consumer).MinIdleTime(idle).Start("0").Count(streamLot).Build()).ToArray()

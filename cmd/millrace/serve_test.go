@@ -102,7 +102,7 @@ func TestServeRefusesToBeOpen(t *testing.T) {
 		"another name":        {args: []string{"--listen", "example.com:0"}, says: "could read and change everything", hint: "MILLRACE_AUTH"},
 		"a short token":       {args: []string{"--listen", ":0"}, auth: "bearer short", says: "line 1 has no token", hint: "openssl rand"},
 		"no client":           {args: []string{"--listen", ":0"}, auth: "# bearer " + secret, says: "no client", hint: "bearer TOKEN"},
-		"no scheme":           {auth: secret, says: "line 1 begins neither", hint: "bearer TOKEN"},
+		"no scheme":           {auth: secret, says: "line 1 has neither", hint: "bearer TOKEN"},
 		"a bad file":          {args: []string{"--auth-file", auth}, says: "line 2 has no user", hint: "bearer TOKEN"},
 		"a file that is none": {args: []string{"--auth-file", auth + "-none"}, says: "--auth-file", hint: "serve --help"},
 		"no port":             {args: []string{"--listen", "127.0.0.1"}, says: "not HOST:PORT", hint: "serve --help"},

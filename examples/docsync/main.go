@@ -113,8 +113,8 @@ func openDocuments(ctx context.Context, folder string) (*sql.DB, error) {
 // maxFile is the largest file that is loaded, in bytes.
 const maxFile = 1 << 20
 
-// load makes the documents what the text files below a folder are, and marks those that
-// changed. It forgets documents whose files are gone.
+// load sets the documents to the text files below a folder, and marks those that changed. It
+// forgets documents whose files are gone.
 func load(ctx context.Context, db *sql.DB, dirty *ick.Channel, root string, stdout io.Writer) error {
 	known, err := documents(ctx, db)
 	if err != nil {
@@ -189,7 +189,7 @@ func stamp(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
 
 // openIndex opens the index, or makes one. unsafe_batch is off (Bleve's default), so that
 // Batch returns when the batch is on disk: a commit follows at once, and a kill must not
-// lose what was committed.
+// lose committed changes.
 func openIndex(folder string) (bleve.Index, error) {
 	path := filepath.Join(folder, "index.bleve")
 	index, err := bleve.OpenUsing(path, map[string]any{"bolt_timeout": "10s"})
@@ -203,8 +203,8 @@ func openIndex(folder string) (bleve.Index, error) {
 	return bleve.NewUsing(path, mapping, scorch.Name, scorch.Name, map[string]any{"unsafe_batch": false})
 }
 
-// apply brings the index in line with the database as it is now. A mark holds only the id:
-// not what changed, nor how often. So a batch may run again, as it does after a kill.
+// apply brings the index in line with the database as it is now. A mark holds only the id, and
+// neither the change nor a count. So a batch may run again, as it does after a kill.
 func apply(ctx context.Context, db *sql.DB, index bleve.Index, marks []ick.Entry) error {
 	batch := index.NewBatch()
 	for _, mark := range marks {

@@ -59,7 +59,7 @@ func (s *site) write(name, text string) {
 	}
 }
 
-// run runs a verb and returns what it prints.
+// run runs a verb and returns its output.
 func (s *site) run(args ...string) (string, error) {
 	s.t.Helper()
 	var out bytes.Buffer

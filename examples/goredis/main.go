@@ -28,7 +28,7 @@ func main() {
 }
 
 func run(ctx context.Context, url string) error {
-	// What the program has: options of go-redis, and a client of them.
+	// The program's own client: go-redis, with its options.
 	options, err := redis.ParseURL(url)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func run(ctx context.Context, url string) error {
 	cache := redis.NewClient(options)
 	defer func() { _ = cache.Close() }()
 
-	// What the queue needs: a client of rueidis for the same server.
+	// The queue's client: rueidis, for the same server.
 	opt, err := FromOptions(options)
 	if err != nil {
 		return err

@@ -289,7 +289,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestRefused: what would be lost is an error, not a surprise.
+// TestRefused: an option that would be lost is an error, not a surprise.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	onConnect := func(context.Context, *redis.Conn) error { return nil }

@@ -14,8 +14,8 @@ import (
 )
 
 // FromOptions returns the options of package rueidis, for dial.With, that lead to the same server
-// as those of go-redis. It refuses what it would have to drop and what changes who is asked or
-// how; docs/GOREDIS.md has each field.
+// as those of go-redis. It refuses options that rueidis does not have and those that would change
+// which server is asked or how; docs/GOREDIS.md has each field.
 func FromOptions(o *redis.Options) (rueidis.ClientOption, error) {
 	if o.Limiter != nil {
 		return rueidis.ClientOption{}, dropped("Limiter")
@@ -65,7 +65,7 @@ func FromFailover(o *redis.FailoverOptions) (rueidis.ClientOption, error) {
 	return opt, err
 }
 
-// FromUniversal is [FromOptions] for what redis.NewUniversalClient takes, and chooses as that does.
+// FromUniversal is [FromOptions] for options of redis.NewUniversalClient, and chooses as that does.
 func FromUniversal(o *redis.UniversalOptions) (rueidis.ClientOption, error) {
 	switch {
 	case o.MasterName != "" && (o.RouteByLatency || o.RouteRandomly || o.IsClusterMode):
@@ -82,7 +82,7 @@ func FromUniversal(o *redis.UniversalOptions) (rueidis.ClientOption, error) {
 	}
 }
 
-// common is what the options of go-redis share.
+// common has the options that all option structs of go-redis share.
 type common struct {
 	network            string
 	addrs              []string

@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return errors.New(usage)
 }
 
-// order is what a program does: business data and message in one transaction. If that fails or is
+// order stands for a program's transaction: business data and message in one. If it fails or is
 // rolled back, there is neither.
 func order(ctx context.Context, tx pgx.Tx, tenant, item string) error {
 	if _, err := tx.Exec(ctx, `INSERT INTO orders (tenant, item) VALUES ($1, $2)`, tenant, item); err != nil {

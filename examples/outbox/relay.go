@@ -17,14 +17,14 @@ import (
 // Each source of rows goes through the same steps, again and again, in one transaction each time:
 //
 //	lock    its row in outbox_sources; another relay skips it
-//	ask     the queue for the source's position: what it has
+//	ask     the queue for the source's position: how far it has the rows
 //	send    the rows behind that position, which an earlier transaction numbered
 //	mark    how far the source is sent
 //	number  the next rows; their numbers count from the commit on
 //
 // So a number is durable before its row is sent, and never changes. The queue takes each number
-// once and in order, whoever sends it and however late: see Draft.Source of package fairqueue.
-// A relay that dies anywhere leaves nothing that the next one has to guess.
+// once and in order, from any relay and however late: see Draft.Source of package fairqueue. A
+// relay that dies anywhere leaves nothing that the next one has to guess.
 type relay struct {
 	dsn   string
 	queue *fairqueue.Queue
@@ -148,7 +148,7 @@ func (r *relay) pass(ctx context.Context, conn *pgx.Conn, source int) (worked bo
 	if err = errors.Join(err, r.step("ask")); err != nil {
 		return false, err
 	}
-	// What the queue took before an error counts: the next pass goes on behind it.
+	// Rows that the queue took before an error count: the next pass continues behind them.
 	sent, sendErr := r.send(ctx, tx, source, sent)
 	if err = r.step("send"); err != nil {
 		return false, err
@@ -178,9 +178,8 @@ func (r *relay) pass(ctx context.Context, conn *pgx.Conn, source int) (worked bo
 	return worked, errors.Join(sendErr, r.step("commit"))
 }
 
-// ask compares what the table says with what the queue says, and returns the last number and
-// the last position that is sent. The queue is right about itself: a relay may have died between
-// send and mark.
+// ask compares the table with the queue, and returns the last number and the last position that
+// is sent. The queue is right about itself: a relay may have died between send and mark.
 func (r *relay) ask(ctx context.Context, tx pgx.Tx, source int, numbered, sent int64) (int64, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()

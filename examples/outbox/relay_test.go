@@ -117,7 +117,7 @@ func (s *site) rows() []string {
 	return rows
 }
 
-// messages returns what waits in the queue, in the order of each tenant.
+// messages returns the messages that wait in the queue, in the order of each tenant.
 func (s *site) messages() []string {
 	s.Helper()
 	var all []string
@@ -305,8 +305,8 @@ func stopsForADay(s *site) {
 	s.wantOnce()
 }
 
-// twoRelays send what is written meanwhile. They wait for notifications: a look without one comes
-// in an hour.
+// twoRelays send rows while more are written. They wait for notifications: a look without one
+// comes in an hour.
 func twoRelays(s *site) {
 	ctx, stop := context.WithCancel(s.Context())
 	ended := make(chan error)
@@ -359,7 +359,7 @@ func redisLosesWrites(s *site) {
 	s.wantOnce()
 }
 
-// redisLosesOldMessages: nobody wants messages of last week again unasked.
+// redisLosesOldMessages: lost messages of last week are not sent again without a command.
 func redisLosesOldMessages(s *site) {
 	s.order(9)
 	s.mustSend()

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// service is what millrace serve is, on a Redis of its own.
+// service is millrace serve, on a Redis of its own.
 type service struct {
 	url      string
 	queue    *fairqueue.Queue // of the worker

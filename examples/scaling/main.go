@@ -1,7 +1,7 @@
-// Scaling computes and simulates what docs/SCALING.md says about many tenants and
-// their upkeep, and prints its tables. It needs no Redis: the streams of a tenant
-// come from package shuffleshard, as in a queue; queues, readers and recruits are
-// models of a few lines each, next to the formulas that they are compared with.
+// Scaling computes and simulates the figures of docs/SCALING.md for many tenants and their
+// upkeep, and prints its tables. It needs no Redis: the streams of a tenant come from
+// package shuffleshard, as in a queue; queues, readers and recruits are models of a few
+// lines each, next to the formulas that they are compared with.
 //
 //	overlap.go  how many tenants share how many of their streams with those that flood
 //	flood.go    how many messages are read before theirs

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestGuideShowsWhatIsPrinted runs the program as a reader would, and compares the
-// guide's blocks of text with what it prints.
+// TestGuideShowsWhatIsPrinted runs the program as a reader would, and compares the guide's
+// blocks of text with its output.
 func TestGuideShowsWhatIsPrinted(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()

@@ -19,7 +19,7 @@ var shapes = []shape{{1, 1}, {64, 1}, {16, 2}, {64, 4}, {256, 4}, {1024, 8}}
 
 const (
 	population = 1_000_000 // tenants
-	draws      = 10        // of who floods
+	draws      = 10        // of the flooding tenants
 )
 
 // flooded returns how likely it is that of a tenant's streams exactly i are also
@@ -85,8 +85,8 @@ func newTown(s shape, tenants int) town {
 	return t
 }
 
-// count draws again and again who floods, and counts all tenants. The number of the
-// first draw tells which they are.
+// count draws the flooding tenants again and again, and counts all tenants. The number of the
+// first draw is the seed of its flooding tenants.
 func (t town) count(others, first int) census {
 	c := census{mean: make([]float64, t.perTenant+1)}
 	for draw := first; draw < first+draws; draw++ {

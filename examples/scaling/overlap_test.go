@@ -20,8 +20,8 @@ func TestOneThatFloodsIsACollision(t *testing.T) {
 	}
 }
 
-// TestFloodedCountsAllHands compares the formula with all that can happen in a
-// queue of five streams, of which a tenant and three others have two each.
+// TestFloodedCountsAllHands compares the formula with all cases of a queue of five
+// streams, of which a tenant and three others have two each.
 func TestFloodedCountsAllHands(t *testing.T) {
 	t.Parallel()
 	var hands [][]int
@@ -52,9 +52,9 @@ func TestFloodedCountsAllHands(t *testing.T) {
 	}
 }
 
-// TestTownsFollowTheFormula compares the shards of many tenants with the formula.
-// How many of them are hit depends above all on who floods, so it is the means of
-// the draws that scatter, and the bound is four of their standard deviations.
+// TestTownsFollowTheFormula compares the shards of many tenants with the formula. The
+// number of tenants that are hit depends above all on which tenants flood, so it compares
+// the mean of many draws, and the bound is four standard deviations of that mean.
 func TestTownsFollowTheFormula(t *testing.T) {
 	t.Parallel()
 	const tenants, repeats = 2000, 30

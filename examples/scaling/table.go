@@ -46,7 +46,7 @@ func (t table) String() string {
 // grouped writes a whole number with commas.
 func grouped(n int) string { return humanize.Comma(int64(n)) }
 
-// amount writes what may be millions or a small part of one.
+// amount writes a number of any size, from millions to a small part of one.
 func amount(x float64) string {
 	switch {
 	case x == 0:

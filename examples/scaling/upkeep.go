@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What Millrace does by default, and what is asked of it in the tables.
+// Millrace's defaults, and the size of the tables' samples.
 const (
 	sliceSize = 1600 // fields that a slice of expiry's reap job removes at most: 100 of each of 16 shards
 	rounds    = 20   // slices that a recruit runs while they come back full
@@ -21,7 +21,7 @@ const (
 
 // mill is a model of upkeep. Pieces fall due at random moments, such as fields of
 // hashes that expire; moments that programs give away come at random, too, and a
-// few of them are recruited to remove what is due.
+// few of them are recruited to remove due pieces.
 type mill struct {
 	moments float64 // a second, of all processes together
 	rate    float64 // the chance of each to be recruited
@@ -30,7 +30,7 @@ type mill struct {
 
 	// With piles, a recruit looks into one of them that it picks at random, as
 	// into one of so many hashes; weights say how much of the garbage each gets.
-	// Without, what has been due for longest is removed first, as by an index.
+	// Without, pieces are removed in the order in which they fell due, as by an index.
 	weights []float64
 
 	floor time.Duration // a process without a recruit for so long runs a slice; 0 for none
@@ -39,7 +39,7 @@ type mill struct {
 // recruits returns how many recruits there are in a second, without the floor.
 func (m mill) recruits() float64 { return m.moments * m.rate }
 
-// backlog is what came of it.
+// backlog is the result of a run.
 type backlog struct {
 	overdue     []time.Duration // for how long each piece was due when it was removed, sorted
 	idle        float64         // the share of recruits that found nothing

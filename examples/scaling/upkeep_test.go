@@ -56,8 +56,8 @@ func TestRandomVictimsFallBehindWithSkew(t *testing.T) {
 	}
 }
 
-// TestFloorEndsTheWait: whatever the traffic, nothing waits for longer than a floor
-// and the quarter of it that passes between looks; without it, it does.
+// TestFloorEndsTheWait: with any traffic, no piece waits for longer than a floor and the
+// quarter of it that passes between looks; without a floor, some do.
 func TestFloorEndsTheWait(t *testing.T) {
 	t.Parallel()
 	m := hashes

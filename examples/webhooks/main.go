@@ -156,13 +156,13 @@ func (s *service) accept(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// deliverAll delivers what is in the queue until ctx ends, and returns when the deliveries
-// in flight have ended, too.
+// deliverAll delivers the queue's webhooks until ctx ends, and returns when the deliveries in
+// flight have ended, too.
 func (s *service) deliverAll(ctx context.Context) error {
 	return s.queue.Consume(ctx, fairqueue.ConsumeConfig{Concurrency: 40, Drain: 2 * s.timeout, Backoff: s.backoff}, s.deliver)
 }
 
-// deliver makes one attempt. Its error says what happens to the webhook: see outcome.
+// deliver makes one attempt. Its error decides about the webhook: see outcome.
 func (s *service) deliver(ctx context.Context, m fairqueue.Message) error {
 	to, known := s.endpoints[m.Tenant]
 	if !known {

@@ -102,7 +102,7 @@ func TestRefusedPosts(t *testing.T) {
 	}
 }
 
-// What an endpoint answers decides when a webhook is delivered again.
+// The answer of an endpoint decides when a webhook is delivered again.
 func TestAnswersOfEndpoints(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -188,7 +188,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// ledger is what the tenants posted and received.
+// ledger has the webhooks that the tenants posted and received.
 type ledger struct {
 	mu       sync.Mutex
 	posted   map[string]time.Time // by number
@@ -242,7 +242,7 @@ func (l *ledger) median(prefix string) time.Duration {
 }
 
 // flood posts webhooks of a noisy tenant and then of quiet ones, replaces the program in the
-// middle, and returns what was received when nothing is left but dead letters.
+// middle, and returns the received webhooks when only dead letters are left.
 func flood(t *testing.T, cfg fairqueue.Config) (l *ledger, dead map[string]string) {
 	t.Helper()
 	cfg.MaxAttempts = 3

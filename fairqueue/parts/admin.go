@@ -24,7 +24,7 @@ type Stats struct {
 	Parts []PartStats
 }
 
-// Stats returns what the parts hold. If some do not answer, it returns the others, with
+// Stats returns the contents of the parts. If some do not answer, it returns the others, with
 // [millrace.ErrPartial]; [PartStats].Err says why.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Parts: make([]PartStats, len(q.parts))}
@@ -83,7 +83,7 @@ func (q *Queue) all(ctx context.Context, call func(ctx context.Context, p *part)
 	})
 }
 
-// each calls some parts at the same time. What all of them refuse is no [millrace.ErrPartial].
+// each calls some parts at the same time. An error that all of them return is no [millrace.ErrPartial].
 func (q *Queue) each(ctx context.Context, parts []*part, call func(p *part) error) error {
 	errs := make([]error, len(parts))
 	var calls sync.WaitGroup

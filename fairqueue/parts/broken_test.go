@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestUnsettledOfABrokenPart: Consume says at its end what it did not settle of a part that broke before, unless
+// TestUnsettledOfABrokenPart: Consume reports at its end messages of a broken part that it did not settle, unless
 // that part gave messages again.
 func TestUnsettledOfABrokenPart(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 )
 
 // TestSlotMoves: while the slot of a part moves between the masters of a Cluster, writes and
-// handlers go on, and what was confirmed is handled.
+// handlers go on, and confirmed messages are handled.
 func TestSlotMoves(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t, 3, 0)

@@ -83,7 +83,7 @@ func (p *part) consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler
 	}
 }
 
-// withUnsettled returns the cause of the end, with what an earlier run did not settle.
+// withUnsettled returns the cause of the end, with the unsettled messages of an earlier run.
 func withUnsettled(cause error, unsettled *error) error {
 	if unsettled == nil || errors.Is(cause, fairqueue.ErrUnsettled) {
 		return cause

@@ -3,7 +3,7 @@
 // # The problem
 //
 // A fairqueue lies on one server, in one slot. So its rate is that of one core, and when its
-// server is down, nobody's messages move.
+// server is down, no messages move.
 //
 // # The mechanism
 //
@@ -17,10 +17,10 @@
 //	initech       ●                                ●
 //	            server a   server b   server c   server d ✗
 //
-// In the picture server d is down. initech's messages go to part 0, and nobody else notices. Two
+// In the picture server d is down. initech's messages go to part 0; no other tenant notices. Two
 // tenants share both parts only by chance: with four parts once in six pairs, with 16 once in 120.
-// So a server that dies, or a flood that makes one slow, is the trouble of few tenants. That is
-// what shuffle sharding is for; see package shuffleshard.
+// So a server that dies, or a flood that makes one slow, is the trouble of few tenants. See package
+// shuffleshard.
 //
 // A part is open, full or silent. A full one takes no messages and is read; a silent one gets neither writes nor
 // reads while others can take them. A part's first failure makes it full or silent, and looks in the background,
@@ -35,9 +35,9 @@
 //
 //   - At least once, as in a fairqueue: a message that was written is delivered until it is
 //     acknowledged, cancelled, expired or dead. It stays in its part.
-//   - A server that is down delays only what lies on it. Tenants with another part write there,
-//     and their other messages go on. What lies on the server comes when it is back, as far as
-//     that server has not lost it: how much that can be is the affair of its persistence.
+//   - A server that is down delays only messages that lie on it. Tenants with another part write there,
+//     and their other messages go on. Messages on the server come when it is back, except those that
+//     it has lost: that depends on its persistence.
 //   - A write is sent to one part. If it gets no answer within [Config.Timeout], it is
 //     [millrace.ErrUncertain], and is not sent to another part. Writes that follow avoid it.
 //   - A part that refuses a message has not written it. The tenant's next part gets it, unless a
@@ -45,7 +45,7 @@
 //   - Limits that are set with [LimitSettings] hold for a tenant's parts together.
 //   - One silent part slows no call that does not need it. A part on a full server is drained.
 //   - In a part, tenants take turns, exactly. Over the parts, each tenant has the sum of its turns,
-//     which depends on who shares its parts.
+//     which depends on the other tenants of its parts.
 //   - Messages of a tenant keep their order within a part, and not over parts.
 //   - A dedupe id counts for as long as the parts are the same: a draft with one always goes to
 //     the same part of its tenant. The same holds for a source.
@@ -57,7 +57,7 @@
 // A tenant all of whose parts are down cannot write.
 //
 // A Cluster stops all slots while one has no master, unless all its nodes have
-// cluster-require-full-coverage no. Set that, or a dead master delays everybody until its replica
+// cluster-require-full-coverage no. Set that, or a dead master delays all tenants until its replica
 // takes over. A fleet goes on by itself.
 //
 // Each part protects itself from slow tenants with its share of the handlers, C/P of them. So a

@@ -67,7 +67,7 @@ func (s LimitSettings) set(
 	})
 }
 
-// share is what the part at an index of n has of limits.
+// share returns the limits of the part at an index of n.
 func (q *Queue) share(l fairqueue.OwnLimits, at, n int) fairqueue.OwnLimits {
 	for _, limit := range []**int{&l.MaxInFlight, &l.Burst, &l.MaxWaiting} {
 		if *limit != nil {

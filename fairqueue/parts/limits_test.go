@@ -147,7 +147,7 @@ func TestTenantIsPaused(t *testing.T) {
 	}
 }
 
-// TestRefusedMoves: what a part certainly did not write goes to the tenant's next part, unless
+// TestRefusedMoves: a message that a part certainly did not write goes to the tenant's next part, unless
 // only that part may have it.
 func TestRefusedMoves(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestRefusedMoves(t *testing.T) {
 		t.Errorf("a dedupe id of the full part: %v", err)
 	}
 
-	// Looks find it full, too, although it tells its load.
+	// Looks find it full, too, although it reports its load.
 	failures := func() int {
 		q.parts[0].look()
 		q.parts[0].mu.Lock()

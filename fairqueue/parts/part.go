@@ -27,7 +27,7 @@ const (
 	leastWait = 50 * time.Millisecond
 )
 
-// state is what a part is good for.
+// state says which calls a part can serve.
 type state int
 
 const (
@@ -36,11 +36,11 @@ const (
 	silent              // it does not answer, or cannot be used
 )
 
-// part is a queue and what this process knows of it.
+// part is a queue and this process's view of it.
 //
 //	open ──▶ full     a write or a look is refused
 //	open ──▶ silent   a write, a read or a look fails
-//	full, silent ──▶ what a look finds, after a rest, in the background
+//	full, silent ──▶ the result of a look, after a rest, in the background
 //
 // No write goes to a part that is not open while another one can take it, and no read to one that is silent.
 type part struct {
@@ -61,7 +61,7 @@ type part struct {
 	looking bool
 }
 
-// look returns the part's state, and its load. It starts a look in the background if what is known is old.
+// look returns the part's state, and its load. It starts a look in the background if its data is old.
 func (p *part) look() (now state, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *part) look() (now state, waiting int) {
 	return p.state, p.waiting
 }
 
-// find asks the part for its load. One that is not open must take messages, too: a replica tells the load while
-// its master is down, and so does a full server.
+// find asks the part for its load. A part that is not open must take messages, too: a replica reports its load
+// while its master is down, and so does a full server.
 func (p *part) find(before state) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
@@ -128,8 +128,8 @@ func (p *part) note(err error) {
 	}
 }
 
-// fails reports whether an error speaks against the part: not against the argument, and not one
-// caller who went away.
+// fails reports whether an error speaks against the part: not against the argument, and not for a
+// caller that went away.
 func fails(err error) bool {
 	return !slices.ContainsFunc([]error{
 		context.Canceled, millrace.ErrBadArgument, millrace.ErrTooLarge, fairqueue.ErrGap, fairqueue.ErrSources, fairqueue.ErrTenantFull,

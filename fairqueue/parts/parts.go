@@ -123,8 +123,8 @@ func New(cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Parts returns the queue of each part, for what this package does not do, such as browsing and
-// dead messages.
+// Parts returns the queue of each part, for calls that this package does not have, such as
+// browsing and dead messages.
 func (q *Queue) Parts() []*fairqueue.Queue {
 	queues := make([]*fairqueue.Queue, len(q.parts))
 	for i, p := range q.parts {
@@ -164,7 +164,7 @@ func (q *Queue) ranked(tenant string) []*part {
 // mark puts the part's index in front of an id or a receipt.
 func (p *part) mark(text string) string { return strconv.Itoa(p.index) + "." + text }
 
-// find returns the part of an id or a receipt, and what the part calls it.
+// find returns the part of an id or a receipt, and the part's own form of it.
 func (q *Queue) find(what, text string) (*part, string, error) {
 	index, rest, found := strings.Cut(text, ".")
 	i, err := strconv.Atoi(index)

@@ -229,7 +229,7 @@ func TestPartsAddedAndDrained(t *testing.T) {
 			t.Fatalf("%s had %v and has %v while part 3 drains", tenant, b, c)
 		}
 	}
-	// What lies in a part that drains is read.
+	// Messages in a part that drains are read.
 	if _, err := drained.parts[3].queue.Write(t.Context(), fairqueue.Draft{Tenant: "a", Body: []byte("last")}); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestDedupe(t *testing.T) {
 	}
 }
 
-// outage is what happens to a server.
+// outage is a fault of a server.
 type outage struct {
 	begin, end func()
 	hits       func(part int) bool // whether it has that part
@@ -280,8 +280,8 @@ type outage struct {
 }
 
 // TestServerIsKilled: while one server of four is down, each tenant with another part writes and
-// is served, within a bounded time. What lies on the dead server comes when it is back, and
-// nothing that was confirmed is lost.
+// is served, within a bounded time. Messages on the dead server come when it is back, and
+// no confirmed message is lost.
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
 	first := func(part int) bool { return part == 0 }
@@ -347,7 +347,7 @@ func survive(t *testing.T, q *Queue, o outage) {
 		confirmed[id] = true
 	}
 
-	// What the others have is handled.
+	// Messages in the other parts are handled.
 	left := map[string]bool{}
 	alive := 0
 	for id := range confirmed {

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// leastBlock is what a Block counts at least while parts have not answered, as in [fairqueue.ReadConfig].
+// leastBlock is the minimum of a Block while parts have not answered, as in [fairqueue.ReadConfig].
 const leastBlock = 100 * time.Millisecond
 
 // Read takes messages of one part: of the first one that has some, each time from another part on. If none has
@@ -154,7 +154,7 @@ func (r *round) nothing() error {
 	return fmt.Errorf("no part of the queue answered: %w", context.DeadlineExceeded)
 }
 
-// leave hands back what parts deliver after the read.
+// leave hands back messages that parts deliver after the read.
 func (r *round) leave() {
 	if r.pending == 0 {
 		return
@@ -167,7 +167,7 @@ func (r *round) leave() {
 	}()
 }
 
-// read takes messages of the part that are there. It goes on when its caller has left, until it is known whether
+// read takes available messages of the part. It goes on when its caller has left, until it is known whether
 // the part answers.
 func (p *part) read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
@@ -232,7 +232,7 @@ func (p *part) markedOne(m fairqueue.Message) fairqueue.Message {
 	return m
 }
 
-// handBack returns messages that nobody took.
+// handBack returns messages that no reader took.
 func (p *part) handBack(messages []fairqueue.Message) {
 	if len(messages) == 0 {
 		return

@@ -211,8 +211,8 @@ func TestPartIsGone(t *testing.T) {
 	}
 }
 
-// TestPartIsBackWithOlderData: it is read and written like before; receipts from before are stale, and what its
-// server has forgotten is nobody's.
+// TestPartIsBackWithOlderData: it is read and written like before; receipts from before are stale, and messages
+// that its server has lost do not come.
 func TestPartIsBackWithOlderData(t *testing.T) {
 	t.Parallel()
 	a := newAil(t, time.Second)
@@ -265,7 +265,7 @@ func TestCancelledReadReturns(t *testing.T) {
 	a.server.Resume()
 }
 
-// TestStatsBesideAFrozenPart: they say what the others hold, and that one did not answer, within the Timeout.
+// TestStatsBesideAFrozenPart: Stats returns the other parts, and that one did not answer, within the Timeout.
 func TestStatsBesideAFrozenPart(t *testing.T) {
 	t.Parallel()
 	a := newAil(t, 500*time.Millisecond)

@@ -14,8 +14,8 @@ import (
 // Write writes one message, to the part of its tenant in which the fewest messages wait, and
 // returns its id. It asks one part only. Parts that did not answer lately are avoided.
 //
-// A draft with a DedupeID always goes to the same part of its tenant, and one with a Source
-// to the same part of all, because only that part knows what was written. While that part is
+// A draft with a DedupeID always goes to the same part of its tenant, and one with a Source to
+// the same part of all, because only that part knows the earlier writes. While that part is
 // down, they fail.
 //
 // A part that refuses the message, because its server is full ([millrace.ErrFull]) or because the

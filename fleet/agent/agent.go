@@ -43,7 +43,7 @@ type Config struct {
 	// Keep is how many snapshots of each partition the Archive keeps. Defaults to 7.
 	Keep int
 
-	// Logger logs what the agent does, and what it cannot do. Defaults to slog.Default().
+	// Logger logs the agent's actions, and its failures. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 

@@ -45,7 +45,7 @@ func start(t *testing.T, cfg devfleet.Config) (*devfleet.Fleet, *fleet.Fleet) {
 // errDone is why agents of tests end.
 var errDone = errors.New("done")
 
-// run runs an agent until end is called, which returns what Run does.
+// run runs an agent until end is called, which returns the error of Run.
 func run(t *testing.T, cfg Config) (end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -91,7 +91,7 @@ func TestRunWaitsForTheDirectory(t *testing.T) {
 	}
 }
 
-// TestRunTakesSnapshots has an agent archive what a member saves.
+// TestRunTakesSnapshots has an agent archive a member's snapshot.
 func TestRunTakesSnapshots(t *testing.T) {
 	t.Parallel()
 	_, f := start(t, devfleet.Config{Partitions: 1})

@@ -15,18 +15,18 @@
 // context ends. It has four tasks:
 //
 //	probes      every Interval: each member. Replaces masters that are lost, makes members
-//	            that are back replicas again, carries out what is to change
+//	            that are back replicas again, carries out pending changes
 //	moves       every 5 s: completes moves of tags whose command died
-//	losses      every 5 s: finds what a partition lost that went back in time, and marks its
-//	            tags in the Ick that the fleet's setting restored-ick names
+//	losses      every 5 s: finds the tags of a partition that went back in time, and marks
+//	            them in the Ick that the fleet's setting restored-ick names
 //	snapshots   with SnapshotInterval: the oldest first, one at a time on a node
 //
 // Any number of agents can run. For probes one of them leads, by a lease in the directory,
 // and another one leads within six intervals when it dies, or at once when its Run ends. For
 // the other tasks agents take turns, by the directory, too.
 //
-// An agent keeps nothing on disk, and nothing in memory that another one needs. What is to be
-// done is in the directory and on the members, so an agent may be killed at any time.
+// An agent keeps nothing on disk, and nothing in memory that another one needs. All pending
+// work is in the directory and on the members, so an agent may be killed at any time.
 //
 // # Guarantees
 //

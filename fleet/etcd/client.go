@@ -198,7 +198,7 @@ var (
 // grpcWords finds what gRPC adds to an error of the network.
 var grpcWords = regexp.MustCompile(`connection error: desc = "(?:transport: )?|Error while dialing: |"$`)
 
-// explain adds what to do to an error of etcd.
+// explain adds a hint to an error of etcd.
 func explain(err error) error {
 	if err == nil || millrace.Code(err) != "" {
 		return err

@@ -16,7 +16,7 @@ import (
 // its own.
 const longElection = 3 * time.Second
 
-// report is what a member says about itself.
+// report is a member's report about itself.
 type report struct {
 	addr   string
 	status *clientv3.StatusResponse

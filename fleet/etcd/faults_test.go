@@ -169,7 +169,7 @@ func (s readsAny) Get(ctx context.Context, _ directory.Read, names ...string) ([
 	return s.store.Get(ctx, directory.Any, names...)
 }
 
-// TestNoMajority: nothing is confirmed and changed, and everybody is told in time.
+// TestNoMajority: nothing is confirmed and changed, and every caller gets an error in time.
 func TestNoMajority(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})

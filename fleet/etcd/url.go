@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// address is what the URL of a fleet says.
+// address is a parsed URL of a fleet.
 type address struct {
 	endpoints []string // HOST:PORT of the members of etcd
 	user      string

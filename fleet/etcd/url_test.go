@@ -94,7 +94,7 @@ func wantTrouble(t *testing.T, url, code, word string) {
 }
 
 // TestAuthentication: a user of etcd with a role for the prefix millrace/ can do all that the
-// contract asks for; others are told what is wrong.
+// contract asks for; others get an error that names the missing right.
 func TestAuthentication(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{Members: 1})
@@ -145,8 +145,8 @@ func TestAuthentication(t *testing.T) {
 	wantTrouble(t, "etcd://nobody:pw@"+addr, "no_permission", "permission denied")
 }
 
-// TestTLS: with the authority's and the client's certificate it connects, and says what to do
-// without.
+// TestTLS: with the authority's and the client's certificate it connects; without them the
+// error says what to do.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t)

@@ -29,7 +29,7 @@ if member == '' or #member > 64 or not string.find(ARGV[2], '^%d+$') or invalid(
 end
 
 redis.call('ZREMRANGEBYSCORE', members, '-inf', now) -- a full server accepts this first write
-teach(tonumber(ARGV[3]), tonumber(ARGV[4]), known)
+adopt(tonumber(ARGV[3]), tonumber(ARGV[4]), known)
 redis.call('ZADD', members, now + tonumber(ARGV[2]), member)
 if not live[member] then
   live[member], count = true, count + 1

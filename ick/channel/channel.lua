@@ -15,7 +15,7 @@
 if invalid(1) then
   return redis.error_reply('ERR not a layout of a channel')
 end
-teach(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
+adopt(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
 local consumers, served = {}, {}
 for member in pairs(live) do
   consumers[#consumers + 1] = member

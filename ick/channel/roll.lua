@@ -16,7 +16,7 @@
 --          gone: the indices of dead consumers' Icks, as fields of the hash
 --          keep(): stores the numbers
 --          invalid(first) -> whether ARGV[first] and the next two are no layout
---          teach(size, span, epoch): takes over what a caller knows
+--          adopt(size, span, epoch): stores a caller's layout if it is later
 local members, owners = prefix .. 'members', prefix .. 'owners'
 local found = redis.call('HMGET', K, 'version', 'size', 'span', 'peak', 'epoch')
 if found[1] and found[1] ~= '1' then
@@ -68,7 +68,7 @@ end
 -- stores a larger span: a failover may have lost that resize, and another one came after. So
 -- a lost resize leaves no marks in Icks without a consumer. A larger span under the same epoch
 -- is one from before Icks were retired.
-local function teach(its_size, its_span, its_epoch)
+local function adopt(its_size, its_span, its_epoch)
   local later = size == 0 or its_epoch > epoch
   local wider = 0 < its_epoch and its_epoch < epoch and its_span > span
   if its_size == 0 or not later and not wider then

@@ -2,7 +2,7 @@
 //
 // # The problem
 //
-// A script call costs the server more than what most scripts do, and a process has many
+// For most scripts the call costs the server more than the work, and a process has many
 // goroutines that each need little.
 //
 // # The mechanism
@@ -180,7 +180,7 @@ func (b *Batcher[In, Out]) Alone(call func()) bool {
 // Wait waits for the calls in flight, when there are no more requests.
 func (b *Batcher[In, Out]) Wait() { b.serving.Wait() }
 
-// serve makes calls until nobody waits for one.
+// serve makes calls until no request waits.
 func (b *Batcher[In, Out]) serve() {
 	for {
 		b.mu.Lock()

@@ -36,7 +36,7 @@ func (c *caller) made() string {
 	return fmt.Sprint(c.calls)
 }
 
-// start makes requests one after the other, and returns what waits for their answers.
+// start makes requests one after the other, and returns a function that waits for their answers.
 func start(t *testing.T, b *Batcher[int, int], ctx context.Context, requests ...int) (wait func()) { //nolint:revive // the test comes first
 	t.Helper()
 	var running sync.WaitGroup
@@ -58,7 +58,7 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// TestShared: the first goes out at once, and what comes meanwhile goes together.
+// TestShared: the first request goes out at once, and the requests that come meanwhile share a call.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{})}
@@ -71,8 +71,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// TestAlone: who comes when no call is under way can make its own, and others wait behind
-// it.
+// TestAlone: a caller can make its own call while no other is in progress, and requests wait
+// until it ends.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{})}
@@ -99,7 +99,7 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestFullCalls: what makes a large call does not wait for the one under way.
+// TestFullCalls: requests that fill a call do not wait for the one in progress.
 func TestFullCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{})}
@@ -112,7 +112,7 @@ func TestFullCalls(t *testing.T) {
 	})
 }
 
-// TestLongCalls are under way at once, and short ones are not.
+// TestLongCalls: several long calls are in progress at once, and short ones are not.
 func TestLongCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{})}
@@ -138,8 +138,8 @@ func TestLongCalls(t *testing.T) {
 	})
 }
 
-// TestBounds of a call in count and in bytes; one request may be larger. One call at a time is under way, so that calls
-// are in the order of their requests: no case has as many items waiting as start a second call.
+// TestBounds of a call in count and in bytes; one request may be larger. No case has enough items waiting to start a
+// second call, so calls are in the order of their requests.
 func TestBounds(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -164,8 +164,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCancelled: a call that was not sent is not sent, and the answer to one that was goes
-// to Abandoned.
+// TestCancelled: a cancelled request that waits is never sent, and the answer to one that was
+// sent goes to Abandoned.
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{})}
@@ -193,7 +193,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// TestError is everybody's whose call failed, and nobody's answer is abandoned.
+// TestError: all requests of a call get its error, and no answer is abandoned.
 func TestError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{}), err: errors.New("no luck")}

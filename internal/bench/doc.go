@@ -3,14 +3,14 @@
 //
 // # The problem
 //
-// A rate alone says little: it depends on the machine, the network and the server. What a
-// structure costs shows beside what it is made of, such as the bare commands: called by
+// A rate alone says little: it depends on the machine, the network and the server. The cost
+// of a structure shows beside the cost of its parts, such as the bare commands: called by
 // the same client, as often at once, from the same machine to the same server, at about
 // the same time.
 //
 // # The mechanism
 //
-// A [Figure] has sides: what is measured, and what it is compared with. A round runs each
+// A [Figure] has sides: the measured one, and others to compare it with. A round runs each
 // side once, in turn, so that a machine whose speed drifts slows all of them.
 //
 //	round 1   side ──▶ clean up ──▶ side ──▶ clean up ──▶ ...
@@ -26,10 +26,10 @@
 //
 // # Whose server
 //
-// [Figures] can run on a server that others use: all keys are under one random name, and
-// nothing else is read or changed. Each side deletes what it wrote, also when it is
-// cancelled or fails. A killed program cannot delete; the start of its progress shows the
-// name. [OwnServers] start private servers, which they kill, grow or fill.
+// [Figures] can run on a server in use: all keys are under one random name, and no other
+// key is read or changed. Each side deletes its keys, also when it is cancelled or fails.
+// A killed program cannot delete; the start of its progress shows the name. [OwnServers]
+// start private servers, which they kill, grow or fill.
 //
 // # The wrinkle
 //

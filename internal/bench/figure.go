@@ -12,7 +12,7 @@ type Figure struct {
 	Name  string // for programs: "ick_add", of which the first word is the structure
 	What  string // for people: "ick add, 50 goroutines"
 	Unit  string // "adds/s"
-	Sides []Side // the first is what is measured, the others are baselines
+	Sides []Side // the first is measured, the others are baselines
 
 	// Once says that one round is enough on a server in use: a round takes a time of
 	// its own, and rounds hardly differ.
@@ -23,7 +23,7 @@ type Figure struct {
 type Side struct {
 	Name    string
 	Measure Measure
-	Goal    *Goal // what the figure is to reach against this side; nil for none
+	Goal    *Goal // of the figure against this side; nil for none
 }
 
 // Measure runs a side once. It ends at the first error: see package must.

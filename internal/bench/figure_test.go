@@ -69,7 +69,7 @@ func TestGoals(t *testing.T) {
 		{ValueAtMost(1), 1, 2, "at most 1 ns", "reached"},
 		{ValueAtMost(0.9), 1, 2, "at most 0.9 ns", "not reached"},
 		{ValueAtMost(0), 0, 0, "at most 0 ns", "reached"},
-		{AtLeast(1), 1, 0, "at least 1", ""}, // nobody can say
+		{AtLeast(1), 1, 0, "at least 1", ""}, // there is no ratio
 	} {
 		r, _ := compare(t, "ns", 1, fixed("a", nil, test.value), fixed("b", test.goal, test.baseline))
 		a := r.Against[0]

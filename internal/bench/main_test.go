@@ -68,7 +68,7 @@ func wantFigures(t *testing.T, report Report, n int) {
 	}
 }
 
-// nothing is the unit of what there should be none of.
+// nothing is the unit of figures that may be 0.
 const nothing = "allocations"
 
 func wantFigure(t *testing.T, f Result, what string, value float64) {

@@ -27,7 +27,7 @@ const (
 	expiringField = "expires"
 )
 
-// reapIndex is the job of the library, which finds what is overdue in an index.
+// reapIndex is the job of the library, which finds expired fields in an index.
 func reapIndex(h *expiry.Hashes, _ int) millrace.Job { return h.Jobs()[0] }
 
 // sampleHashes is a job that cleans one hash, chosen at random: each write removes expired
@@ -67,7 +67,7 @@ func mostOverdue(job func(h *expiry.Hashes, hashes int) millrace.Job) Measure {
 	}
 }
 
-// aging is what happened to fields that expire one after the other.
+// aging has the measurements of fields that expire one after the other.
 type aging struct {
 	hashes  int
 	fields  int         // how many expired
@@ -115,7 +115,7 @@ func (a *aging) stock(ctx context.Context, b *B, h *expiry.Hashes) {
 	}))
 }
 
-// watch counts what is removed while hashes are read.
+// watch counts the fields that are removed while hashes are read.
 func (a *aging) watch(ctx context.Context, h *expiry.Hashes) (err error) {
 	end := a.start.Add(time.Duration(a.fields) * agingEvery)
 	ended := make(chan error, 1)

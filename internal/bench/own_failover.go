@@ -43,8 +43,8 @@ func failoverFigures() []Figure {
 }
 
 // failoverPause kills the master of a tag that is written all the time, each write
-// confirmed by a replica, and returns for how long none was accepted. It is an
-// error if one that was is lost.
+// confirmed by a replica, and returns for how long no write was accepted. It is an
+// error if an accepted one is lost.
 func failoverPause(ctx context.Context, b *B) float64 {
 	servers, f, add, end := b.watchedFleet(ctx, 250*time.Millisecond)
 	defer end()
@@ -90,7 +90,7 @@ func (b *B) watchedFleet(ctx context.Context, interval time.Duration) (servers *
 }
 
 // plannedPause writes all the time while masters are replaced on purpose, and returns the longest time without an
-// accepted write. It is an error if one that was accepted is lost.
+// accepted write. It is an error if an accepted one is lost.
 func plannedPause(replace func(ctx context.Context, servers *devfleet.Fleet, dir *directory.Directory) error) Measure {
 	return func(ctx context.Context, b *B) float64 {
 		servers, f, add, end := b.watchedFleet(ctx, 500*time.Millisecond)
@@ -203,8 +203,8 @@ func whileSaving(save func(context.Context, *B, *devfleet.Fleet, []rueidis.Clien
 	}
 }
 
-// writeEvery writes at fixed times, whether or not what was written before is
-// answered, and returns how long after its time each was.
+// writeEvery writes at fixed times, whether or not earlier writes have been answered, and
+// returns how long after its time each one was answered.
 func writeEvery(ctx context.Context, every time.Duration, c rueidis.Client, keys int) (late []time.Duration, err error) {
 	var mu sync.Mutex
 	var writes sync.WaitGroup
@@ -228,14 +228,14 @@ func writeEvery(ctx context.Context, every time.Duration, c rueidis.Client, keys
 	return late, err
 }
 
-// oneAtATime is what a keeper does.
+// oneAtATime saves the members one after the other, as a keeper does.
 func oneAtATime(ctx context.Context, b *B, servers *devfleet.Fleet, _ []rueidis.Client) {
 	for _, err := range snapshot.New(b.dialDirectory(servers), snapshot.Config{Logger: slog.New(slog.DiscardHandler)}).Now(ctx) {
 		must.Do(err)
 	}
 }
 
-// allAtOnce is what save points do that are due at the same time.
+// allAtOnce saves all members at the same time, as save points do that are due together.
 func allAtOnce(ctx context.Context, _ *B, _ *devfleet.Fleet, members []rueidis.Client) {
 	for _, c := range members {
 		must.Do(c.Do(ctx, c.B().Bgsave().Build()).Error())

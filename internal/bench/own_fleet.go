@@ -29,9 +29,9 @@ const (
 	fleetTags    = 1000
 )
 
-// fleetFigures measure the client of a fleet beside one for the first of its servers
-// alone, and beside one for each, which is what many servers cost without a fleet; and
-// what one process of a thousand costs the directory and each member that it uses.
+// fleetFigures measure the client of a fleet beside a client of its first server alone, and
+// beside one client for each server, which is the cost of many servers without a fleet; and
+// the cost of one process of a thousand for the directory and each member that it uses.
 func fleetFigures() []Figure {
 	const bareClients = "bare clients, one for each server"
 	var rows []Figure
@@ -126,7 +126,7 @@ type sharedFleet struct {
 	err  error
 }
 
-// stops are what StopFleets calls.
+// stops are the functions that StopFleets calls.
 var stops struct {
 	sync.Mutex
 	list []func(context.Context) error
@@ -338,7 +338,7 @@ func connections(ctx context.Context, servers *devfleet.Fleet) (n float64) {
 	return n
 }
 
-// heap is what this process has in use, in MiB.
+// heap is the memory that this process has in use, in MiB.
 func heap(context.Context, *devfleet.Fleet) float64 {
 	var m runtime.MemStats
 	runtime.GC()

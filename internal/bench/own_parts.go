@@ -15,7 +15,7 @@ import (
 )
 
 // partsFigures are those of one queue over several servers. The servers and this process share
-// the machine, so the second figure says what the servers could do on cores of their own.
+// the machine, so the second figure estimates the rate of servers on cores of their own.
 func partsFigures() (figures []Figure) {
 	for _, f := range []struct {
 		what, unit string

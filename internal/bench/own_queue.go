@@ -48,7 +48,7 @@ func ownQueueFigures() []Figure {
 	return slices.Concat(figures, durable("AOF everysec", withAOF), durable("a replica", withReplica), slowFigures(), partsFigures())
 }
 
-// durable are figures of throughput on servers that keep what they have.
+// durable are figures of throughput on servers that persist their data.
 func durable(kind string, start func(context.Context, *B)) []Figure {
 	figures := must.Get(Choose("queue_cycle", "queue_backlog"))
 	for i := range figures {
@@ -78,7 +78,7 @@ func queueLife(ctx context.Context, b *B) float64 {
 	return float64(n) / time.Since(start).Seconds()
 }
 
-// limitFigure measures what limits cost that hold nothing back.
+// limitFigure measures the cost of limits that hold nothing back.
 func limitFigure(name string, limits fairqueue.OwnLimits) Figure {
 	return Figure{What: "fairqueue write, read, ack one by one, each of 100 tenants with " + name, Unit: "messages/s", Sides: []Side{
 		{Name: "limits", Measure: func(ctx context.Context, b *B) float64 {
@@ -114,7 +114,7 @@ func withAOF(ctx context.Context, b *B) {
 // replicaTimeout bounds how long a replica takes to follow a server without data.
 const replicaTimeout = 20 * time.Second
 
-// withReplica starts a server with a replica that has what it has.
+// withReplica starts a server with a replica that is in sync.
 func withReplica(ctx context.Context, b *B) {
 	master := b.start(ctx, redisproc.Config{TCP: true, Args: []string{"--repl-diskless-sync-delay", "0"}})
 	b.start(ctx, redisproc.Config{TCP: true, Args: []string{"--replicaof", strings.ReplaceAll(master.Addr(), ":", " ")}})

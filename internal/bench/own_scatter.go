@@ -85,7 +85,7 @@ func events(sc *scatter.Scatter) op {
 }
 
 // eventsByKey has for every counter its own of n servers, so that an event goes to all
-// of them. With one server it is what that does without a token.
+// of them. With one server it is the figure without a token.
 func eventsByKey(n int) func(context.Context, *B) op {
 	return func(ctx context.Context, b *B) op {
 		clients := b.connected(b.several(ctx, n))
@@ -173,8 +173,8 @@ func readingOf(n int) Measure {
 	}
 }
 
-// distant is a connection over a longer wire: what arrives is delivered later, and so is what
-// follows it, by as much.
+// distant is a connection over a longer wire: it delays all data from the server by the same
+// time.
 type distant struct {
 	net.Conn
 
@@ -182,7 +182,7 @@ type distant struct {
 	rest    []byte       // of the arrival that is being delivered
 }
 
-// arrival is what one read of the real connection returned: data, or an error.
+// arrival is the result of one read of the real connection: data, or an error.
 type arrival struct {
 	data []byte
 	err  error
@@ -198,7 +198,7 @@ func distantConn(c net.Conn) net.Conn {
 	return d
 }
 
-// receive takes what arrives until the connection is closed.
+// receive reads the connection's data until it is closed.
 func (d *distant) receive() {
 	defer close(d.arrived)
 	for {
@@ -211,7 +211,7 @@ func (d *distant) receive() {
 	}
 }
 
-// Read delivers what was received, when it is due. It is for one goroutine.
+// Read delivers received data when it is due. It is for one goroutine.
 func (d *distant) Read(b []byte) (int, error) {
 	for len(d.rest) == 0 {
 		a, open := <-d.arrived

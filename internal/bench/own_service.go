@@ -39,8 +39,9 @@ const (
 	ackPath     = "/v1/queues/bench/ack"
 )
 
-// served has clients of what start serves write, receive and acknowledge messages, and
-// returns messages a second. The server is its own, because the service does its upkeep.
+// served has clients write, receive and acknowledge messages through the handler that start
+// serves, and returns messages a second. The server is its own, because the service does its
+// upkeep.
 func served(start func(ctx context.Context, b *B, listener net.Listener)) Measure {
 	return func(ctx context.Context, b *B) float64 {
 		b.moveTo(b.start(ctx, redisproc.Config{}))
@@ -143,8 +144,8 @@ func service(ctx context.Context, b *B, listener net.Listener) {
 	b.Cleanup(func(context.Context) error { stop(); return <-ended })
 }
 
-// bareHandler serves what a program without the service would write for itself: the same
-// calls of the library behind JSON of known fields, which it does not check.
+// bareHandler serves a handler that a program without the service would write for itself: the
+// same calls of the library behind JSON of known fields, which it does not check.
 func bareHandler(_ context.Context, b *B, listener net.Listener) {
 	q := must.Get(fairqueue.New(b.Client, "bench", fairqueue.Config{}))
 	mux := http.NewServeMux()
@@ -176,7 +177,7 @@ func bareHandler(_ context.Context, b *B, listener net.Listener) {
 	})
 }
 
-// handle answers requests with what do returns, as JSON.
+// handle answers requests with the result of do, as JSON.
 func handle[I any](mux *http.ServeMux, pattern string, do func(context.Context, I) (any, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		var in I

@@ -22,7 +22,7 @@ const (
 )
 
 // slowFigures measure the rule for slow tenants. Readers that Read are not limited, so ten of
-// them show what happens without it.
+// them show the queue without it.
 func slowFigures() []Figure {
 	var figures []Figure
 	for _, n := range []int{0, 1, 2, 5} {
@@ -161,7 +161,7 @@ func quietPickups(n int, work crew) func(context.Context, *B) []time.Duration {
 	}
 }
 
-// workersOfOne returns how many workers one slow tenant gets within the time, who is alone.
+// workersOfOne returns how many workers one slow tenant, the only one, gets within the time.
 func workersOfOne(work crew) Measure {
 	return func(ctx context.Context, b *B) float64 {
 		q := b.queue(b.Client, fairqueue.Config{})
@@ -187,8 +187,8 @@ func workersOfOne(work crew) Measure {
 	}
 }
 
-// quickFloods returns how many messages a second are handled of so many tenants, who have
-// more than can be handled.
+// quickFloods returns how many messages a second are handled of so many tenants, each with a
+// backlog.
 func quickFloods(tenants int) Measure {
 	return func(ctx context.Context, b *B) (speed float64) {
 		q := b.queue(b.Client, fairqueue.Config{})

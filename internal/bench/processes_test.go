@@ -23,7 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// The fleet of the simulation: the largest that anybody has told of.
+// The fleet of the simulation: the largest that a user has published.
 const (
 	simPartitions = 160
 	simNodes      = 14
@@ -34,7 +34,7 @@ const (
 )
 
 // TestThousandProcesses has 1,000 processes use a fleet of 160 partitions in two copies,
-// and tells what that costs the directory: at rest, while a node is lost and its
+// and measures the cost for the directory: at rest, while a node is lost and its
 // partitions get other masters, and while it returns. The directory is a redis-server;
 // each process has a connection of its own to it, and asks as often as a fleet client
 // does: twice in the life of a view, and as often as that lets itself while a partition
@@ -108,7 +108,7 @@ func TestThousandProcesses(t *testing.T) {
 		before, began := directoryUse(t, server), time.Now()
 		epoch := sim.m.Epoch
 		check(t, during())
-		retry.Sleep(t.Context(), window-time.Since(began)) // what a figure is the mean of
+		retry.Sleep(t.Context(), window-time.Since(began)) // a figure is the mean of the window
 		used, took := directoryUse(t, server), time.Since(began).Seconds()
 		t.Logf("%-18s %4.1f %% of a core, %6.0f commands/s, %7.0f kB/s out, %5.0f kB/s in, %3d changes of the map; %d processes were not confirmed for a second",
 			name, 100*(used.cpu-before.cpu)/took, (used.commands-before.commands)/took, (used.out-before.out)/took/1e3, (used.in-before.in)/took/1e3,
@@ -142,7 +142,7 @@ func dialDirectory(t *testing.T, addr string) *directory.Directory {
 	return d
 }
 
-// use is what the directory's server has done since it started.
+// use is the load of the directory's server since it started.
 type use struct{ cpu, commands, out, in float64 }
 
 func directoryUse(t *testing.T, s *redistest.Server) use {

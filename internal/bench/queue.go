@@ -89,7 +89,7 @@ func drafts(n int) []fairqueue.Draft {
 	return list
 }
 
-// receipts returns what acknowledges messages.
+// receipts returns the receipts of messages.
 func receipts(messages []fairqueue.Message) []string {
 	list := make([]string, len(messages))
 	for i, m := range messages {
@@ -98,9 +98,9 @@ func receipts(messages []fairqueue.Message) []string {
 	return list
 }
 
-// queueCycles has each goroutine write, read and acknowledge size messages, again
-// and again, so that little more than what is under way lies in the queue. It
-// returns messages a second.
+// queueCycles has each goroutine write, read and acknowledge size messages, again and
+// again, so that the queue holds little more than the messages in progress. It returns
+// messages a second.
 func queueCycles(size int) Measure {
 	return func(ctx context.Context, b *B) float64 {
 		q := b.queue(b.Client, fairqueue.Config{})

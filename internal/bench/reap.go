@@ -36,7 +36,7 @@ type reaping struct {
 func (r reaping) throughput() float64  { return float64(r.fields) / r.took.Seconds() }
 func (r reaping) undisturbed() float64 { return 100 * float64(r.slices-r.aborted) / float64(r.slices) }
 
-// reapFigure compares the job with what is possible without scripts.
+// reapFigure compares the job with a reaper without scripts.
 func reapFigure(name, what, unit string, of func(reaping) float64) Figure {
 	measure := func(reap func(context.Context, *B) reaping) Measure {
 		return func(ctx context.Context, b *B) float64 { return of(reap(ctx, b)) }
@@ -69,8 +69,8 @@ func reapJob(ctx context.Context, b *B) reaping {
 	return r
 }
 
-// watchReap reaps as one does without scripts: it looks up what is expired, and
-// removes it unless another client has written to the hash meanwhile.
+// watchReap reaps without scripts: it looks up expired fields, and removes them unless another
+// client has written to the hash meanwhile.
 func watchReap(atOnce int64) func(context.Context, *B) reaping {
 	return func(ctx context.Context, b *B) reaping {
 		tag := "{" + b.Name + "/0}" // that of the shard
@@ -86,7 +86,7 @@ func watchReap(atOnce int64) func(context.Context, *B) reaping {
 // hotHash is a hash with many expired fields, stored as two plain keys.
 type hotHash struct {
 	values, deadlines string
-	stored            func(deadline int64) string // what is stored for a field with that deadline
+	stored            func(deadline int64) string // the stored value of a field with that deadline
 }
 
 func (hot hotHash) watchSlice(ctx context.Context, c rueidis.DedicatedClient, atOnce int64) (fields int, aborted bool) {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Report is what was measured. Its JSON is in docs/CLI.md.
+// Report has the results of a run. Its JSON is in docs/CLI.md.
 type Report struct {
 	Server      string   `json:"server"`        // for people
 	RoundTripUS float64  `json:"round_trip_us"` // of a command that does nothing
@@ -27,7 +27,7 @@ type Absent struct {
 	Why  string `json:"why"`
 }
 
-// Elsewhere returns what cannot be measured on a server in use, and where to measure it.
+// Elsewhere returns the figures that cannot be measured on a server in use, and where to measure them.
 func Elsewhere() []Absent {
 	const own = "it starts servers of its own: make bench, in a checkout"
 	return []Absent{

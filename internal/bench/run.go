@@ -72,7 +72,7 @@ func Names() []string {
 	return names
 }
 
-// Config is what is measured, and how. Client is needed.
+// Config says which figures to measure, and how. Client is needed.
 type Config struct {
 	// Client is connected to the server to measure on: one, Sentinel, a Cluster or a
 	// fleet.
@@ -81,15 +81,15 @@ type Config struct {
 	// Open opens another client of that server. Defaults to none, where it is a fleet.
 	Open func() (rueidis.Client, error)
 
-	// Server is what it is, for people.
+	// Server describes the server, for people.
 	Server string
 
-	// Figures is what to measure. Defaults to all; the report then lists
-	// what is measured elsewhere, too.
+	// Figures are the figures to measure. Defaults to all; the report then also lists
+	// those that are measured elsewhere.
 	Figures []Figure
 
-	// Duration is how long a side runs in a round; what it needs to begin and to
-	// clean up comes on top. Defaults to [DurationDefault].
+	// Duration is how long a side runs in a round; its start and its clean-up take
+	// additional time. Defaults to [DurationDefault].
 	Duration time.Duration
 
 	// Forget gives up the places that hash tags have on a fleet, when nothing is
@@ -139,7 +139,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	return report, errors.Join(err, r.forget(ctx))
 }
 
-// run is one run, under way.
+// run is a run in progress.
 type run struct {
 	Config
 
@@ -214,10 +214,10 @@ func (r *run) remaining() time.Duration {
 	return each * time.Duration(r.planned-r.done)
 }
 
-// forgetTimeout bounds what a cancel does not end.
+// forgetTimeout bounds forget, which a cancel does not end.
 const forgetTimeout = time.Minute
 
-// forget gives up what a fleet remembers of names that are not used any more.
+// forget has a fleet forget the places of names that are not used any more.
 func (r *run) forget(ctx context.Context) error {
 	if r.Forget == nil {
 		return nil

@@ -173,7 +173,7 @@ func TestRunOnAFleet(t *testing.T) {
 	}
 }
 
-// What a server cannot have is told, and the rest is measured.
+// A figure that the server refuses is reported, and the rest is measured.
 func TestRunWhereLeasesAreRefused(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{MaxMemory: "64mb", Policy: "allkeys-lru"}).Client(t)
@@ -235,7 +235,7 @@ func TestRunEndsWithWhatFails(t *testing.T) {
 	}
 }
 
-// What cannot be deleted is told, also when the run was interrupted.
+// Keys that cannot be deleted are reported, also when the run was interrupted.
 func TestKeysThatAreLeftAreTold(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{}).Client(t)

@@ -20,8 +20,8 @@ import (
 // Goroutines is how many call at once, on every side of a figure.
 const Goroutines = 50
 
-// B is for a side what testing.B is for a benchmark: a server, a name, a time, and what
-// to clean up at the end.
+// B is for a side what testing.B is for a benchmark: a server, a name, a time, and the
+// clean-up at the end.
 type B struct {
 	Client rueidis.Client
 	Name   string        // of the structures; all keys have it in their hash tag
@@ -59,8 +59,8 @@ const cleanUpTimeout = 10 * time.Second
 
 var errLeft = errors.New("keys could not be deleted and are left")
 
-// deleteAfter deletes what the side wrote when it has ended, and none of its calls is
-// under way any more.
+// deleteAfter deletes the side's keys when it has ended, and none of its calls is in
+// progress any more.
 func (b *B) deleteAfter(remove func(context.Context) (keys int, err error)) {
 	b.Cleanup(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
@@ -105,10 +105,10 @@ func (b *B) clients() (list []rueidis.Client) {
 	return list
 }
 
-// op is what all goroutines of a side call again and again.
+// op is the operation that all goroutines of a side repeat.
 type op func(ctx context.Context, goroutine int) error
 
-// rated measures how often a second goroutines can do what prepare returns.
+// rated measures how often a second goroutines can run the op that prepare returns.
 func rated(prepare func(ctx context.Context, b *B) op) Measure {
 	return func(ctx context.Context, b *B) float64 { return b.Rate(ctx, prepare(ctx, b)) }
 }
@@ -117,7 +117,7 @@ func rated(prepare func(ctx context.Context, b *B) op) Measure {
 // It has called do for a tenth of the time before: connections are opened and scripts
 // compiled then.
 //
-// When ctx ends, no further call begins, and those under way are finished, so that
+// When ctx ends, no further call begins, and those in progress are finished, so that
 // nothing arrives at the server afterwards: the context of do does not end.
 func (b *B) Rate(ctx context.Context, do op) float64 { return b.rate(ctx, Goroutines, do) }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// What is done before it counts does not count.
+// The first operations, which warm up, do not count.
 func TestRateWarmsUp(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -33,7 +33,7 @@ func TestRateWarmsUp(t *testing.T) {
 	}
 }
 
-// Who fails ends the others, whatever time they have.
+// A goroutine that fails ends the others, however much time they have.
 func TestWhatFailsEndsTheOthers(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -100,7 +100,7 @@ func TestQueueKeysAreAll(t *testing.T) {
 	}
 }
 
-// An idle reader's commands are counted where they are made, whatever others do.
+// An idle reader's commands are counted where they are made, and the commands of others are not.
 func TestCounter(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{}).Client(t)

@@ -59,7 +59,7 @@ func enlist(values int) func(n int) {
 	type key int
 	ctx := context.Background()
 	for i := range values {
-		ctx = context.WithValue(ctx, key(i), i) //nolint:fatcontext // the depth is what is measured
+		ctx = context.WithValue(ctx, key(i), i) //nolint:fatcontext // the figure measures the depth
 	}
 	r := steal.New(steal.Config{})
 	for _, name := range []string{"a", "b", "c"} {

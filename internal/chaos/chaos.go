@@ -1,5 +1,5 @@
 // Package chaos plays scenes. A scene puts load on a structure, causes accidents, and then
-// checks what the structure did against a ledger that the scene keeps itself. The command
+// checks the structure against a ledger that the scene keeps itself. The command
 // "millrace demo" plays scenes for people, and tests play them with a protection taken
 // away, to see that a check fails.
 //
@@ -26,8 +26,8 @@
 //
 // Without [Config.Redis] scenes play on a private server that ends with the run, or on
 // miniredis where no redis-server is installed. With Config.Redis they work under a random
-// name and delete what they wrote. They never change settings of that server and never fill
-// its memory: scenes that kill or fill servers start their own.
+// name and delete their keys. They never change settings of that server and never fill its
+// memory: scenes that kill or fill servers start their own.
 package chaos
 
 import (
@@ -55,8 +55,8 @@ import (
 type Scene struct {
 	Name     string
 	Shows    string // the promise, without a full stop
-	Load     string // what runs
-	Accident string // what goes wrong
+	Load     string // the work of the scene
+	Accident string // the faults of the scene
 	Duration time.Duration
 
 	// NeedsServer says why the scene cannot play without a redis-server binary. It is
@@ -67,11 +67,11 @@ type Scene struct {
 	// with package must where the scene cannot be played.
 	Play func(ctx context.Context, p *Play)
 
-	// Work is what a worker process does until ctx ends. It is nil without workers.
+	// Work runs in a worker process until ctx ends. It is nil without workers.
 	Work func(ctx context.Context, w *Worker) error
 }
 
-// Config says what to play, and where. The zero value plays nothing.
+// Config chooses the scenes, and their server. The zero value plays nothing.
 type Config struct {
 	Scenes []Scene
 
@@ -82,7 +82,7 @@ type Config struct {
 	// Results gets the results as text, scene by scene. Defaults to io.Discard.
 	Results io.Writer
 
-	// Progress gets what happens meanwhile. Defaults to io.Discard. Live means that it is a
+	// Progress gets lines about the run. Defaults to io.Discard. Live means that it is a
 	// terminal, where progress is redrawn in place.
 	Progress io.Writer
 	Live     bool
@@ -116,7 +116,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, nil
 }
 
-// Run plays the scenes and reports what happened. A check that fails makes the report not
+// Run plays the scenes and reports their results. A check that fails makes the report not
 // OK and is no error, and neither is a scene that is skipped. An error means that the
 // scenes could not be played to their end; the report has those before.
 func Run(ctx context.Context, cfg Config) (report Report, err error) {

@@ -66,7 +66,7 @@ type Play struct {
 	ends    []func(context.Context) error
 }
 
-// run plays a scene, ends what it started, and deletes what it wrote.
+// run plays a scene, ends its workers and goroutines, and deletes its keys.
 func (p *Play) run(ctx context.Context, s Scene) error {
 	p.OK = true
 	if s.NeedsServer != "" && p.Binary == "" {
@@ -219,7 +219,7 @@ func Parallel[T any](ctx context.Context, items []T, do func(context.Context, T)
 	must.Do(context.Cause(ctx))
 }
 
-// Show shows progress: what the scene is doing, and pairs of a number and what it counts.
+// Show shows progress: the scene's activity, and pairs of a number and its unit.
 func (p *Play) Show(doing string, pairs ...any) { p.ShowLanes(nil, doing, pairs...) }
 
 // ShowLanes is Show with lanes that fill side by side, on a terminal.
@@ -267,8 +267,8 @@ func (p *Play) WatchKilling(ctx context.Context, until time.Time, look func(cont
 	})
 }
 
-// Drain calls left until nothing is left, or what is left has not changed for 12 seconds.
-// Then the checks report it.
+// Drain calls left until it returns 0, or the same number for 12 seconds. Then the checks
+// report the rest.
 func (p *Play) Drain(ctx context.Context, left func(context.Context) int) {
 	last, changed := -1, time.Now()
 	limit := stuckAfter

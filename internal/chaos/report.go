@@ -20,16 +20,16 @@ const (
 	lineWidth = 80
 )
 
-// Report is what a run saw. As JSON it is
+// Report has the results of a run. As JSON it is
 //
 //	{"ok":true,"server":"...","scenes":[{"name":"ick","ok":true,...}]}
 type Report struct {
 	OK     bool     `json:"ok"`     // every check of every scene that was played holds
-	Server string   `json:"server"` // what it ran on, for people
+	Server string   `json:"server"` // the server of the run, for people
 	Scenes []Result `json:"scenes"`
 }
 
-// Result is what one scene saw. In JSON its figures are fields between the others:
+// Result is the result of one scene. In JSON its figures are fields between the others:
 //
 //	{"name":"ick","shows":"...","ok":true,"documents":2000,...,"checks":[...],"failures":[]}
 //	{"name":"lease","shows":"...","ok":true,"skipped":"...","checks":[],"failures":[]}
@@ -39,7 +39,7 @@ type Result struct {
 	Skipped  string // why it was not played; then there are no figures and no checks
 	OK       bool   // every check holds, or it was skipped
 	Checks   []Check
-	Failures []string // what exactly broke a check, the first few
+	Failures []string // the details of failed checks, the first few
 
 	tables []table
 	more   int // failures that are not named
@@ -100,7 +100,7 @@ func List(key string, values ...int64) []Cell {
 // Table begins a table with a head for each column, or with none.
 func (r *Result) Table(head ...string) { r.tables = append(r.tables, table{head: head}) }
 
-// Figure adds a row to the table: what the figures are, and what puts them into proportion.
+// Figure adds a row to the table: a label, the figures, and a note to compare them with.
 func (r *Result) Figure(label, note string, cells ...Cell) {
 	if len(r.tables) == 0 {
 		r.Table()
@@ -114,7 +114,7 @@ func (r *Result) Check(name string, ok bool, format string, args ...any) {
 	r.Checks = append(r.Checks, Check{Name: name, OK: ok, Sentence: Text(format, args...)})
 }
 
-// Fail says what exactly broke a check.
+// Fail adds the details of a check's failure.
 func (r *Result) Fail(format string, args ...any) {
 	if len(r.Failures) < maxFailures {
 		r.Failures = append(r.Failures, Text(format, args...))
@@ -157,13 +157,13 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// heading is what people read before the scene.
+// heading is the text before the scene, for people.
 func (s Scene) heading(number, of int) string {
 	return wrap(fmt.Sprintf("%d/%d %s: ", number, of, s.Name), s.Shows) + "\n" +
 		wrap("  load      ", s.Load) + wrap("  accident  ", s.Accident)
 }
 
-// text is what people read after the scene.
+// text is the text after the scene, for people.
 func (r *Result) text() string {
 	var text strings.Builder
 	if r.Skipped != "" {
@@ -215,7 +215,7 @@ func (t table) text() string {
 	return text.String()
 }
 
-// verdict is what people read at the end.
+// verdict is the text at the end, for people.
 func (r Report) verdict() string {
 	var failed []string
 	for _, s := range r.Scenes {
@@ -229,7 +229,7 @@ func (r Report) verdict() string {
 	return "All checks hold."
 }
 
-// missing says which scenes do not play, and what to do about it.
+// missing names the scenes that do not play, and says how to play them.
 func missing(scenes []Scene, haveServer bool) string {
 	if haveServer {
 		return ""

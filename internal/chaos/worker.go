@@ -35,7 +35,7 @@ const (
 	dismissTimeoutShort = time.Second
 )
 
-// task is what a worker reads from its standard input, in one line.
+// task is the line that a worker reads from its standard input.
 type task struct {
 	Redis    string          `json:"redis"`
 	Name     string          `json:"name"`
@@ -44,7 +44,7 @@ type task struct {
 	Params   json.RawMessage `json:"params"`
 }
 
-// Worker is what a worker process works with.
+// Worker is a worker process, as its scene sees it.
 type Worker struct {
 	Client   rueidis.Client
 	Name     string // of the structure, and of the keys around it
@@ -234,8 +234,8 @@ func (p *Play) KillOne() (pid int) {
 	return w.cmd.Process.Pid
 }
 
-// Dismiss lets all workers finish and report what they hold, and waits for them. Those that
-// do not end in time it kills.
+// Dismiss lets all workers finish and report their results, waits for them, and kills those
+// that do not end in time.
 func (p *Play) Dismiss(ctx context.Context) {
 	for _, w := range p.workers {
 		w.ended.Store(true)

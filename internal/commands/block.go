@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// BlockTime returns how long a command may wait on the server for what it asks
-// for, or that it may wait forever. Both are zero for a command that does not
-// wait: one of another kind, XREAD without BLOCK, and one whose timeout is none,
-// which the server refuses.
+// BlockTime returns how long a command may wait on the server, or that it may wait
+// forever. Both are zero for a command that does not wait: one of another kind, XREAD
+// without BLOCK, and one with an invalid timeout, which the server refuses.
 //
-// A time that does not fit a Duration is the longest that does. Inside MULTI and
-// in scripts nothing waits, whatever its words say.
+// A time that does not fit a Duration is the longest that does. Inside MULTI and in
+// scripts no command waits, even with a timeout.
 func BlockTime(words []string) (d time.Duration, forever bool) {
 	if len(words) < 3 {
 		return 0, false

@@ -3,23 +3,23 @@
 //
 // # The problem
 //
-// Who routes commands to one of many servers must find the keys of each of them,
-// also of those that the program's author wrote out by hand, in much less time
-// than it takes to send them. Who holds scripts to the rules of the house must
-// know which of their arguments are keys, and which options are too new. Both
-// need the same facts, and a server that could be asked is not at hand.
+// A client that routes commands to one of many servers must find the keys of each of
+// them, also of those that the program's author wrote out by hand, in much less time
+// than it takes to send them. A check of scripts must know which of their arguments are
+// keys, and which options are too new. Both need the same facts, and have no server to
+// ask.
 //
 // # Where the facts come from
 //
-//	redis62.json   what Redis 6.2 has: commands, options, keys
+//	redis62.json   the commands, options and keys of Redis 6.2
 //	newer.json     the commands that came since, and their keys
 //
 // The first is made from COMMAND DOCS and COMMAND INFO of a Redis 7.0 server, which
 // say since when each command and option is there, and where keys stand. The second
-// has what such servers said of themselves: Redis 7.0 and 8.0, Valkey 8.1 and 9.1.
-// What came in Redis 8.2 to 8.10 is from the definitions of commands on redis.io, of
-// August 2026. Tests compare both with the server that they run on, and name the
-// commands that newer.json lacks. This adds them:
+// has the same answers of Redis 7.0 and 8.0, Valkey 8.1 and 9.1. The commands of
+// Redis 8.2 to 8.10 are from the definitions of commands on redis.io, of August 2026.
+// Tests compare both with the server that they run on, and name the commands that
+// newer.json lacks. This adds them:
 //
 //	MILLRACE_TEST_SERVER=/path/to/server go test ./internal/commands -run 'TestTable$' -update
 //

@@ -19,7 +19,7 @@ type KeySpec struct {
 	Last int `json:"last,omitempty"`
 	Step int `json:"step,omitempty"`
 
-	// Share, if 2, says that keys are only the first half of what Last says.
+	// Share, if 2, says that only the first half of the words up to Last are keys.
 	Share int `json:"share,omitempty"`
 
 	// Elsewhere means that keys may stand where no rule tells. The other fields
@@ -131,7 +131,7 @@ func eachKeyByHand(name string, words []string, yield func(key string) bool) (kn
 }
 
 // eachKeyOfSort yields the key to sort and, if the command stores, the one behind
-// the last STORE. The keys that patterns match depend on what is sorted.
+// the last STORE. The keys that patterns match depend on the sorted elements.
 func eachKeyOfSort(words []string, stores bool, yield func(key string) bool) (known bool) {
 	if len(words) < 2 {
 		return false

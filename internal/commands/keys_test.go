@@ -173,8 +173,8 @@ func TestEachKeyStops(t *testing.T) {
 	}
 }
 
-// TestServerAgrees compares what EachKey yields with what COMMAND GETKEYS says,
-// for the samples and for random arguments behind every command.
+// TestServerAgrees compares the keys of EachKey with those of COMMAND GETKEYS, for the
+// samples and for random arguments behind every command.
 func TestServerAgrees(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

@@ -66,8 +66,8 @@ func commandsOf(t *testing.T, client rueidis.Client) (names []string) {
 	return names
 }
 
-// eachCommand calls do with the name of a command, and what COMMAND says of it, and the same
-// of its subcommands.
+// eachCommand calls do with the name of a command, and the server's description of it, and the
+// same for its subcommands.
 func eachCommand(t *testing.T, info []rueidis.RedisMessage, do func(name string, info []rueidis.RedisMessage)) {
 	t.Helper()
 	lower, err := info[0].ToString()
@@ -134,9 +134,9 @@ func (r reply) number(t *testing.T, name string) int {
 	return int(n)
 }
 
-// tables are what a server says of its commands.
+// tables are a server's descriptions of its commands.
 type tables struct {
-	old    map[string]Command // of 6.2, without what came to them later
+	old    map[string]Command // of 6.2, without later options
 	newer  map[string]Command // their keys
 	newest string             // the version of Redis or Valkey with which the last ones came
 }
@@ -307,8 +307,8 @@ func keySpecs(t *testing.T, all []rueidis.RedisMessage) []KeySpec {
 	return specs
 }
 
-// isNotKey reports whether a flag says that what the specification finds is no
-// key. It is a channel.
+// isNotKey reports whether a flag says that the specification finds a channel and not a
+// key.
 func isNotKey(flag rueidis.RedisMessage) bool {
 	s, _ := flag.ToString()
 	return s == "not_key"

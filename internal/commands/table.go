@@ -13,8 +13,8 @@ import (
 //go:embed redis62.json
 var redis62JSON []byte
 
-// newerJSON holds what came after 6.2, in Redis and in Valkey. Of these commands
-// only the keys are known.
+// newerJSON has the commands after 6.2, of Redis and of Valkey. Of these only the keys are
+// known.
 //
 //go:embed newer.json
 var newerJSON []byte
@@ -29,7 +29,7 @@ type entry struct {
 	subcommands map[string]*Command // by the second word; nil if there are none
 }
 
-// Command is what a table knows of a command.
+// Command is a table's entry for a command.
 type Command struct {
 	Name   string    `json:"-"`                // in upper case: "GET", "XGROUP CREATE"
 	Tokens []string  `json:"tokens,omitempty"` // its options and other fixed words, sorted
@@ -40,7 +40,7 @@ type Command struct {
 // Is reports whether the command has a flag.
 func (c *Command) Is(flag string) bool { return slices.Contains(c.Flags, flag) }
 
-// redis62 is decoded once, by who needs it first.
+// redis62 is decoded once, at its first use.
 var redis62 = sync.OnceValues(func() (*Table, error) {
 	made, err := decode("redis62.json", redis62JSON)
 	return newTable(made), err
@@ -61,7 +61,7 @@ var everything = sync.OnceValue(func() *Table {
 	return newTable(all)
 })
 
-// Redis62 returns the table of what Redis 6.2 has, and nothing newer.
+// Redis62 returns the table of the commands of Redis 6.2, and nothing newer.
 func Redis62() (*Table, error) { return redis62() }
 
 func decode(file string, text []byte) (map[string]Command, error) {
@@ -92,7 +92,7 @@ func newTable(all map[string]Command) *Table {
 }
 
 // Find returns the command that the words begin with, in any case, or nil if the
-// table has none. What it returns must not be changed.
+// table has none. The caller must not change it.
 func (t *Table) Find(words []string) *Command {
 	if len(words) == 0 {
 		return nil

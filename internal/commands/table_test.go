@@ -19,9 +19,10 @@ import (
 
 var update = flag.Bool("update", false, "add to newer.json what the server has, and write redis62.json as a server of version 7.0 tells it")
 
-// TestTable compares the embedded files with what a live server says. It must have
-// all of redis62.json, and of newer.json it must agree with what it has. One that has
-// nothing newer than 7.0, from which redis62.json was made, must say the same.
+// TestTable compares the embedded files with a live server's own descriptions. The server
+// must have all of redis62.json, and agree with the commands of newer.json that it has. A
+// server without commands newer than 7.0, as the one that redis62.json was made from, must
+// give the same file.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

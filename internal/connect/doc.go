@@ -1,5 +1,5 @@
-// Package connect has what the command and the measurements need of connections beside package
-// dial: lists of servers, and an embedded Redis.
+// Package connect has connections for the command and the measurements that package dial does
+// not have: lists of servers, and an embedded Redis.
 //
 // Embedded is for programs without a URL and without data to lose: it starts a private
 // redis-server in a temporary folder, or, where none is installed, miniredis inside the

@@ -32,8 +32,8 @@ func (i *Instance) Close() error {
 	return i.end()
 }
 
-// EmbeddedConfig says how to run an embedded Redis. The zero value is what
-// every command wants.
+// EmbeddedConfig says how to run an embedded Redis. The zero value suits every
+// command.
 type EmbeddedConfig struct {
 	// Find returns the server binary to run, or redisproc.ErrNotFound for
 	// miniredis. Defaults to redisproc.Find.

@@ -84,8 +84,8 @@ func (f *Fleet) States(ctx context.Context) []Status {
 	return all
 }
 
-// Execute does what a person says in one line: a verb and a server, servers, or help. It returns
-// the result for programs, nil for none, and a function that writes it for people. A server is
+// Execute runs a line that a person typed: a verb and a server, servers, or help. It returns the
+// result for programs, nil for none, and a function that writes it for people. A server is
 // named by its address or, for its present master, by the number of a partition.
 func (f *Fleet) Execute(ctx context.Context, line string) (doc any, table func(w io.Writer), err error) {
 	words := strings.Fields(line)

@@ -3,9 +3,9 @@
 //
 // # The problem
 //
-// What is interesting about a fleet happens when some of its servers are late, dead,
-// paused or new. Tests, demos and experiments need a fleet from one call, its processes
-// to kill and to pause, and nothing left behind.
+// A fleet is interesting when some of its servers are late, dead, paused or new. Tests,
+// demos and experiments need a fleet from one call, its processes to kill and to pause,
+// and no processes or files left behind.
 //
 // # The mechanism
 //

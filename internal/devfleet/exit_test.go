@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// logged returns a Config's Logger, and what it has logged.
+// logged returns a Config's Logger, and its log.
 func logged() (*slog.Logger, *redistest.Log) {
 	said := new(redistest.Log)
 	return slog.New(slog.NewTextHandler(said, nil)), said
@@ -55,8 +55,8 @@ func TestExited(t *testing.T) {
 	}
 }
 
-// A server that died is started again, as often as it dies, and one that cannot be
-// is tried again.
+// A server that died is started again, as often as it dies; a start that fails is
+// repeated.
 func TestRestartAfter(t *testing.T) {
 	t.Parallel()
 	cfg := small(t)

@@ -23,9 +23,9 @@ import (
 // NoReplicas is for Config.Replicas.
 const NoReplicas = -1
 
-// Config says what to start. The zero value works.
+// Config describes the fleet to start. The zero value works.
 type Config struct {
-	Binary     string             // the server to run; defaults to what redisproc.Find finds
+	Binary     string             // the server to run; defaults to the one of redisproc.Find
 	Dir        string             // the folder of the servers, which stays; defaults to a temporary one, which Stop removes
 	Nodes      int                // node-0, node-1 and so on; defaults to 3
 	Partitions int                // at first; defaults to 4
@@ -42,8 +42,8 @@ type Config struct {
 	// fails. Defaults to never.
 	RestartAfter time.Duration
 
-	// Logger logs when the process of a server has ended, but not by Stop, and what
-	// RestartAfter does. Defaults to logging nothing.
+	// Logger logs when the process of a server has ended, but not by Stop, and each
+	// restart by RestartAfter. Defaults to logging nothing.
 	Logger *slog.Logger
 }
 
@@ -262,7 +262,7 @@ func placementOf(m *directory.Map) [][]string {
 	return placement
 }
 
-// adopt makes servers part of what Servers returns and Stop ends.
+// adopt adds servers to those that Servers returns and Stop ends.
 func (f *Fleet) adopt(servers []Server) {
 	f.mu.Lock()
 	f.servers = append(f.servers, servers...)

@@ -105,7 +105,7 @@ func TestFleetServes(t *testing.T) {
 	}
 }
 
-// A member that comes back knows nothing and gives nothing away.
+// A member that restarts is empty, and sends its replicas nothing.
 func TestRestartedServersAreFencedAndEmpty(t *testing.T) {
 	t.Parallel()
 	f := start(t, small(t))
@@ -125,7 +125,7 @@ func TestRestartedServersAreFencedAndEmpty(t *testing.T) {
 	}
 	redistest.Eventually(t, "the restarted master gives the replica nothing", func() bool {
 		log, err := os.ReadFile(filepath.Join(replica.Proc.Dir(), "server.log"))
-		// Redis 6.2 answers PING behind the fence, and refuses the user of its replica, which it has lost.
+		// Redis 6.2 answers PING behind the fence, but has lost its users, and so refuses its replica's.
 		return err == nil && (strings.Contains(string(log), "-MASTERDOWN") || strings.Contains(string(log), "-WRONGPASS"))
 	})
 	if got := ask(t, replica, "DBSIZE"); got != before || got == "0" {

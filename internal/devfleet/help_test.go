@@ -26,7 +26,7 @@ const binaryEnv = "DEVFLEET_BINARY"
 // quick are settings with which growing takes half a second.
 var quick = directory.Settings{ViewTTL: 200 * time.Millisecond, ReplyTimeout: 200 * time.Millisecond, PlacementTTL: 200 * time.Millisecond}
 
-// small is a fleet for tests of what does not depend on its size.
+// small is a fleet for tests that do not depend on its size.
 func small(t *testing.T) Config {
 	t.Helper()
 	return Config{Binary: redistest.Binary(t), Nodes: 2, Partitions: 1, Settings: quick}
@@ -130,15 +130,14 @@ func wantEmpty(t *testing.T, dir string) {
 	}
 }
 
-// failing returns a server binary that does not start where its arguments have a
-// word in them.
+// failing returns a server binary that does not start if its arguments contain a word.
 func failing(t *testing.T, word string) string {
 	t.Helper()
 	return changed(t, word, "echo this one does not; exit 1")
 }
 
-// changed returns a server binary that runs a line of shell before it starts where
-// its arguments have a word in them.
+// changed returns a server binary that runs a line of shell before it starts if its
+// arguments contain a word.
 func changed(t *testing.T, word, line string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "redis-server")
@@ -149,7 +148,7 @@ func changed(t *testing.T, word, line string) string {
 	return path
 }
 
-// keyspace returns what a server says that it holds, also one that may not be read.
+// keyspace returns a server's count of its keys, also of one that refuses reads.
 func keyspace(t *testing.T, s Server) string {
 	t.Helper()
 	_, held, _ := strings.Cut(ask(t, s, "INFO", "keyspace"), "\n")

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
-// Role is what a server began as. A failover changes the master; the directory knows the
-// present one.
+// Role is a server's role at its start. A failover changes the master; the directory knows
+// the present one.
 type Role string
 
 // Roles of servers.
@@ -135,7 +135,7 @@ var ErrFolderInUse = &millrace.Error{
 // folder is where a fleet's servers work.
 type folder struct {
 	path  string
-	given bool // by the caller, who keeps it
+	given bool // by the caller: it is not removed
 }
 
 // directoryFolder is the folder of the directory.

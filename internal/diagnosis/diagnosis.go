@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// Cause is what is wrong. The names are a contract of JSON and metrics.
+// Cause is the kind of a problem. The names are a contract of JSON and metrics.
 type Cause string
 
 // Causes, those that stop a queue first.
@@ -38,8 +38,8 @@ type Severity string
 // Severities.
 const (
 	Critical Severity = "critical" // nothing moves
-	Warning  Severity = "warning"  // somebody waits who should not
-	Note     Severity = "note"     // worth knowing, and nobody waits because of it
+	Warning  Severity = "warning"  // a tenant waits that should not
+	Note     Severity = "note"     // worth knowing, and no tenant waits because of it
 )
 
 // Finding is one thing that is wrong with a queue.
@@ -49,7 +49,7 @@ type Finding struct {
 	Tenant   string        // that causes it; empty if none does
 	Text     string        // without the queue's name, with which a sentence begins: "has no reader: ..."
 	Command  string        // that stops it, without the program's name; empty if none does
-	Advice   string        // what to do if there is no command, or besides it
+	Advice   string        // if there is no command, or besides it
 	Waits    time.Duration // for how long the oldest message waits that suffers from it
 }
 
@@ -70,7 +70,7 @@ const (
 	// floodMessages is how many messages are a flood, if they are most of all that wait.
 	floodMessages = 100
 
-	// waitAge is how long messages of others wait before somebody is to blame.
+	// waitAge is how long messages of other tenants wait before a tenant is the cause.
 	waitAge = time.Second
 
 	// slowHandling is from when on handlers are slow. Those of a tenant that is held are slow if
@@ -78,14 +78,14 @@ const (
 	slowHandling  = 500 * time.Millisecond
 	quickHandling = 20 * time.Millisecond
 
-	// oldAge is the age of a message that needs attention whatever the cause.
+	// oldAge is the age of a message that needs attention with any cause.
 	oldAge = 5 * time.Minute
 
 	// maxTenants is how many tenants are named for one setting. The rest are counted.
 	maxTenants = 3
 )
 
-// OfQueue returns what is wrong with a queue, the most urgent first.
+// OfQueue returns the problems of a queue, the most urgent first.
 func OfQueue(s fairqueue.Stats) []Finding {
 	q := newQueue(s)
 	all := q.readers()
@@ -102,7 +102,7 @@ func OfQueue(s fairqueue.Stats) []Finding {
 	if !q.Paused && q.oldest >= oldAge && !slices.ContainsFunc(all, urgent) {
 		all = append(all, q.old())
 	}
-	all = append(all, q.tenants()...) // which explain nobody's waiting but their own
+	all = append(all, q.tenants()...) // which explain only their own tenants' waiting
 	all = append(all, q.dropped()...)
 	sortByUrgency(all)
 	return all
@@ -113,7 +113,7 @@ func sortByUrgency(all []Finding) {
 	slices.SortStableFunc(all, func(a, b Finding) int { return rank[a.Severity] - rank[b.Severity] })
 }
 
-// queue is what several looks need.
+// queue has the data that several looks need.
 type queue struct {
 	fairqueue.Stats
 
@@ -149,7 +149,7 @@ func (q *queue) free(without func(fairqueue.FlowStats) bool) (n int, oldest time
 	return n, oldest
 }
 
-// readers looks whether anybody reads.
+// readers checks whether the queue has readers.
 func (q *queue) readers() []Finding {
 	n, oldest := q.free(func(fairqueue.FlowStats) bool { return false })
 	n = max(0, n)
@@ -207,7 +207,7 @@ func (q *queue) paused() []Finding {
 		Cause: Paused, Severity: Note, Waits: q.OldestAge,
 		Text: "is paused, and " + waits(q.Waiting), Command: "queue resume " + argument(q.Name),
 	}
-	if q.OldestAge >= oldAge { // somebody may have forgotten it
+	if q.OldestAge >= oldAge { // the pause may be forgotten
 		f.Severity = Warning
 	}
 	return []Finding{f}
@@ -261,7 +261,7 @@ func (q *queue) slow() (all []Finding) {
 	return all
 }
 
-// others returns for how long messages of others wait, and says so.
+// others returns for how long messages of other tenants wait, and adds it to the text.
 func (q *queue) others(u fairqueue.FlowStats, text *string) time.Duration {
 	n, longest := q.free(func(f fairqueue.FlowStats) bool { return f.Tenant == u.Tenant })
 	if n <= 0 {
@@ -273,7 +273,7 @@ func (q *queue) others(u fairqueue.FlowStats, text *string) time.Duration {
 	return longest
 }
 
-// tenants looks at what somebody has set.
+// tenants looks for tenants whose settings hold their own messages back or refuse them.
 func (q *queue) tenants() []Finding {
 	var full, paused []Finding
 	for _, f := range q.Flows {
@@ -352,7 +352,7 @@ func (q *queue) tenantCommand(verb, tenant string) string {
 	return "queue tenant " + verb + " " + argument(q.Name) + " " + argument(tenant)
 }
 
-// argument quotes a name for a shell if it needs quotes, and encodes what would be a flag.
+// argument quotes a name for a shell if it needs quotes, and encodes one that looks like a flag.
 func argument(text string) string {
 	if strings.HasPrefix(text, "-") {
 		text = readable.Encoded(text)

@@ -44,8 +44,8 @@ func in(delivered int64, readers []fairqueue.ReaderStats, flows ...fairqueue.Flo
 	return s
 }
 
-// TestOfQueue: each cause is named, with its severity, who causes it, for how long the others
-// wait, and the command that stops it. What is none is not.
+// TestOfQueue: each problem has its cause, its severity, the tenant, how long the others wait,
+// and the command that ends it. A healthy queue has none.
 func TestOfQueue(t *testing.T) {
 	t.Parallel()
 	one := []fairqueue.ReaderStats{reads("worker-1", 10, 10, time.Second)}

@@ -1,9 +1,9 @@
-// Package diagnosis says in words what is wrong with a queue, and who is the cause.
+// Package diagnosis describes the problems of a queue in words, each with its cause.
 //
 // # The problem
 //
-// An old message in a queue has many causes: nobody reads, a tenant writes more than all
-// others, a tenant's handlers are slow, somebody forgot a pause. "Add readers" cures one of
+// An old message in a queue has many causes: no program reads, a tenant writes more than all
+// others, a tenant's handlers are slow, a pause was forgotten. "Add readers" cures one of
 // them.
 //
 // # The mechanism
@@ -21,17 +21,17 @@
 //	a tenant has a third of the handlers, for long            slow
 //	a tenant is paused, and its messages wait                 tenant_paused
 //	a tenant has as many messages as may wait                 tenant_full
-//	a message is old, and nobody above makes it wait          old
+//	a message is old, and no cause above makes it wait        old
 //	dead messages are there, and others were dropped          dead_dropped
 //
-// A message that a pause or a rate holds back waits for no reader and for nobody else. While
-// nobody reads, a flood is worth a note only. Of many tenants that are full or paused, as under
-// a default, three are named and the rest are counted.
+// A message that a pause or a rate holds back waits neither for a reader nor for another
+// tenant. Without readers, a flood is only a note. Of many tenants that are full or paused, as
+// under a default, three are named and the rest are counted.
 //
 // Pages, the command, the doctor and metrics show the same findings.
 //
 // # The wrinkle
 //
-// Programs that call Read, also over HTTP, are no readers that the queue knows. They count by
-// what they have in flight.
+// Programs that call Read, also over HTTP, do not register as readers. They count by their
+// messages in flight.
 package diagnosis

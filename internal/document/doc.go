@@ -1,5 +1,5 @@
-// Package document defines the JSON documents of Millrace: what the command prints with
-// --json, and what the service answers. Each is defined once, so a program that reads one
+// Package document defines the JSON documents of Millrace: the output of the command with
+// --json, and the answers of the service. Each is defined once, so a program that reads one
 // reads the other.
 //
 //	structure ──▶ Go values ──▶ document ──┬─▶ Encode ──▶ millrace ... --json

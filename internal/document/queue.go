@@ -15,7 +15,7 @@ type Queues struct {
 	Incomplete
 }
 
-// Deleted counts what a deletion removed.
+// Deleted counts the keys or fields that a deletion removed.
 type Deleted struct {
 	Deleted int `json:"deleted" doc:"How many existed: keys of a queue or a dirty list, fields of a hash." example:"3"`
 }
@@ -86,7 +86,7 @@ type Message struct {
 	Headers     map[string]Text `json:"headers" doc:"Empty when there are none."`
 }
 
-// Messages is what a read brought.
+// Messages are the messages of a read.
 type Messages struct {
 	Messages []Message `json:"messages" doc:"One from each tenant in turn; empty if there was nothing to read."`
 	Paused   bool      `json:"paused,omitempty" doc:"Reading is paused. Absent if not."`
@@ -250,7 +250,7 @@ type QueueCounters fairqueue.Counters
 // OfShape returns the shape of a queue.
 func OfShape(s fairqueue.Stats) Shape { return Shape{s.Streams, s.PerTenant} }
 
-// ofFindings converts what is wrong with a queue.
+// ofFindings converts the problems of a queue.
 func ofFindings(all []diagnosis.Finding) []Notice {
 	notices := make([]Notice, len(all))
 	for i, f := range all {
@@ -261,7 +261,7 @@ func ofFindings(all []diagnosis.Finding) []Notice {
 	return notices
 }
 
-// OfQueueStats converts the numbers of a queue, and says what is wrong with it.
+// OfQueueStats converts the numbers of a queue, and adds its problems.
 func OfQueueStats(s fairqueue.Stats) QueueStats {
 	doc := QueueStats{
 		Name: Text(s.Name), Waiting: s.Waiting, InFlight: s.InFlight, Delayed: s.Delayed, Dead: s.Dead,

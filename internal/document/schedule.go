@@ -17,7 +17,7 @@ type Timing struct {
 	Zone  string   `json:"zone,omitempty" doc:"The time zone of cron, by its IANA name. Defaults to UTC." example:"Europe/Berlin"`
 }
 
-// Spec returns when it ticks. Its errors are for people who wrote the timing.
+// Spec returns when it ticks. Its errors are for the people who wrote the timing.
 func (t Timing) Spec() (schedule.Spec, error) {
 	var none schedule.Spec
 	switch bad := millrace.ErrBadArgument; {

@@ -11,13 +11,13 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
-// Incomplete describes what is missing from a list.
+// Incomplete describes the missing parts of a list.
 type Incomplete struct {
 	Incomplete string `json:"incomplete,omitempty" doc:"What could not be read because servers did not answer. Absent if the list is complete." example:"5 of 16 parts of the registry could not be read"`
 }
 
-// OfList returns what is missing from a list that ended with an error, and whether the
-// list is still useful.
+// OfList describes the missing parts of a list that ended with an error, and reports whether
+// the list is still useful.
 func OfList(err error) (i Incomplete, ok bool) {
 	part, ok := errors.AsType[*millrace.Error](err)
 	switch {
@@ -29,12 +29,12 @@ func OfList(err error) (i Incomplete, ok bool) {
 	return Incomplete{part.Message}, true
 }
 
-// CounterServers shows what is left of scattered values on each server.
+// CounterServers shows the remaining scattered values on each server.
 type CounterServers struct {
 	Servers []CounterServer `json:"servers"`
 }
 
-// CounterServer is what is left on one server.
+// CounterServer has the remaining values on one server.
 type CounterServer struct {
 	Server  string     `json:"server" example:"10.0.0.1:6379"`
 	Flushes int64      `json:"flushes" doc:"How many flushes the server received. It grows while clients write there." example:"20"`

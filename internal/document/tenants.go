@@ -109,7 +109,7 @@ func (l Limits) phrases() (list []phrase) {
 // phrase is a limit in words.
 type phrase struct{ name, text, lifted string }
 
-// String says in a line what is limited.
+// String returns the limits in a line.
 func (l Limits) String() string {
 	var words []string
 	for _, p := range l.phrases() {
@@ -127,7 +127,7 @@ func lineOf(words []string) string {
 	return strings.ReplaceAll(strings.Join(words, ", "), ", in bursts", " in bursts")
 }
 
-// LimitsChange is a change of limits. What is absent stays.
+// LimitsChange is a change of limits. Absent limits stay.
 type LimitsChange struct {
 	Weight      *float64 `json:"weight,omitempty" minimum:"0.01" maximum:"100" doc:"Turns for each turn of a tenant of weight 1, 0.01 to 100." example:"2.5"`
 	MaxInFlight *int     `json:"max_in_flight,omitempty" minimum:"0" doc:"Deliveries at once, over all readers; 0 for no limit." example:"5"`
@@ -168,7 +168,7 @@ type TenantLimits struct {
 	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When a pause or a throttle ends, in UTC. Absent without one, and for one without an end."`
 }
 
-// Line says in a line what is limited, and which limits are not its own.
+// Line returns the limits in a line, and marks those that are defaults.
 func (t TenantLimits) Line() string {
 	if t.Tenant.Tenant == "" {
 		return t.Limits.String()

@@ -44,8 +44,8 @@ func TestTextInJSON(t *testing.T) {
 	}
 }
 
-// TestTextReturns feeds what was printed back as an argument, as a program does
-// that unquotes strings and hands objects on as they are.
+// TestTextReturns passes a printed text back as an argument, as a program does that unquotes
+// strings and hands objects on as they are.
 func TestTextReturns(t *testing.T) {
 	t.Parallel()
 	nasty := rapid.SampledFrom([]string{
@@ -150,8 +150,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// FuzzText reads any argument as bytes. What it stands for is written in forms that
-// stand for the same.
+// FuzzText reads any argument as bytes. Each written form of these bytes must read as the
+// same bytes.
 func FuzzText(f *testing.F) {
 	for _, arg := range []string{"plain", `{"base64":"/wA="}`, `{"base64":"?"}`, ` {"base64":""}`, `{"base64":"YQ==","x":1}`, "\xff\x00", ""} {
 		f.Add(arg)

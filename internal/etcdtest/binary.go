@@ -62,7 +62,7 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	// Instead of the program, -exec runs echo, which prints where the program is. A first run may print the folder in
 	// which it was linked, which has gone; the second finds it in the cache. Unlike `go tool`, `go run` obeys GOFLAGS:
-	// it takes from the cache what other packages have in common with etcd.
+	// it takes from the cache the packages that etcd and others have in common.
 	dir := filepath.Join(filepath.Dir(mod), "internal", "etcdtest", "server")
 	for range 2 {
 		path, err := command(ctx, dir, "run", "-exec", "echo", "go.etcd.io/etcd/server/v3")
@@ -76,7 +76,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return "", errors.New("go run does not keep etcd in its cache")
 })
 
-// command runs the go command in a folder, and returns what it prints.
+// command runs the go command in a folder, and returns its output.
 func command(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")

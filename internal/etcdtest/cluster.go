@@ -112,7 +112,7 @@ func Start(t testing.TB, opts Options) *Cluster {
 	return c
 }
 
-// peerAddr returns the address that the peers of a member know: one that nobody has, so that
+// peerAddr returns the address that the peers of a member know: one that no host has, so that
 // they ask their proxies for it.
 func peerAddr(i int) string { return fmt.Sprintf("192.0.2.%d:2380", i+1) }
 
@@ -126,8 +126,8 @@ func (c *Cluster) at(addr string) *Member {
 	panic("no member at " + addr)
 }
 
-// freeAddr returns an address on which nothing listens. Its port is below those that systems
-// give to whoever asks for any, so nobody takes it before etcd does.
+// freeAddr returns an address on which no process listens. Its port is below those that systems
+// assign automatically, so no process takes it before etcd does.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	for {

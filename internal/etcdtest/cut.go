@@ -97,7 +97,7 @@ func (c *gated) Close() error {
 	return c.Conn.Close()
 }
 
-// forward listens on a free port, and copies what its clients send to target and back.
+// forward listens on a free port, and copies its clients' data to target and back.
 func forward(t testing.TB, target string, gates ...*gate) (addr string) {
 	t.Helper()
 	listener := listen(t)

@@ -19,8 +19,8 @@ const (
 )
 
 // Check returns an error derived from base for a name that is empty, is longer than most bytes,
-// has a control character or a brace, or is that of a structure's key. What describes the name:
-// "name of a queue".
+// has a control character or a brace, or is that of a structure's key. The text what describes the
+// name: "name of a queue".
 func Check(base *millrace.Error, what, name string, most int) error {
 	if err := CheckText(base, what, name, most); err != nil {
 		return err

@@ -61,21 +61,21 @@ func Start(t testing.TB) *Server {
 			t.Error(err)
 		}
 	})
-	s.asNobodySpecial()
+	s.asUnprivilegedUser()
 	initdb, said := s.command("initdb", "--pgdata="+s.data(), "--username=millrace", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
 	if err := initdb.Run(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, said)
 	}
 	s.launch()
-	t.Cleanup(func() { s.end(os.Interrupt) }) // what PostgreSQL calls a fast shutdown
+	t.Cleanup(func() { s.end(os.Interrupt) }) // PostgreSQL's fast shutdown
 	return s
 }
 
 // DSN returns how drivers connect: as keywords and values.
 func (s *Server) DSN() string { return "host=" + s.folder + " user=millrace dbname=postgres" }
 
-// Restart ends the server at once, without a checkpoint and in the middle of what it does, and
-// starts it again. What was committed is there.
+// Restart ends the server at once, without a checkpoint and in the middle of its work, and
+// starts it again. Committed data is there.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.end(syscall.SIGQUIT)
@@ -142,7 +142,7 @@ func find(t testing.TB) string {
 		t.Skip(missing)
 	}
 	version := func(path string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // what is no number is old
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // a name that is no number is old
 		return n
 	}
 	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }))
@@ -165,9 +165,9 @@ func spawn(cmd *exec.Cmd) (<-chan error, error) {
 	return ended, <-started
 }
 
-// asNobodySpecial has the server run as a user that PostgreSQL accepts, and gives that user the
-// folder.
-func (s *Server) asNobodySpecial() {
+// asUnprivilegedUser has the server run as a user that PostgreSQL accepts, and gives that user
+// the folder.
+func (s *Server) asUnprivilegedUser() {
 	s.t.Helper()
 	if os.Getuid() != 0 {
 		return
@@ -193,7 +193,7 @@ func (s *Server) asNobodySpecial() {
 	s.attributes.Credential = &syscall.Credential{Uid: ids[0], Gid: ids[1]}
 }
 
-// output keeps what a process says.
+// output keeps the output of a process.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

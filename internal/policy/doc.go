@@ -2,10 +2,10 @@
 //
 // # The problem
 //
-// Some structures promise to keep what they hold. They keep it under keys without a Redis
-// TTL, which no volatile-* policy evicts. Under an allkeys-* policy a full server evicts any
-// key, and the promise breaks. The policy may change while a program runs. So each call that
-// makes such a promise must know the policy, at no cost, even if a server hangs.
+// Some structures promise to keep their data. They keep it under keys without a Redis TTL,
+// which no volatile-* policy evicts. Under an allkeys-* policy a full server evicts any key,
+// and the promise breaks. The policy may change while a program runs. So each call that makes
+// such a promise must know the policy, at no cost, even if a server hangs.
 //
 // # The mechanism
 //

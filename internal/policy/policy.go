@@ -12,7 +12,7 @@ import (
 
 // Config describes the keys at risk.
 type Config struct {
-	// One and Many name what may be evicted: "a lease", "leases".
+	// One and Many name the data that may be evicted: "a lease", "leases".
 	One, Many string
 
 	// Volatile refuses volatile-* policies as well, because keys with a Redis TTL are at risk.

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// watch returns a watch and what it logs.
+// watch returns a watch and its log.
 func watch(client rueidis.Client, allow bool) (*Watch, *bytes.Buffer) {
 	logged := &bytes.Buffer{}
 	return New(client, Config{
@@ -33,14 +33,14 @@ func refreshed(t *testing.T, w *Watch) error {
 	return w.Check(t.Context())
 }
 
-// refreshing reports whether a refresh is under way.
+// refreshing reports whether a refresh is in progress.
 func (w *Watch) refreshing() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.decided != nil
 }
 
-// age makes all that is known so much older. No refresh may be under way.
+// age makes the verdict and the answers so much older. No refresh may be in progress.
 func (w *Watch) age(by time.Duration) {
 	v := *w.verdict.Load()
 	v.at, v.due = v.at.Add(-by), v.due.Add(-by)
@@ -108,8 +108,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestRights: a user who may not use CONFIG learns the policy all the same, and
-// one who may not use INFO is warned once and served.
+// TestRights: a client without permission for CONFIG learns the policy all the same, and
+// one without permission for INFO is warned once and served.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"})
@@ -172,8 +172,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangedRefreshes: what is older than asked for is asked for again, and the next
-// call reports it.
+// TestChangedRefreshes: a verdict older than Changed accepts is refreshed, and the next call
+// reports the change.
 func TestChangedRefreshes(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "volatile-lru"}).Client(t)
@@ -188,8 +188,8 @@ func TestChangedRefreshes(t *testing.T) {
 	}
 }
 
-// TestVerdictGetsOld: a call has it made anew in the background and goes by the one
-// that there is. After twice the time, in which nobody called, it waits.
+// TestVerdictGetsOld: a call with an old verdict uses it and refreshes it in the background.
+// After twice the time without calls, it waits for the refresh.
 func TestVerdictGetsOld(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "volatile-lru"}).Client(t)
@@ -206,8 +206,8 @@ func TestVerdictGetsOld(t *testing.T) {
 	wantRefused(t, "with a verdict that is too old", w, false)
 }
 
-// TestFirstCallsShare: those who want the first verdict at the same time share one
-// look.
+// TestFirstCallsShare: calls that want the first verdict at the same time share one
+// refresh.
 func TestFirstCallsShare(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// state is what is known of a node, from good to bad.
+// state is the known state of a node, from good to bad.
 type state int
 
 const (

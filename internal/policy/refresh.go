@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// node is what is known of one node. The zero value is unknown.
+// node is the watch's knowledge of one node. The zero value is unknown.
 type node struct {
 	answer                 // the last one
 	at       time.Time     // of the last probe's end

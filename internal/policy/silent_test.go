@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// forever is longer than a test: what waits that long is seen to wait.
+// forever is longer than a test: a call that waits that long fails it.
 const forever = time.Hour
 
 // several is a client of several servers.
@@ -84,7 +84,7 @@ func wantRefused(t *testing.T, what string, w *Watch, want bool) {
 	}
 }
 
-// TestReplicas: what a replica may evict is not asked for.
+// TestReplicas: a replica is not asked for its policy.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Replicated(t, 1)
@@ -132,8 +132,8 @@ func TestSilentMaster(t *testing.T) {
 	redistest.Eventually(t, "the refresh is over", func() bool { return !w.refreshing() })
 }
 
-// TestFirstVerdict: all nodes are asked at the same time. One that is silent keeps no
-// call for longer than the limit, and keeps no refusal by another.
+// TestFirstVerdict: all nodes are asked at the same time. A silent one delays no
+// call beyond the limit, and does not hide that another may evict keys.
 func TestFirstVerdict(t *testing.T) {
 	t.Parallel()
 	w, nodes, _ := pair(t, "volatile-lru", "noeviction")
@@ -182,9 +182,8 @@ func TestFirstCallerLeaves(t *testing.T) {
 	wantRefused(t, "by the next call", w, true)
 }
 
-// TestSilentAtFirst: a node whose policy was never seen is not taken for safe for
-// ever: as soon as it answers, it is refused, and if it does so after its probe was
-// over, by the next one.
+// TestSilentAtFirst: a node that has never answered counts as safe only until it
+// answers: then calls are refused, or after the next probe if its probe has ended.
 func TestSilentAtFirst(t *testing.T) {
 	t.Parallel()
 	for name, probe := range map[string]time.Duration{"during the probe": forever, "after it": 20 * time.Millisecond} {
@@ -206,8 +205,8 @@ func TestSilentAtFirst(t *testing.T) {
 	}
 }
 
-// TestLastWordIsKept: a node that may evict any key and falls silent is refused all
-// the while.
+// TestLastWordIsKept: while a node that may evict any key is silent, calls are still
+// refused.
 func TestLastWordIsKept(t *testing.T) {
 	t.Parallel()
 	w, nodes, _ := pair(t, "noeviction", "allkeys-lru")
@@ -222,7 +221,7 @@ func TestLastWordIsKept(t *testing.T) {
 	})
 }
 
-// TestOneRefreshAtATime: however many calls find the verdict old.
+// TestOneRefreshAtATime: many calls that find the verdict old start one refresh.
 func TestOneRefreshAtATime(t *testing.T) {
 	t.Parallel()
 	w, nodes, _ := pair(t, "noeviction")
@@ -253,8 +252,8 @@ func TestOneRefreshAtATime(t *testing.T) {
 	nodes[0].open()
 }
 
-// TestKnownToBeSilent: a call that waits for a verdict, because nobody has called for
-// long, does not wait for a node that was silent the last time.
+// TestKnownToBeSilent: a call that waits for a verdict, after a long time without calls, does
+// not wait for a node that was silent the last time.
 func TestKnownToBeSilent(t *testing.T) {
 	t.Parallel()
 	w, nodes, _ := pair(t, "noeviction", "volatile-lru")
@@ -289,8 +288,8 @@ func TestProbesEnd(t *testing.T) {
 	}
 }
 
-// TestPauses: those after a silence double from a sixtieth of the time for which a
-// word holds to a fourth of it. An answer ends them.
+// TestPauses: the pauses between probes of a silent node double from a sixtieth of the time
+// for which an answer is valid to a fourth of it. An answer ends them.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	var n node
@@ -309,8 +308,8 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestNodesComeAndGo: a node that joins is probed by the next refresh, and one that
-// leaves is forgotten, whatever it said.
+// TestNodesComeAndGo: the next refresh probes a node that has joined, and forgets one that
+// has left, even if it may evict keys.
 func TestNodesComeAndGo(t *testing.T) {
 	t.Parallel()
 	w, nodes, client := pair(t, "noeviction", "allkeys-lru")
@@ -330,7 +329,7 @@ func TestNodesComeAndGo(t *testing.T) {
 	}
 }
 
-// TestServerIsGone: nobody learns of that here, and it is probed again.
+// TestServerIsGone: a dead server causes no error here, and is probed again.
 func TestServerIsGone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"})

@@ -29,7 +29,7 @@ func Find() (string, error) {
 }
 
 // FindForTests returns the server that tests run: the one that the environment variable
-// MILLRACE_TEST_SERVER names, else what Find finds, or ErrNotFound.
+// MILLRACE_TEST_SERVER names, else the one of Find, or ErrNotFound.
 func FindForTests() (string, error) {
 	if path := os.Getenv("MILLRACE_TEST_SERVER"); path != "" {
 		return path, nil
@@ -37,10 +37,10 @@ func FindForTests() (string, error) {
 	return Find()
 }
 
-// Config says how to run one server. The zero value runs what Find finds, in a temporary
+// Config says how to run one server. The zero value runs the one of Find, in a temporary
 // folder, on a private unix socket, without persistence and without a memory limit.
 type Config struct {
-	// Binary is the server to run. Defaults to what Find finds.
+	// Binary is the server to run. Defaults to the one of Find.
 	Binary string
 
 	// Dir is the server's working folder, for its log and its append-only file. It must
@@ -139,7 +139,7 @@ func (pl *place) temp() (string, error) {
 	return dir, err
 }
 
-// remove removes what settle made.
+// remove removes the folders that settle made.
 func (pl *place) remove() error {
 	var errs []error
 	for _, dir := range pl.temps {

@@ -115,7 +115,7 @@ func TestServerOutlivesTheThreadThatCalledStart(t *testing.T) {
 	}
 }
 
-// running reports whether the process runs. A zombie that nobody waits for
+// running reports whether the process runs. A zombie without a parent that waits for it
 // does not.
 func running(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

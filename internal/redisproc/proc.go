@@ -87,7 +87,7 @@ func Start(ctx context.Context, cfg Config) (*Proc, error) {
 // PID returns the process id of the server's present, or last, life.
 func (p *Proc) PID() int { return p.cur.Load().proc.Pid }
 
-// Addr returns what a client dials: the socket's path, or host:port.
+// Addr returns the address that a client dials: the socket's path, or host:port.
 func (p *Proc) Addr() string {
 	_, addr := p.place.addr()
 	return addr
@@ -264,7 +264,7 @@ func spawn(cmd *exec.Cmd) (*run, error) {
 	return r, <-started
 }
 
-// tail returns the end of what the server logged since start.
+// tail returns the end of the server's log since start.
 func tail(f *os.File, start int64) []byte {
 	if end, err := f.Seek(0, 2); err == nil {
 		start = max(start, end-logTail)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Certificate is one, and what signs others in its name.
+// Certificate is a certificate with the key that signs others in its name.
 type Certificate struct {
 	*x509.Certificate
 

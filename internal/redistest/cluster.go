@@ -114,7 +114,7 @@ func (c *ClusterServers) Client(t testing.TB, changes ...func(*rueidis.ClientOpt
 	client := newClient(t, rueidis.MustParseURL(c.URL()), changes)
 	t.Cleanup(func() {
 		for _, node := range c.Nodes {
-			node.proc.Resume() // a client's Close waits for what it has sent
+			node.proc.Resume() // a client's Close waits for the replies to its calls
 		}
 		client.Close()
 	})

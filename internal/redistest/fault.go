@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Fault is what a Proxy does to matching commands, and the count of how often it
+// Fault is a fault that a Proxy applies to matching commands, and the count of how often it
 // did.
 type Fault struct {
 	match func(cmd []string) bool

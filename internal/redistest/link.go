@@ -16,7 +16,7 @@ import (
 //
 // forward notes each command in pending; receive takes each reply's command
 // from there; deliver waits for the delay and the gate. An item without a
-// frame in out cuts the link after what was queued before it.
+// frame in out cuts the link after the items before it.
 type link struct {
 	p              *Proxy
 	client, server net.Conn
@@ -121,7 +121,7 @@ func (l *link) note(req *request) (drop bool) {
 	return true
 }
 
-// receive reads the server's replies and decides what becomes of each.
+// receive reads the server's replies and decides whether each is delivered.
 func (l *link) receive() {
 	in := bufio.NewReaderSize(l.server, linkBuffer)
 	for {
@@ -155,7 +155,7 @@ func (l *link) pair(frame []byte) (cmd command, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if kind == "" {
-		// An ordinary reply ends what unsubscribed from everything before it.
+		// An ordinary reply ends an unsubscription from all channels before it.
 		for len(l.pending) > 1 && l.pending[0].openEnded {
 			l.pending = l.pending[1:]
 		}

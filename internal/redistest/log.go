@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Log collects what goroutines write to it. The zero value is empty.
+// Log collects the writes of goroutines. The zero value is empty.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -19,7 +19,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// String returns what was written so far.
+// String returns the text so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

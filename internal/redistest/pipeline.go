@@ -53,7 +53,7 @@ func (p *Pipeline) Send(t testing.TB, s *Server) {
 		}
 	}
 	if err != nil {
-		_ = conn.Close() // which ends what is still being sent
+		_ = conn.Close() // which ends the sending
 	}
 	if err := <-sent; err != nil {
 		t.Errorf("pipeline of %d commands: %v", p.count, err)

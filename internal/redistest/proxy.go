@@ -15,9 +15,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Proxy stands between clients and one server and does what networks do. It
+// Proxy stands between clients and one server and has the faults of networks. It
 // understands RESP2 and RESP3 framing in both directions, so that it knows
-// which reply belongs to which command, whatever is pipelined.
+// which reply belongs to which command of a pipeline.
 //
 // MONITOR and CLIENT REPLY OFF or SKIP break that pairing and must not be sent
 // through a Proxy.
@@ -82,7 +82,7 @@ func (p *Proxy) URL() string {
 }
 
 // Client returns a client that goes through the proxy, closed when the test
-// ends. It sends what does not block over a single connection, unless a change
+// ends. It sends calls that do not block over a single connection, unless a change
 // sets PipelineMultiplex, so that a fault meets the connection a test means.
 func (p *Proxy) Client(t testing.TB, changes ...func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
@@ -90,7 +90,7 @@ func (p *Proxy) Client(t testing.TB, changes ...func(*rueidis.ClientOption)) rue
 	opt.PipelineMultiplex = -1
 	c := newClient(t, opt, changes)
 	t.Cleanup(func() {
-		p.Cut() // a client's Close waits for what it has sent
+		p.Cut() // a client's Close waits for the replies to its calls
 		c.Close()
 	})
 	return c
@@ -134,7 +134,7 @@ func (p *Proxy) Dropped() int { return int(p.dropped.Load()) }
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
 // HalfClose holds replies back while commands are still forwarded and
-// connections stay open. Heal delivers what was held back. The greeting of a
+// connections stay open. Heal delivers these replies. The greeting of a
 // new connection is held back too, and a client sends nothing before it.
 func (p *Proxy) HalfClose() {
 	gate := make(chan struct{})

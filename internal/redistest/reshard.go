@@ -89,7 +89,7 @@ func (m *Migration) MoveAll(t testing.TB) {
 	}
 }
 
-// Finish moves what is left, hands the slot over, and returns when all nodes know.
+// Finish moves the remaining keys, hands the slot over, and returns when all nodes know.
 func (m *Migration) Finish(t testing.TB) {
 	t.Helper()
 	m.MoveAll(t)

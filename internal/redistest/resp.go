@@ -123,7 +123,7 @@ func appendReply(dst []byte, in *bufio.Reader) ([]byte, error) {
 	case '%':
 		frames = 2 * size
 	case '|':
-		frames = 2*size + 1 // the attributes, then what they belong to
+		frames = 2*size + 1 // the attributes, then the value they belong to
 	default:
 		return dst, fmt.Errorf("redistest: reply of unknown type %q", header)
 	}

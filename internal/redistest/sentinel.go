@@ -77,7 +77,7 @@ func (s *SentinelServers) Client(t testing.TB, changes ...func(*rueidis.ClientOp
 	client := newClient(t, rueidis.MustParseURL(s.URL()), changes)
 	t.Cleanup(func() {
 		for _, server := range slices.Concat(s.Data, s.Sentinels) {
-			server.proc.Resume() // a client's Close waits for what it has sent
+			server.proc.Resume() // a client's Close waits for the replies to its calls
 		}
 		client.Close()
 	})

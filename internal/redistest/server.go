@@ -73,7 +73,7 @@ func startAll(t testing.TB, n int, opts Options) []*Server {
 }
 
 // Binary returns the server binary that tests run: MILLRACE_TEST_SERVER, else
-// what is on PATH. Without one it skips the test, or fails it when CI is set.
+// the one on PATH. Without one it skips the test, or fails it when CI is set.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := redisproc.FindForTests()
@@ -123,7 +123,7 @@ func (s *Server) Client(t testing.TB, changes ...func(*rueidis.ClientOption)) ru
 	t.Helper()
 	c := newClient(t, rueidis.MustParseURL(s.URL()), changes)
 	t.Cleanup(func() {
-		s.proc.Resume() // a client's Close waits for what it has sent
+		s.proc.Resume() // a client's Close waits for the replies to its calls
 		c.Close()
 	})
 	return c
@@ -260,7 +260,7 @@ func (s *Server) do(args ...string) (string, error) {
 	}
 }
 
-// Eventually polls until cond holds and fails the test, naming what, if it
+// Eventually polls until cond holds and fails the test, with what in the message, if it
 // does not within 20 seconds.
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()

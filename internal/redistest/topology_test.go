@@ -10,7 +10,7 @@ func TestReplicatedCarriesWrites(t *testing.T) {
 	t.Parallel()
 	r := Replicated(t, 2)
 	c := r.Master.Client(t)
-	// In one pipeline, or WAIT speaks of another connection's writes.
+	// In one pipeline: WAIT waits for the writes of its own connection.
 	n, err := c.DoMulti(t.Context(), c.B().Set().Key("k").Value("v").Build(),
 		c.B().Wait().Numreplicas(2).Timeout(5000).Build())[1].AsInt64()
 	if err != nil || n != 2 {

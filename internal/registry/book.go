@@ -58,10 +58,10 @@ type book struct {
 	turning bool            // a timer will end the period
 }
 
-// page is what one shard has to send.
+// page has the members that wait to be sent to one shard.
 type page struct {
 	waiting  map[string]int64
-	timed    bool          // a timer will send what waits
+	timed    bool          // a timer will send the waiting members
 	sending  chan struct{} // closed at the reply; nil if nothing is being sent
 	failures int           // in a row
 }
@@ -131,7 +131,7 @@ func (b *book) forget(member string) {
 	delete(b.entered, member)
 }
 
-// sendIn sends what waits in a shard after a pause. mu is held.
+// sendIn sends a shard's waiting members after a pause. mu is held.
 func (b *book) sendIn(shard int, pause time.Duration) {
 	p := &b.shards[shard]
 	if p.timed || p.sending != nil || len(p.waiting) == 0 {
@@ -225,7 +225,7 @@ func (b *book) logRefusal(err error) {
 	b.logger.Load().WarnContext(context.Background(), b.what, "error", err)
 }
 
-// settle sends what waits in a shard now, and waits for the reply or the end of ctx. It
+// settle sends a shard's waiting members now, and waits for the reply or the end of ctx. It
 // does not wait for repeats.
 func (b *book) settle(ctx context.Context, shard int) {
 	p := &b.shards[shard]

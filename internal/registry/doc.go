@@ -26,7 +26,7 @@
 //	            └──── a pause ◀──────────┘ five times; then in the next period
 //
 // Readers go through the 16 hashes, page by page: [List] for people, a [Visitor] for
-// upkeep. Both take time in proportion to the structures, whatever else is stored.
+// upkeep. Both take time in proportion to the structures, not to the keys of the server.
 //
 // Names that come by the million, those of leases, are not entered here. They have an
 // index by the time of their next check, which upkeep empties as they end: see [Due].
@@ -37,8 +37,8 @@
 //     not without permission. Missing permission is logged once.
 //   - An entry is removed only when a server answers that the structure's key is missing,
 //     never by age. The abandoned queue is the one that operators must see.
-//   - With a node that does not answer, a list yields what the others have, and then an
-//     error with the number of missing shards.
+//   - With a node that does not answer, a list yields the names of the other nodes, and then
+//     an error with the number of missing shards.
 //   - A structure that does not answer or takes long delays no visits to the others.
 //   - A process sees its own entries at once, in lists and visitors.
 //

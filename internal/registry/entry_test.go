@@ -71,8 +71,8 @@ func TestTouchOnce(t *testing.T) {
 	}
 }
 
-// TestLeave: what was deleted is not entered any more, also if it was about to be, and is
-// when it begins anew.
+// TestLeave: a deleted structure is not entered any more, even if its entry was waiting, and
+// is entered when it begins anew.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
@@ -100,7 +100,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestFlushHeals: what was lost is entered again in the next period by those who use it.
+// TestFlushHeals: a lost entry is entered again in the next period if its structure is used.
 func TestFlushHeals(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
@@ -119,7 +119,7 @@ func TestFlushHeals(t *testing.T) {
 	}
 }
 
-// TestDenied: a user who may not enter anything is told so once, and served.
+// TestDenied: a client without permission to enter names is told once, and served.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	server := own(t)
@@ -147,8 +147,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestFullServer: a server that is full keeps nobody waiting, and is asked again when it
-// is not.
+// TestFullServer: a full server delays no caller, and the entry is sent again when the server
+// has memory.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
@@ -186,7 +186,7 @@ func TestSilentServer(t *testing.T) {
 	redistest.Eventually(t, "all are entered", func() bool { return len(registered(t, client)) == 20_000 })
 }
 
-// TestBounds: what is remembered and what waits is bounded.
+// TestBounds: the numbers of remembered and of waiting entries are bounded.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	server := own(t)
@@ -206,8 +206,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestRegistrars: clients have registrars of their own, the last ones used for long; also
-// one that cannot be compared has one.
+// TestRegistrars: clients have registrars of their own, the last ones used for long; a
+// client that cannot be compared has one, too.
 func TestRegistrars(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
@@ -268,7 +268,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListIsTrue: what is gone is not listed, and what this process enters at the moment
+// TestListIsTrue: a deleted structure is not listed, and one that this process is entering
 // is.
 func TestListIsTrue(t *testing.T) {
 	t.Parallel()
@@ -282,7 +282,7 @@ func TestListIsTrue(t *testing.T) {
 	}
 }
 
-// TestListWithoutAServer: when nobody answers, the error is that of the server.
+// TestListWithoutAServer: when no server answers, the error is the server's own.
 func TestListWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := own(t)
@@ -328,7 +328,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// BenchmarkTouch is what a structure pays when nothing is due.
+// BenchmarkTouch measures the cost for a structure when nothing is due.
 func BenchmarkTouch(b *testing.B) {
 	e := entry(own(b).Client(b), "a")
 	e.Touch()

@@ -31,7 +31,7 @@ func must(t *testing.T, client rueidis.Client, words ...string) rueidis.RedisMes
 	return m
 }
 
-// found returns what is entered: fields and their values.
+// registered returns the entries: fields and their values.
 func registered(t *testing.T, client rueidis.Client) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -33,7 +33,7 @@ func shardOf(text string, n int) int {
 	return int(crc32.ChecksumIEEE([]byte(text)) % uint32(n))
 }
 
-// field is what a structure is entered as.
+// field is the field of a structure's entry.
 func field(kind Kind, name string) string { return string(kind) + " " + name }
 
 // ickParts are the ends of keys of which an Ick has at least one. An empty or retired Ick

@@ -66,7 +66,7 @@ type list struct {
 	what   string
 }
 
-// found is what one step of a list has found.
+// found is the result of one step of a list.
 type found struct {
 	names []string
 	err   error

@@ -33,7 +33,7 @@ func (td *tidier) round(t *testing.T) {
 	}
 }
 
-// TestTidy: entries of what is gone are removed, and no others.
+// TestTidy: entries of deleted structures are removed, and no others.
 func TestTidy(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
@@ -138,7 +138,7 @@ func TestTidyNeedsAnAnswer(t *testing.T) {
 	})
 }
 
-// TestTidyRests: it is no hurry.
+// TestTidyRests: after a round the job pauses.
 func TestTidyRests(t *testing.T) {
 	t.Parallel()
 	server := own(t)

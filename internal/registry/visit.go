@@ -56,9 +56,9 @@ func (a Away) Failed(err error) Away {
 func (a Away) Over(now time.Time) bool { return !now.Before(a.until) }
 
 // Visitor goes round the registered structures of a kind for upkeep, a slice at a time. It
-// starts at a random place and continues where it stopped. It skips what failed, for a
-// second at first and for up to a minute later, without delaying others. It is safe for
-// concurrent use; concurrent slices may visit the same structures.
+// starts at a random place and continues where it stopped. It skips a structure whose visit
+// failed, for a second at first and for up to a minute later, without delaying others. It is
+// safe for concurrent use; concurrent slices may visit the same structures.
 type Visitor struct {
 	client rueidis.Client
 	kind   Kind
@@ -67,7 +67,7 @@ type Visitor struct {
 	mu      sync.Mutex
 	shards  [parts]walk
 	todo    []entered       // read and not visited yet
-	avoided map[string]Away // what failed, by its field
+	avoided map[string]Away // the structures that failed, by field
 }
 
 // walk is how far a visitor is in a shard.
@@ -123,7 +123,7 @@ func (v *Visitor) slice(caller context.Context, visit func(context.Context, ente
 	progress := millrace.Idle
 	for i, e := range some {
 		if crash, ok := errors.AsType[*loop.PanicError](errs[i]); ok {
-			panic(crash) // in the goroutine of the caller, who expects it there
+			panic(crash) // in the goroutine of the caller, which expects it there
 		}
 		if !errors.Is(caller.Err(), context.Canceled) { // which says nothing about the structure
 			v.note(e, errs[i])
@@ -138,8 +138,8 @@ func (v *Visitor) slice(caller context.Context, visit func(context.Context, ente
 	return progress, nil
 }
 
-// next returns what to visit next, and whether there is more in this round. It reads for
-// half of the remaining time, which leaves the other half for the visits.
+// next returns the structures to visit next, and whether there are more in this round. It reads
+// for half of the remaining time, which leaves the other half for the visits.
 func (v *Visitor) next(ctx context.Context) (some []entered, more bool, err error) {
 	until, _ := ctx.Deadline()
 	ctx, cancel := script.Within(ctx, time.Until(until)/2)
@@ -154,8 +154,8 @@ func (v *Visitor) next(ctx context.Context) (some []entered, more bool, err erro
 	return some, more, err
 }
 
-// pick takes what to visit next from what was read, except for what is avoided. It takes
-// nothing before the random start, unless now is set.
+// pick takes the next structures to visit from those read, except for the avoided ones. It
+// takes none before the random start, unless now is set.
 func (v *Visitor) pick(now bool) (some []entered, more bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -173,7 +173,7 @@ func (v *Visitor) pick(now bool) (some []entered, more bool) {
 	return some, len(v.todo) > 0 || slices.ContainsFunc(v.shards[:], func(w walk) bool { return !w.ended })
 }
 
-// note remembers whether a visit failed.
+// note records the outcome of a visit, for the backoff of its structure.
 func (v *Visitor) note(e entered, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

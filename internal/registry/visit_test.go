@@ -19,8 +19,8 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// TestSlowVisits: visits that take together far longer than a slice has keep nobody
-// waiting. With a cursor that moves only behind a whole page, the same 86 of these 1,000
+// TestSlowVisits: visits that together take far longer than a slice do not keep others from
+// their turn. With a cursor that moves only behind a whole page, the same 86 of these 1,000
 // were visited again and again.
 func TestSlowVisits(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestVisitsThatHang(t *testing.T) {
 }
 
 // TestSilentNode stops one of three masters: the structures on the others are listed and
-// visited all the same, and it is said that something is missing.
+// visited all the same, and the list ends with an error.
 func TestSilentNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t, 3, 0)
@@ -168,7 +168,7 @@ func TestResumption(t *testing.T) {
 	client := own(t).Client(t)
 	names := numbered(1000)
 	create(t, client, Queue, time.Now(), names...)
-	create(t, client, Tracker, time.Now(), numbered(100)...) // which are nobody's business here
+	create(t, client, Tracker, time.Now(), numbered(100)...) // which this visitor must not visit
 	for round := range 2 {
 		var seen visits
 		visitor := NewVisitor(client, Queue, func(_ context.Context, name string) (bool, error) {
@@ -193,8 +193,8 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestRandomStart: visitors of several processes begin elsewhere, so that what is at the
-// end has its turn although none of them lives long; also in a shard of many steps.
+// TestRandomStart: visitors of several processes begin at different places, so that the last
+// structures have their turn although each process ends soon; also in a shard of many steps.
 func TestRandomStart(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
@@ -214,7 +214,7 @@ func TestRandomStart(t *testing.T) {
 			}
 		}
 		first = append(first, mine.in[0])
-		for _, e := range visitor.todo { // what would be visited next
+		for _, e := range visitor.todo { // the next ones
 			seen[e.field] = true
 		}
 	}
@@ -227,7 +227,7 @@ func TestRandomStart(t *testing.T) {
 	}
 }
 
-// TestVisitorErrors: what a visit says.
+// TestVisitorErrors: slices whose visits fail or whose servers are gone.
 func TestVisitorErrors(t *testing.T) {
 	t.Parallel()
 	server := own(t)
@@ -265,7 +265,7 @@ func TestVisitorErrors(t *testing.T) {
 	})
 }
 
-// TestCancelledSlice: that a caller went away says nothing about structures.
+// TestCancelledSlice: a visit that fails because its slice was cancelled causes no backoff.
 func TestCancelledSlice(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)

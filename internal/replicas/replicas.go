@@ -1,9 +1,9 @@
-// Package replicas waits until replicas have what was written.
+// Package replicas waits until replicas have received a write.
 //
 // WAIT alone does not do that. Since Redis 7.2, and in every Valkey, it waits for the last
 // command of its own connection that replicas received. Behind a read, or a write that
 // changed nothing, that may be a command of an hour ago: WAIT returns at once, although no
-// replica has what other connections wrote meanwhile. So a write that replicas always
+// replica has the later writes of other connections. So a write that replicas always
 // receive is sent before it, in the same pipeline:
 //
 //	SETNX k v     0: another client set it a moment ago, and no replica has it yet
@@ -75,7 +75,7 @@ func waited(mark, wait rueidis.RedisResult) (have int, err error) {
 	return 0, fmt.Errorf("the replicas were not waited for: %w", err)
 }
 
-// Copies says which replicas have what was written.
+// Copies says which replicas have received a write.
 type Copies struct {
 	Have   int      // replicas that count
 	Others []string // addresses of linked replicas that do not count

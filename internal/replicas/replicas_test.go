@@ -33,8 +33,8 @@ func nothing(c rueidis.Client) map[string]rueidis.Completed {
 	}
 }
 
-// TestConfirm stops the replica, has somebody write, and then waits behind commands that
-// change nothing: the write is on no replica until that goes on.
+// TestConfirm stops the replica, has another client write, and then waits behind commands that
+// change nothing: no replica has the write until the stopped one continues.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	r := redistest.Replicated(t, 1)
@@ -58,8 +58,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestMarkIsSent: whatever stands in front, replicas have one more mark each time. That
-// is what a WAIT of Redis 7.2 waits for.
+// TestMarkIsSent: behind any command, replicas have one more mark each time. A WAIT of Redis
+// 7.2 waits for that mark.
 func TestMarkIsSent(t *testing.T) {
 	t.Parallel()
 	r := redistest.Replicated(t, 1)
@@ -76,7 +76,7 @@ func TestMarkIsSent(t *testing.T) {
 	}
 }
 
-// TestConfirmOnAFullServer: what frees memory is confirmed.
+// TestConfirmOnAFullServer: a command that frees memory is confirmed.
 func TestConfirmOnAFullServer(t *testing.T) {
 	t.Parallel()
 	r := redistest.Replicated(t, 1)
@@ -92,7 +92,7 @@ func TestConfirmOnAFullServer(t *testing.T) {
 	}
 }
 
-// TestNoMark: without a mark nothing is known, whatever WAIT says.
+// TestNoMark: without a mark the reply of WAIT proves nothing.
 func TestNoMark(t *testing.T) {
 	t.Parallel()
 	r := redistest.Replicated(t, 1)

@@ -89,8 +89,8 @@ func (l *Lanes) take(r *Request) {
 	r.Lane, r.Ticket = r.lane.name, fmt.Sprintf("%016d%s", r.lane.number, letters())
 }
 
-// Done frees the lane: the outcome of the call is known, or nobody waits for it. If the call
-// arrives after the lane's next one, it is refused.
+// Done frees the lane: the outcome of the call is known, or its caller has given up. If the
+// call arrives after the lane's next one, it is refused.
 func (r *Request) Done() {
 	if r.lane == nil {
 		return

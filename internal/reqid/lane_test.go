@@ -15,7 +15,7 @@ func TestScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
 	scripttest.Check(t, script.Load(fstest.MapFS{"add.lua": {Data: []byte(`-- test.add(K) -> number
 --
--- Is there for what stands in front of it.
+-- Is there for the fragments in front of it.
 --
 -- Needs    lane, tidy
 -- Touches  nothing

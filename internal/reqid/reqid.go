@@ -37,7 +37,7 @@ func Next(ctx context.Context) string {
 	return rand.Text()
 }
 
-// source is what ids are derived from.
+// source has the inputs that ids are derived from.
 type source struct {
 	seed  string
 	drawn atomic.Uint64

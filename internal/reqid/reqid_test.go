@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// form is what ids look like, whatever they come from.
+// form is the form of all ids, random or derived.
 var form = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
 // draw returns the next n ids under a context.
@@ -30,7 +30,7 @@ func draw(ctx context.Context, n int) []string {
 func TestIdsComeFromASeed(t *testing.T) {
 	t.Parallel()
 	first := draw(reqid.With(t.Context(), "order 7"), 3)
-	// What a release derives, the next one must: processes are replaced by newer ones.
+	// The next release must derive the same ids: newer processes replace older ones.
 	want := []string{"MJGX2MYIGMRRXWDBUTYA2QUY76", "UAEKSZT7JXMJX4US6HIBQHF2X6", "XCOKYKD6LXZPML6CSRMA4TDV6E"}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)

@@ -20,9 +20,9 @@ type recorded struct {
 	denied    bool
 }
 
-// Where nothing else is said, all servers give the same reply to a command by itself, and
-// to one in a script by redis.pcall; by redis.call those since 7.0 say behind it which
-// script it was, Valkey 9.1 which line, and 6.2 in front of it.
+// replies are by the servers that give them. Unless they are listed apart, a command alone and
+// one in a script by redis.pcall get the same reply. By redis.call, servers since 7.0 add the
+// script behind the reply, Valkey 9.1 the line, and 6.2 adds them in front.
 var replies = map[string][]recorded{
 	"all": {
 		{reply: "OOM command not allowed when used memory > 'maxmemory'.", code: "OOM"},
@@ -107,8 +107,8 @@ var replies = map[string][]recorded{
 	},
 }
 
-// TestRecordedReplies: an error is taken for the same whatever server it is from, and
-// wherever in a script it came up.
+// TestRecordedReplies: an error is classified alike from any server, and from any place in a
+// script.
 func TestRecordedReplies(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

@@ -165,13 +165,12 @@ var denials = []string{"ACL failure in script: ", "The user executing the script
 // Denied reports whether the user lacks a permission.
 func Denied(err error) bool { return Word(err) == noPermission }
 
-// wrapping is what servers before 7.0 put in front of the error of a command in a script: the first
-// part if it was raised (redis.call), the second one and the minus if the server refused to run the
-// command.
+// wrapping is the text that servers before 7.0 put in front of the error of a command in a script:
+// the first part if it was raised (redis.call), the second one and the minus if the server refused
+// to run the command.
 var wrapping = regexp.MustCompile(`^(Error running script \([^)]*\): @user_script:\d+: )?(@user_script: \d+: )?-?(ERR )?`)
 
-// textOf returns the text of an error, without what servers put around that of a command in a
-// script.
+// textOf returns the text of an error, without the wrapping of errors of commands in scripts.
 func textOf(reply *rueidis.RedisError) string {
 	text := strings.TrimPrefix(reply.Error(), "ERR ")
 	if strings.HasPrefix(text, "Error running script ") || strings.HasPrefix(text, "@user_script: ") {

@@ -67,8 +67,8 @@ func TestDoEndsWithSuccessAnswerOrContext(t *testing.T) {
 	})
 }
 
-// TestAnothersEnd: a call that is told that it was cancelled, too late or on a closed
-// connection, though its own context goes on, is repeated.
+// TestAnothersEnd: a call that fails as cancelled, too late or on a closed connection,
+// though its own context goes on, is repeated.
 func TestAnothersEnd(t *testing.T) {
 	t.Parallel()
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded, rueidis.ErrClosing} {
@@ -118,8 +118,8 @@ func TestPauseDoublesUpToMax(t *testing.T) {
 	}
 }
 
-// TestTransient: what the server under test has no reply for. TestRecordedReplies has
-// the rest.
+// TestTransient: errors that the server under test has no reply for. TestRecordedReplies
+// has the rest.
 func TestTransient(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

@@ -65,13 +65,13 @@ func EffectOf(ctx context.Context) *Effect {
 	return e
 }
 
-// unanswered is what ended a call without an answer.
+// unanswered is the error that ended a call without an answer.
 type unanswered struct{ error }
 
 func (u unanswered) Unwrap() error { return u.error }
 
-// Bare returns what ended a call in place of the error of [Uncertain], and other errors as they
-// are. It is for code that asks why there is no answer, and not what became of the call.
+// Bare returns the error that ended a call instead of the error of [Uncertain], and other errors as
+// they are. It is for code that asks why there is no answer, and not for the call's outcome.
 func Bare(err error) error {
 	if e, ok := errors.AsType[*millrace.Error](err); ok {
 		if u, ok := e.Err.(unanswered); ok { //nolint:errorlint // only this error's own cause counts

@@ -5,8 +5,8 @@
 //	               4,012 changes         1,204 waiting
 //	elsewhere    4.0 s of 8.0 s: 4,012 changes, 1,204 waiting
 //
-// Nobody depends on it: what cannot be written is lost. One goroutine at a time may
-// use a screen.
+// A screen never fails its caller: text that cannot be written is lost. One goroutine at a
+// time may use a screen.
 package screen
 
 import (

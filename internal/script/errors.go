@@ -21,7 +21,7 @@ var named = map[string]*millrace.Error{
 
 // Name gives an error of a server or a script the name that programs know it by: the
 // structure's own, or one that all share. A server that refuses the call for now is
-// unavailable, whatever its code.
+// unavailable, with any code.
 func (r *Runner) Name(err error) error {
 	if err == nil {
 		return nil

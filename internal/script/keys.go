@@ -21,7 +21,7 @@ type template struct {
 
 func (t template) elsewhere() bool { return strings.Contains(t.text, "{K}") }
 
-// anyKey is written for keys that have the callers' own names, whatever those are.
+// anyKey stands for keys that have the callers' own names.
 const anyKey = "any key"
 
 // undeclared reports whether the template stands for keys that are not known before the
@@ -84,7 +84,7 @@ func (l *Library) keys(s *Script, base string, args []string) []string {
 	return keys
 }
 
-// Patterns returns every key that a call may touch, with a star for what only the
+// Patterns returns every key that a call may touch, with a star for each part that only the
 // running script knows.
 func (l *Library) Patterns(s *Script, base string) []string {
 	star := []string{"*", "*", "*", "*", "*", "*", "*", "*"}
@@ -106,7 +106,7 @@ func (l *Library) Patterns(s *Script, base string) []string {
 // Prefix returns how the other keys of the structure with that base key begin.
 func (l *Library) Prefix(base string) string { return strings.ReplaceAll(l.prefix, "K", base) }
 
-// placeholder is what a key of a new structure begins with.
+// placeholder is the initial content of a key of a new structure.
 type placeholder struct {
 	key          string // relative to the prefix, or K
 	zset         bool   // a sorted set, with the empty member

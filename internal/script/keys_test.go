@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// TestKeys: a call declares what it may touch, and the base key alone if that is not
-// known beforehand.
+// TestKeys: a call declares the keys that it may touch, and only the base key if they are
+// not known beforehand.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// counting has a script that is anything but idempotent by nature.
+// counting has a script that is not idempotent by nature.
 var counting = script.Load(fstest.MapFS{"add.lua": {Data: []byte(`-- test.add(K) by -> number
 -- Needs    lane
 if answered then
@@ -225,7 +225,7 @@ func TestRequestOfACaller(t *testing.T) {
 	}
 }
 
-// TestSeededRequests: what another process asks under the same seed is the same request.
+// TestSeededRequests: a call of another process under the same seed is the same request.
 func TestSeededRequests(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -242,8 +242,8 @@ func TestSeededRequests(t *testing.T) {
 	}
 }
 
-// TestLanesAreFew: the memory of answers is bounded by the calls that were under way at
-// once, however many there were.
+// TestLanesAreFew: the memory of answers is bounded by the calls in flight at
+// once, not by their total number.
 func TestLanesAreFew(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

@@ -55,7 +55,7 @@ func Load(folder fs.FS, prefix string, shared ...fs.FS) *Library {
 	return assemble(prefix, sources)
 }
 
-// Edit returns a library whose sources are what edit makes of this one's. Tests take
+// Edit returns a library with the sources that edit makes of this one's. Tests take
 // protections out with it.
 func (l *Library) Edit(edit func(file, source string) string) *Library {
 	sources := maps.Clone(l.sources)
@@ -86,7 +86,7 @@ type Script struct {
 	file      string
 	fragments []string // the files in front of it, in order
 	prelude   string   // its first line
-	source    string   // what the server compiles
+	source    string   // as the server compiles it
 	sha       string
 	imitation *Script    // the same for a server without the Lua library struct; nil if the script does not use it
 	keys      []template // those that it may touch beside the base key
@@ -111,7 +111,7 @@ func (s *Script) Lane() bool { return s.lane }
 // Reads reports whether the script writes nothing.
 func (s *Script) Reads() bool { return s.reads }
 
-// Source returns what the server compiles, fragments included.
+// Source returns the text that the server compiles, fragments included.
 func (s *Script) Source() string { return s.source }
 
 // SHA returns the name by which the server knows the script.
@@ -206,7 +206,7 @@ func (s *Script) declare(h header) {
 	}
 }
 
-// header is what the library goes by in the comment at the top of a file.
+// header has the lines that the library uses of the comment at the top of a file.
 type header struct {
 	script, fragment string // the name of either
 	needs            []string

@@ -14,8 +14,8 @@ import (
 // the base key, and arguments. The values of the reply are the answers, and its Clock is the
 // server's behind them. An error that would be the same the next time is the value of its command.
 //
-// The commands see the structure one after the other: what moves meanwhile is seen in two places
-// or in none.
+// The commands read the structure one after the other: an element that moves meanwhile is seen in
+// two places or in none.
 //
 // Where a replica may answer, a client that sends reads to replicas sends the pipeline there,
 // except on a Cluster, as scripts.

@@ -17,7 +17,7 @@ func TestDetachedCallsStayInTheirGoroutine(t *testing.T) {
 	done := false
 	_, err := script.Prompt(ctx, func(ctx context.Context) (int, error) {
 		cancel(why)
-		done = true // which nobody could see without a race if it were another goroutine
+		done = true // a race if it were another goroutine
 		return 0, ctx.Err()
 	})
 	if !done || !errors.Is(err, why) {

@@ -30,8 +30,8 @@ func readingFromReplica(t *testing.T, master, replica *redistest.Server) rueidis
 	})
 }
 
-// TestReplicaAnswers: of a client that sends reads to a replica, the replica answers what it may
-// answer, and the master all else. Before Redis 7.0 the master answers everything.
+// TestReplicaAnswers: with a client that sends reads to a replica, the replica runs the scripts
+// that it may run, and the master runs all others. Before Redis 7.0 the master runs all.
 func TestReplicaAnswers(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Replicated(t, 1)
@@ -103,7 +103,7 @@ func TestWithoutReadOnlyCommands(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		args []string
-		user []string // what the client's user may do; nil for the default one
+		user []string // the rules of the client's user; nil for the default one
 	}{
 		{name: "unknown", args: without},
 		{name: "not allowed", user: []string{"on", "nopass", "~*", "+@all", "-@scripting", "+eval", "+evalsha"}},

@@ -14,7 +14,7 @@ type Reply struct {
 	// Asked is when the answered try began: the answer is not older.
 	Asked time.Time
 
-	// Clock is the server's clock in microseconds, behind what the reply shows; 0 for a script.
+	// Clock is the server's clock in microseconds, after the reply's data was read; 0 for a script.
 	Clock int64
 
 	script string
@@ -36,7 +36,7 @@ func newReply(script string, asked time.Time, m rueidis.RedisMessage) *Reply {
 // More reports whether there is another value to read.
 func (r *Reply) More() bool { return r.err == nil && r.at < len(r.values) }
 
-// None reports whether the answer is nil: there is nothing of what was asked for.
+// None reports whether the answer is nil: the requested data does not exist.
 func (r *Reply) None() bool { return r.none }
 
 // Len returns how many values have not been read.
@@ -126,7 +126,7 @@ func (r *Reply) MilliTime() time.Time {
 func (r *Reply) MicroTime() time.Time { return time.UnixMicro(r.Int()) }
 
 // List reads a list, whose errors count as those of the whole. It must be read before
-// what is behind it.
+// the values behind it.
 func (r *Reply) List() *Reply {
 	inner := &Reply{Asked: r.Asked, script: r.script, err: r.err}
 	m, ok := r.next()

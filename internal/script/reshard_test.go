@@ -122,7 +122,7 @@ func TestSlotOnItsWay(t *testing.T) {
 	call("11", "get", old, "c")
 }
 
-// TestLanesOfASlotOnItsWay: what lanes forget there leaves no key missing.
+// TestLanesOfASlotOnItsWay: forgetting lanes in a migrating slot leaves no key missing.
 func TestLanesOfASlotOnItsWay(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t, 2, 0)

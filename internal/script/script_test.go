@@ -95,7 +95,7 @@ func TestRunGivesAnswersAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreNamed: whatever the code with which a server refuses a call for now, the name is one.
+// TestRefusalsAreNamed: all codes with which a server refuses calls for now have one name.
 func TestRefusalsAreNamed(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -232,8 +232,8 @@ func (b *begun) OnCall(ctx context.Context, _ millrace.Call) (context.Context, f
 	return ctx, nil
 }
 
-// TestCauseOfManyCalls: why a context ended is told to each of many callers, also where
-// it is the client that heeds the context.
+// TestCauseOfManyCalls: each of many callers gets the cause of its context's end, also where
+// the client ends the call.
 func TestCauseOfManyCalls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

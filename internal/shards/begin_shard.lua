@@ -1,6 +1,6 @@
 -- fragment begin_shard: creates the keys that all kinds of shards have
 --
--- What exists of a shard that has lost its record stays.
+-- A shard that has lost its record keeps its other keys.
 --
 -- Needs  check
 -- Gives  begin_shard() -> 1, or the error with which it is refused

@@ -5,7 +5,7 @@
 --
 -- Needs    nothing
 -- Touches  K
--- Gives    wire: the version of what is stored, of values or of hashes
+-- Gives    wire: the version of stored values or hashes
 --          refusal(): the error with which the call is refused, or nil; the first argument
 --          of the call is the number of shards
 local wire = string.sub(K, 1, 6) == 'mr:key' and '2' or '4'

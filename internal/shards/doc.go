@@ -1,9 +1,9 @@
-// Package shards holds what packages expiry and pinned share: namespaces whose hashes or
+// Package shards is the common part of packages expiry and pinned: namespaces whose hashes or
 // values are spread over a fixed number of shards, each in one slot of a Redis Cluster.
 //
 //	record    {name}     version, number of shards          one key
 //	shard     {name/0}   version, shards, counters          one of 1 to 256
-//	          :due       what expires next: name -> deadline
+//	          :due       the names by their deadlines: name -> deadline
 //	          :lanes     answers of recent calls, see package reqid
 //
 // A [Space] is a namespace. It finds the shard of a name ([Space.At]), runs scripts and

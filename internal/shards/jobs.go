@@ -11,12 +11,12 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// Reap removes what has expired in a shard. It is called with due false for a shard in
+// Reap removes the expired data of a shard. It is called with due false for a shard in
 // which nothing is due: then it only forgets old answers.
 type Reap func(ctx context.Context, base string, shards int, due bool) (millrace.Progress, error)
 
-// Reap runs the script reap on a shard, which replies with what it removed and whether that used
-// up its budget.
+// Reap runs the script reap on a shard, which replies with the number it removed and whether that
+// used up its budget.
 func (s *Space) Reap(ctx context.Context, base string, shards int, args ...string) (millrace.Progress, error) {
 	reply, err := s.Ask(ctx, nil, "reap", base, shards, args...)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Space) Reap(ctx context.Context, base string, shards int, args ...strin
 }
 
 // Jobs returns the jobs of one namespace: one that reaps its shards, and one that checks
-// what the servers may evict.
+// the servers' eviction policies.
 func (s *Space) Jobs(reap Reap) []millrace.Job {
 	return []millrace.Job{
 		{Name: s.Kind.Package + ".reap:" + s.Name, Slice: func(ctx context.Context) (millrace.Progress, error) {

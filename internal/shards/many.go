@@ -13,7 +13,7 @@ import (
 // perCall is how many keys of a shard one call of AtMany has.
 const perCall = 100
 
-// Part is what one call of AtMany works on: some keys of one shard.
+// Part is the work of one call of AtMany: some keys of one shard.
 type Part struct {
 	Base    string
 	Shards  int

@@ -19,7 +19,7 @@ import (
 const NoTTL time.Duration = -1
 
 const (
-	// headSize is the length of what precedes a value: a mark, the version, and the
+	// headSize is the length of the head of a value: a mark, the version, and the
 	// deadline in six bytes with the most significant first.
 	headSize = 8
 
@@ -33,8 +33,8 @@ const (
 // left, or NoTTL.
 type Found func(i int, value []byte, ttl time.Duration)
 
-// Decode returns the value and the time that is left of what is stored, by the server's
-// clock in microseconds. It returns false for what has expired.
+// Decode returns the value and the remaining time of a stored text, by the server's clock in
+// microseconds. It returns false for an expired value.
 func Decode(stored string, now int64, name string) (value []byte, ttl time.Duration, ok bool, err error) {
 	if len(stored) < headSize || stored[0] != mark || stored[1] != version {
 		return nil, 0, false, millrace.ErrBroken.Errorf("what is stored for %q is no value of version %d", name, version)

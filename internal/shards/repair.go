@@ -15,7 +15,7 @@ import (
 
 // RepairPage repairs one page of a shard. It reports whether anything was wrong, and where the
 // next page begins, which is the zero value at the end. After an error it returns the position
-// of what failed.
+// that failed.
 type RepairPage func(ctx context.Context, s *Space, base string, shards int, at Position) (wrong bool, next Position, err error)
 
 // Position is how far a repair is in a shard.

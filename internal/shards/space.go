@@ -37,7 +37,7 @@ const (
 	MaxValue = 8 << 20
 )
 
-// Kind is what the namespaces of one package have in common.
+// Kind has the common properties of the namespaces of one package.
 type Kind struct {
 	Package  string // its name, in front of the names of calls and jobs
 	Shard    string // begins the keys of a shard: "mr:hash:{"
@@ -46,7 +46,7 @@ type Kind struct {
 	Registry registry.Kind
 	Library  *script.Library
 	Errors   map[string]*millrace.Error // of its own scripts
-	One      string                     // what a shard holds, for errors: "a field"
+	One      string                     // an element of a shard, for errors: "a field"
 	Many     string
 }
 

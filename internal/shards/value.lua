@@ -5,8 +5,8 @@
 -- than its deadline. The largest deadline stands for none.
 --
 -- Needs  nothing
--- Gives  deadline_of(value): the deadline of what is stored, infinite for none, 0 for false,
---        nil for what is no value
+-- Gives  deadline_of(value): the deadline of a stored value, infinite for none, 0 for false,
+--        nil for an invalid value
 --        head_of(deadline): the eight bytes in front of a value that has it
 local function deadline_of(value)
   if not value then

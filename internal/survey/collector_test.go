@@ -22,8 +22,8 @@ type family struct {
 	samples    map[string]float64
 }
 
-// gather returns what collectors show by the metrics' names, and fails the test if
-// Prometheus has anything against it.
+// gather returns the output of collectors by the metrics' names, and fails the test if
+// Prometheus refuses it.
 func gather(t *testing.T, collectors ...prometheus.Collector) map[string]family {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()

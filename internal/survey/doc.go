@@ -3,8 +3,8 @@
 //
 // # The problem
 //
-// A page that shows what happens, numbers that change each second, a scrape by Prometheus:
-// each needs the Stats of all structures at its own time. If each asked Redis, ten open pages
+// Pages with live numbers, numbers that change each second, a scrape by Prometheus: each
+// needs the Stats of all structures at its own time. If each asked Redis, ten open pages
 // would ask ten times, and none would have a history.
 //
 // # The mechanism
@@ -22,9 +22,9 @@
 // surveys never overlap.
 //
 // Names come from the List functions of the structures, which read the registry: the cost is
-// O(structures), whatever else is in Redis. Names are listed at the start, and again after a
-// pause of 50 times the duration of a listing, at least ten seconds: at most 2% of the time. A
-// new structure appears after that pause, or after [Survey.Refresh].
+// O(structures), not O(keys). Names are listed at the start, and again after a pause of 50
+// times the duration of a listing, at least ten seconds: at most 2% of the time. A new
+// structure appears after that pause, or after [Survey.Refresh].
 //
 // A program that looks at its own times, such as the live view of the command, calls
 // [Survey.Poll] and [Survey.KeepListing] instead of Run.

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// One look at what there is. A program that goes on lets Run look, again and again,
-// and reads View.
+// One survey of all structures. A program that keeps running calls Run, which surveys again
+// and again, and reads View.
 func Example() {
 	redis := miniredis.NewMiniRedis()
 	if err := redis.Start(); err != nil {

@@ -33,8 +33,8 @@ func (r *redisProber) check(ctx context.Context) checked {
 	return r.checked
 }
 
-// fleet asks all members of the fleet how they are, and the directory what agents
-// did. It returns nil unless there is a fleet that answers.
+// fleet asks all members of the fleet for their state, and the directory for its agents'
+// actions. It returns nil unless there is a fleet that answers.
 func (r *redisProber) fleet(ctx context.Context) (*FleetView, []Trouble) {
 	if r.cfg.Fleet == nil {
 		return nil, nil

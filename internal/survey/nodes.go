@@ -82,7 +82,7 @@ func readInfo(text string) (NodeView, error) {
 }
 
 // software returns the name and version of a server. Valkey gives as redis_version the
-// Redis that it goes by.
+// Redis that it is compatible with.
 func software(fields info.Fields) string {
 	if version := fields["valkey_version"]; version != "" {
 		return "Valkey " + version

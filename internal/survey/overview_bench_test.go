@@ -11,9 +11,9 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 )
 
-// BenchmarkOverview is what the overview page is made of, the names of all structures and
-// their numbers, with 100 queues and 100 Icks in a Redis that is theirs alone, and in one
-// with 200,000 keys of others, or 5,000,000 with MILLRACE_SOAK.
+// BenchmarkOverview measures the reads of the overview page, the names of all structures and
+// their numbers, with 100 queues and 100 Icks in a Redis without other keys, and in one with
+// 200,000 keys of others, or 5,000,000 with MILLRACE_SOAK.
 func BenchmarkOverview(b *testing.B) {
 	foreign := 200_000
 	if os.Getenv("MILLRACE_SOAK") != "" {

@@ -101,7 +101,7 @@ func statsOf[T interface {
 	return structure.Stats(ctx)
 }
 
-// queueRead is what a survey reads of a queue.
+// queueRead is the data that a survey reads of a queue.
 type queueRead struct {
 	fairqueue.Stats
 

@@ -33,7 +33,7 @@ func open(t *testing.T, cfg Config) *Survey {
 	return s
 }
 
-// seen finds all names, however long that takes, and returns what a look saw.
+// seen finds all names, however long that takes, and returns the View of one look.
 func seen(t *testing.T, s *Survey) *View {
 	t.Helper()
 	s.list(t.Context())
@@ -101,7 +101,7 @@ func settle(t *testing.T, client rueidis.Client) *town {
 	return w
 }
 
-// publish publishes what a recruiter did.
+// publish publishes a recruiter's numbers.
 func (w *town) publish(t *testing.T) {
 	t.Helper()
 	recruiter := steal.New(steal.Config{})
@@ -134,7 +134,7 @@ func (w *town) view(t *testing.T) *View {
 	}
 }
 
-// sameNumbers compares Views but for what another moment changes.
+// sameNumbers compares Views, except for fields that differ at another moment.
 var sameNumbers = cmp.Options{
 	cmpopts.IgnoreFields(View{}, "At", "Named", "Server", "Troubles", "LeftOut"),
 	cmpopts.IgnoreFields(fairqueue.Stats{}, "At", "OldestAge"),
@@ -181,7 +181,7 @@ func TestViewIsWhatStructuresSay(t *testing.T) {
 		t.Errorf("the server says %+v", n)
 	}
 
-	// What goes is gone without trouble, and what comes is found.
+	// Deleted structures vanish without trouble, and new ones are found.
 	must(w.orders.Delete(t.Context()))(t)
 	must(w.lone.Delete(t.Context()))(t)
 	must(w.channel.Delete(t.Context()))(t)
@@ -200,7 +200,7 @@ func TestViewIsWhatStructuresSay(t *testing.T) {
 	wantNumbers(t, "what was made anew", want, seen(t, s))
 }
 
-// TestTroubles: what cannot be read takes nothing from others.
+// TestTroubles: a structure that cannot be read does not hide others.
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -287,8 +287,8 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// TestSilentServer: one that does not answer is away, and nobody waits for it for
-// long.
+// TestSilentServer: a server that does not answer is away, and callers wait for it only
+// briefly.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -332,7 +332,7 @@ func TestRefusedInfo(t *testing.T) {
 	wantNumbers(t, "without INFO", w.view(t), v)
 }
 
-// TestRun: a survey that runs shows who watches what is new, and draws it.
+// TestRun: a survey that runs shows its watchers each change, and draws it.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	w := settle(t, redistest.Start(t, redistest.Options{}).Client(t))
@@ -366,8 +366,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestServerGoesDuringALook: what a look saw of a server that went away meanwhile is
-// not shown.
+// TestServerGoesDuringALook: if the server goes away during a look, the look's data is not
+// shown.
 func TestServerGoesDuringALook(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

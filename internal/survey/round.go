@@ -48,8 +48,8 @@ func ask[S any](r *round, kind Kind, known []string, stats func(ctx context.Cont
 	}
 }
 
-// run reads, a few structures at the same time. What failed the last time comes last, so that
-// it delays no others.
+// run reads, a few structures at the same time. Structures that failed the last time come last,
+// so that they delay no others.
 func (r *round) run(ctx context.Context, last *View) {
 	ctx, cancel := context.WithTimeoutCause(ctx, surveyTimeout, errSilent)
 	defer cancel()

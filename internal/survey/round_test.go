@@ -24,8 +24,8 @@ func numbered(n int) []string {
 	return names
 }
 
-// TestRoundOfTheSilent: who does not answer is waited for 2 s, eight at a time, and all
-// together 8 s; in the next round they come last, and the others are there.
+// TestRoundOfTheSilent: a round waits 2 s for a silent structure, for eight at a time, and 8 s
+// for all; in the next round these come last, and the others are there.
 func TestRoundOfTheSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestRoundOfTheSilent(t *testing.T) {
 	})
 }
 
-// TestRoundOfManyAnswers: at most eight are asked at the same time, and those that are
-// gone are no trouble.
+// TestRoundOfManyAnswers: at most eight structures are asked at the same time, and deleted
+// ones are no trouble.
 func TestRoundOfManyAnswers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -97,7 +97,7 @@ func floats[N int | int64](numbers ...N) []float64 {
 	return all
 }
 
-// subject is what has a history.
+// subject is a structure, a job or the server that has a history.
 type subject struct {
 	kind Kind
 	name string
@@ -144,8 +144,8 @@ func (h *histories) add(v *View, known names) {
 	sample(h, at, Server, "", serverColumns, v.Server)
 }
 
-// forget removes the histories of structures and jobs that are gone. What could not be read
-// is kept.
+// forget removes the histories of structures and jobs that are gone. It keeps those of
+// structures that could not be read.
 func (h *histories) forget(v *View, known names) {
 	jobsRead := !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return t.Kind == Steal })
 	maps.DeleteFunc(h.of, func(of subject, _ *history) bool {

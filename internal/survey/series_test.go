@@ -54,7 +54,7 @@ func TestSeries(t *testing.T) {
 	late.At = noon.Add(12 * time.Second)
 	s := told(
 		queue(0, 10, 100, 7),
-		queue(1, 99, 100, 7), // somebody watches, and it is no sample
+		queue(1, 99, 100, 7), // a survey for a watcher, and no sample
 		queue(4, 99, 100, 7),
 		queue(5, 11, 150, 7),
 		late, // which is no news
@@ -126,8 +126,8 @@ func TestSeriesOfOthers(t *testing.T) {
 	}
 }
 
-// TestSeriesAreForgotten: what is not known any more has no history, and what could
-// not be read keeps its own.
+// TestSeriesAreForgotten: a structure that is gone has no history, and one that could not
+// be read keeps its own.
 func TestSeriesAreForgotten(t *testing.T) {
 	t.Parallel()
 	all := &View{
@@ -195,8 +195,8 @@ func TestHistoryIsAnHour(t *testing.T) {
 	}
 }
 
-// TestMemory holds the histories to what the documentation says. They take all they
-// ever will with the first sample.
+// TestMemory checks the histories against the documented memory. They take all of it with
+// the first sample.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	s := newSurvey(nil, discard)
@@ -242,8 +242,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestSamplesAreOfTheSameLooks: what is found between two samples has its own with
-// those of all others, at any pace, so that series can be added up.
+// TestSamplesAreOfTheSameLooks: a structure found between two samples has its next sample
+// with those of all others, at any pace, so that series can be added up.
 func TestSamplesAreOfTheSameLooks(t *testing.T) {
 	t.Parallel()
 	var views []*View

@@ -217,7 +217,7 @@ func (s *Survey) logChange(ctx context.Context, last, v *View) {
 }
 
 // Watch yields the latest View at once, and then each new one until ctx ends. A slow caller
-// misses some. Surveys are a second apart while anybody watches.
+// misses some. Surveys are a second apart while there is a watcher.
 func (s *Survey) Watch(ctx context.Context) iter.Seq[*View] {
 	return func(yield func(*View) bool) {
 		s.attend(1)

@@ -79,7 +79,7 @@ func (s *story) read(ctx context.Context, known names, last *View) *View {
 	return v
 }
 
-// wantTimes forgets what was remembered, and fails the test unless it was that.
+// wantTimes forgets the recorded times, and fails the test unless they are as wanted.
 func (s *story) wantTimes(t *testing.T, what string, times *[]float64, want ...float64) {
 	t.Helper()
 	s.mu.Lock()
@@ -113,7 +113,7 @@ func pass(d time.Duration) {
 
 var discard = slog.New(slog.DiscardHandler)
 
-// TestPace: a look is due each 5 s, and each second while somebody watches.
+// TestPace: a look is due each 5 s, and each second while a client watches.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestSlowLooks(t *testing.T) {
 	})
 }
 
-// TestRefresh: several who refresh at the same time share one look, which begins
-// after they asked.
+// TestRefresh: several callers of Refresh at the same time share one look, which begins after
+// their calls.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestPoll(t *testing.T) {
 	})
 }
 
-// TestRefreshIsCancelled: who has gone leaves no View behind that saw nothing.
+// TestRefreshIsCancelled: a cancelled Refresh does not leave an empty View behind.
 func TestRefreshIsCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -274,8 +274,8 @@ func TestFindingIsSeldom(t *testing.T) {
 	}
 }
 
-// TestSlowFinding: where finding names takes long, looks do not wait for it, and
-// nobody who refreshes does.
+// TestSlowFinding: where finding names takes long, neither looks nor callers of Refresh wait
+// for it.
 func TestSlowFinding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestSlowFinding(t *testing.T) {
 	})
 }
 
-// TestUnnamed: that names cannot be found is trouble; the known ones stay.
+// TestUnnamed: a failure to list names is a Trouble; the known names stay.
 func TestUnnamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -333,8 +333,8 @@ func TestUnnamed(t *testing.T) {
 	})
 }
 
-// TestNamesInPart: what servers do not tell at the moment stays known, what they tell is
-// new, and that something is missing is trouble.
+// TestNamesInPart: names of servers that do not answer at the moment stay known, new ones of
+// the others are added, and the missing answers are trouble.
 func TestNamesInPart(t *testing.T) {
 	t.Parallel()
 	before := names{of: map[Kind][]string{Queue: {"a", "b"}, Ick: {"i"}}, leftOut: map[Kind]int{Lease: 7}}
@@ -402,8 +402,8 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// TestWatch: who watches sees the latest View at once, and each new one, unless he is
-// slow; whoever comes and goes does not disturb others.
+// TestWatch: a watcher sees the latest View at once, and each new one, unless it is slow;
+// watchers that come and go do not disturb others.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -35,7 +35,7 @@ const (
 	Names  Kind = "names"
 )
 
-// Names of Troubles of the kind Fleet: what its directory did not tell.
+// Names of Troubles of the kind Fleet: the parts of its directory that could not be read.
 const (
 	FleetEvents    = "events"
 	FleetSnapshots = "snapshots"
@@ -68,7 +68,7 @@ type View struct {
 
 	Server ServerView
 
-	// Troubles are what could not be read.
+	// Troubles are the reads that failed.
 	Troubles []Trouble
 
 	// LeftOut counts the structures of a kind beyond the first 200, which are not surveyed.
@@ -119,7 +119,7 @@ type ServerView struct {
 	Nodes []NodeView // those that answered, by address
 }
 
-// Memory returns what all masters use together, in bytes.
+// Memory returns the memory of all masters together, in bytes.
 func (s ServerView) Memory() int64 {
 	return s.sum(func(n NodeView) int64 { return n.Memory })
 }

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// blockTimeout is how long a hub blocks before it checks whether anybody waits.
+	// blockTimeout is how long a hub blocks before it checks whether it has waiters.
 	blockTimeout = time.Second
 
 	// pause is how long a hub waits after an error.
@@ -102,7 +102,7 @@ func listKey(id string) string {
 }
 
 // Join registers a waiter for a name until it leaves. A wake-up wakes all waiters that watch, and
-// the first of the others: they wait for what only one can have. Join does no I/O.
+// the first of the others, which wait for something that only one can have. Join does no I/O.
 func (h *Hub) Join(name string, watches bool) *Waiter {
 	w := &Waiter{hub: h, name: name, watches: watches, signal: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -188,7 +188,7 @@ func (h *Hub) start() {
 	}
 }
 
-// needed reports whether anybody waits. If not, the hub stops.
+// needed reports whether the hub has waiters. If not, it stops.
 func (h *Hub) needed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

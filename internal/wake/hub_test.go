@@ -45,8 +45,8 @@ func wantAsleep(t *testing.T, woken ...<-chan bool) {
 	}
 }
 
-// TestHub: all who wait in a process share one blocking command, and are woken by
-// another process by name.
+// TestHub: all waiters in a process share one blocking command, and another process wakes
+// them by name.
 func TestHub(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -86,7 +86,7 @@ func TestHub(t *testing.T) {
 }
 
 // TestWakeBeforeTheWait: a wake-up between a question to Redis and the wait is not missed,
-// whether it comes before anybody blocks or is taken before the waiter waits.
+// whether it comes before the hub blocks or is taken before the waiter waits.
 func TestWakeBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -99,8 +99,8 @@ func TestWakeBeforeTheWait(t *testing.T) {
 	}
 }
 
-// TestWhoIsWoken: all who watch, and one of those who want what only one can have. One that
-// leaves without having used it has the next one be woken.
+// TestWhoIsWoken: a wake-up wakes all watchers, and one of the waiters for something that only
+// one can have. A waiter that leaves without using its wake-up passes it to the next.
 func TestWhoIsWoken(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -190,7 +190,8 @@ func TestListOfADeadProcess(t *testing.T) {
 	}
 }
 
-// TestRefused: a process that may not block looks again by itself, and says so once.
+// TestRefused: in a process without permission to block, waits end by their timeout, and the
+// refusal is logged once.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

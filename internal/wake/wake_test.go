@@ -61,8 +61,7 @@ func TestWait(t *testing.T) {
 	redistest.Eventually(t, "nobody sleeps any more", func() bool { return server.Info("clients")["blocked_clients"] == "0" })
 }
 
-// TestWaitOnAHangingServer: the client does not give up a connection on which somebody
-// blocks.
+// TestWaitOnAHangingServer: the client does not give up a connection with a blocked call.
 func TestWaitOnAHangingServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -80,7 +79,7 @@ func TestWaitOnAHangingServer(t *testing.T) {
 	}
 }
 
-// TestWaitOnAClosedClient: whether it is closed for good the next call is told.
+// TestWaitOnAClosedClient: a wait ends without an error; the next call reports a client that is closed for good.
 func TestWaitOnAClosedClient(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

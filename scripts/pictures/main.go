@@ -1,6 +1,6 @@
 // Program pictures plays the scene "queue" of the demo and draws two pictures of it for the
 // README: docs/pictures/flood.svg, how long quiet tenants waited, and docs/pictures/demo.svg,
-// what the terminal shows.
+// the terminal.
 //
 //	go run ./scripts/pictures
 package main

@@ -132,7 +132,7 @@ func send[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[ch
 	}
 }
 
-// listen notes what the console complains about.
+// listen records the errors and warnings of the console.
 func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 	for m, err := range messages {
 		if err != nil {
@@ -146,7 +146,7 @@ func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 	}
 }
 
-// complained returns what the console has complained about since the last call.
+// complained returns the console's errors and warnings since the last call.
 func (b *browser) complained() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,14 +175,13 @@ func (b *browser) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval returns what a piece of JavaScript comes to.
+// eval returns the value of a piece of JavaScript.
 func eval[T any](b *browser, script string) T {
 	b.t.Helper()
 	return run(b, script, chromedp.Evaluate[T](script))
 }
 
-// await waits until a piece of JavaScript comes to true, on whichever page is open
-// by then.
+// await waits until a piece of JavaScript is true, on the page that is open by then.
 func (b *browser) await(what, script string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)

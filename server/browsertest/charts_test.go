@@ -6,14 +6,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestChartsCatchUp looks away from a page for a while, and back: what its charts
-// have missed is in them.
+// TestChartsCatchUp looks away from a page for a while, and back: its charts have the
+// samples that they missed.
 func TestChartsCatchUp(t *testing.T) {
 	t.Parallel()
 	town := build(t, false)
 	b := open(t)
 	b.visit(town.url + "/queues/orders")
-	// A chart is drawn anew in other colours; then the page shows what is in it.
+	// Other colours draw the chart anew; the test then sees the new plot and its data.
 	b.await("a chart", `document.querySelector('#chart-queue canvas') !== null`)
 	eval[chromedp.Void](b, `window.plots = []; window.uPlot = class extends uPlot {
 		constructor(...all) { super(...all); plots.push(this) }

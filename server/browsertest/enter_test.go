@@ -7,11 +7,11 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// counting has a page count what forms it would send.
+// counting has a page count the forms that it would send.
 const counting = `window.sent = 0; addEventListener('submit', () => window.sent++)`
 
-// TestEnterInAList types Enter where a person does: with a message chosen, which
-// does nothing, and below a name in a dialog, which does what that dialog says.
+// TestEnterInAList presses Enter where a person does: with a message chosen, which
+// does nothing, and below a name in a dialog, which runs the dialog's action.
 func TestEnterInAList(t *testing.T) {
 	t.Parallel()
 	town := build(t, true)

@@ -16,8 +16,8 @@ import (
 
 const waiting = `Number(document.querySelector('[data-figure=waiting]').textContent.replaceAll(',', ''))`
 
-// TestNumbersChange watches a queue's page, as one does, while messages are written
-// and acknowledged: the numbers follow, and the page is not loaded again.
+// TestNumbersChange watches a queue's page while messages are written and acknowledged:
+// the numbers follow, and the page is not loaded again.
 func TestNumbersChange(t *testing.T) {
 	t.Parallel()
 	town := build(t, false)
@@ -83,8 +83,8 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestReadOnly finds nothing to press on pages that are to look at, and is refused
-// when it asks all the same.
+// TestReadOnly finds no buttons on read-only pages, and a request without a button is
+// refused.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	town := build(t, false)

@@ -40,7 +40,7 @@ var pages = []struct{ name, path string }{
 	{"doctor", "/doctor"},
 }
 
-// screens are what the pages are looked at on.
+// screens are the screens on which the test opens the pages.
 var screens = []struct {
 	name   string
 	width  int64
@@ -55,7 +55,7 @@ var screens = []struct {
 // wideScreen is the width of a large screen, on which the pages need no picture.
 const wideScreen = 2000
 
-// pictures is where they go, from the root of the repository.
+// pictures is the folder of the pictures, seen from this package.
 const pictures = "../../build/screenshots"
 
 // TestPages opens each page on each screen: it has numbers, its charts are drawn,
@@ -73,7 +73,7 @@ func TestPages(t *testing.T) {
 			t.Run(screen.name+"/"+page.name, func(t *testing.T) {
 				b.t = t
 				b.visit(town.url + page.path)
-				// Of a chart itself the browser lets nobody read twice without a warning.
+				// Reading the pixels of the chart itself twice logs a warning; a copy does not.
 				b.await("charts", `[...document.querySelectorAll('figure.chart')].every(f => {
 					const c = f.querySelector('canvas')
 					if (!c || !c.width) return false

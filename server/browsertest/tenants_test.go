@@ -10,7 +10,7 @@ import (
 )
 
 // TestStopAFlood pauses the tenant with the most messages with one click in the list, opens its
-// page, limits it, resumes it and deletes what waits.
+// page, limits it, resumes it and deletes its waiting messages.
 func TestStopAFlood(t *testing.T) {
 	t.Parallel()
 	town := build(t, true)

@@ -205,7 +205,7 @@ func (o *town) steal(t *testing.T) {
 		recruiter.Enlist(t.Context())
 	}
 	ctx, end := context.WithCancel(t.Context())
-	end() // what was done is published at the end
+	end() // Publish writes the totals at the end
 	if err := upkeep.Publish(ctx, recruiter, o.client, upkeep.PublishConfig{}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
-// contract is what a source in a database must do. Each test makes tables of its
+// contract is the rules for a source in a database. Each test makes tables of its
 // own.
 var contract = []struct {
 	name string

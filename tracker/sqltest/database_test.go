@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
-// database is a real one, empty but for what the tests make.
+// database is a real one, empty but for the tests' tables.
 type database struct {
 	*sql.DB
 

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
-// counted counts the rows that a source was told to look at, by calls that answered.
+// counted counts the rows that a source looked at, by calls that answered.
 type counted struct {
 	tracker.Source
 	looked atomic.Int64
@@ -27,7 +27,7 @@ func (c *counted) Rows(ctx context.Context, after string, limit int) (tracker.Pa
 
 // TestSparseMillion walks a table in which one row in ten thousand has work. To look for
 // the next one takes much longer than a slice has, and still slices get on. Work that
-// nobody added is known after two passes at most, however large the table is. The table
+// no producer added is known after two passes at most, however large the table is. The table
 // has a million rows with MILLRACE_SOAK=1.
 func TestSparseMillion(t *testing.T) {
 	t.Parallel()

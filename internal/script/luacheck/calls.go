@@ -34,7 +34,7 @@ func inspect(v reflect.Value, visit func(node any)) {
 	}
 }
 
-// checkTree checks what the names of the text are used for.
+// checkTree checks how the text uses its names.
 func (l *linter) checkTree(block []ast.Stmt) {
 	seen := map[any]bool{} // nodes that a node around them has checked
 	inspect(reflect.ValueOf(block), func(node any) {
@@ -101,8 +101,8 @@ func (l *linter) checkDerived(e *ast.StringConcatOpExpr) {
 	}
 }
 
-// text returns what an expression is, with a star for what only the running script
-// knows.
+// text returns the value of an expression, with a star for each part that only the running
+// script knows.
 func (l *linter) text(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StringExpr:
@@ -228,9 +228,9 @@ func find(t *commands.Table, words []string) (name string, cmd *commands.Command
 // wordsIn returns the number of words in a command's name.
 func wordsIn(name string) int { return strings.Count(name, " ") + 1 }
 
-// newerUse returns what is wrong with uses that Redis 6.2 refuses although it
-// has the command and all options. The arguments are those behind the command's name;
-// "" or "*" is one that is not known.
+// newerUse returns the problem with a use that Redis 6.2 refuses although it has the command
+// and all options, or "". The arguments are those behind the command's name; "" or "*" is one
+// that is not known.
 func newerUse(name string, args []string) string {
 	switch {
 	case name == "INFO" && len(args) > 1:

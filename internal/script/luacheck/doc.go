@@ -11,8 +11,8 @@
 // # The rules for a script
 //
 //   - Header. The file opens with the call form, a paragraph of prose and the labelled lines
-//     KEYS, ARGV, Reply, Cost and Repeat. A fragment, which stands in front of scripts, says
-//     which others it needs and what it gives instead.
+//     KEYS, ARGV, Reply, Cost and Repeat. A fragment, which stands in front of scripts, lists
+//     the fragments that it needs and the names that it gives instead.
 //   - Names. Every global exists in Redis 6.2 and in miniredis, and none is assigned. Any
 //     other global is a misspelt local, or comes from a fragment that the header does not
 //     name. The syntax is Lua 5.1's.
@@ -24,10 +24,10 @@
 //
 // [Check] applies the rules to each script of a library as the server compiles it, with its
 // fragments. [CheckGo] looks for commands newer than 6.2 in Go files. Package commands
-// knows what Redis 6.2 has.
+// has the commands of Redis 6.2.
 //
-// # What it does not see
+// # Limits
 //
-// Keys and options that reach a command through a table or a parameter, and commands in Go
-// that are not written with rueidis' builder or hold their name in a variable.
+// The rules do not cover keys and options that reach a command through a table or a parameter,
+// nor commands in Go without rueidis' builder or with their name in a variable.
 package luacheck

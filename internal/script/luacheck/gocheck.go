@@ -172,7 +172,7 @@ func (g *goFile) words(c *chain) (words []goWord) {
 }
 
 // arguments returns values for a method's parameters: the literals of a call, and zero
-// values for what only the running program knows.
+// values for those that only the running program knows.
 func arguments(method reflect.Type, call *ast.CallExpr) (values []reflect.Value) {
 	args := call.Args
 	if list, ok := lastList(call); ok {
@@ -224,7 +224,7 @@ func literal(e ast.Expr) string {
 	return text
 }
 
-// checkChain checks what a command has become since it was checked before.
+// checkChain checks the words that were added to a command since its last check.
 func (g *goFile) checkChain(c *chain) {
 	words := g.words(c)
 	if len(words) <= c.checked || words[0].text == "" {

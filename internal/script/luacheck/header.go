@@ -23,7 +23,7 @@ var (
 // checkHeader reads the header of a file.
 func (l *linter) checkHeader(c chunk) {
 	at := func(i int, format string, args ...any) {
-		// What is wrong with a fragment's header has nothing to do with the script.
+		// A problem of a fragment's header is not one of the script.
 		l.problems = append(l.problems, Problem{c.file, i + 1, fmt.Sprintf(format, args...)})
 	}
 	lines := commentLines(c.source)
@@ -73,7 +73,7 @@ func (l *linter) checkHeader(c chunk) {
 	}
 }
 
-// checkCallForm returns what is wrong with a file's first line, which names the file.
+// checkCallForm returns the problem of a file's first line, which names the file.
 func checkCallForm(file, call string, fragment bool) string {
 	form, shape := callForm, "-- package.script args -> reply"
 	if fragment {

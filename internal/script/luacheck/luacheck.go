@@ -26,8 +26,8 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
 }
 
-// Check returns what is wrong with the scripts of a library and with the fragments in
-// front of them, by file and line.
+// Check returns the problems of the scripts of a library and of the fragments in front of
+// them, by file and line.
 func Check(library *script.Library) []Problem {
 	table, err := commands.Redis62()
 	if err != nil {
@@ -112,8 +112,8 @@ func (l *linter) check() {
 // own returns the chunk of the script itself.
 func (l *linter) own() chunk { return l.chunks[len(l.chunks)-1] }
 
-// report notes a problem in a line of the text. One in a fragment may come from what the
-// script gives it.
+// report notes a problem in a line of the text. A problem in a fragment may come from the
+// script's arguments to it.
 func (l *linter) report(line int, format string, args ...any) {
 	c := l.own()
 	if i := slices.IndexFunc(l.chunks, func(c chunk) bool { return line <= c.last }); i >= 0 {

@@ -23,7 +23,7 @@ const goodHeader = `-- demo.do(K) member -> number
 -- Touches  K, a, b, s:*
 `
 
-// check returns what is wrong with a library of these files.
+// check returns the problems of a library of these files.
 func check(files map[string]string) []Problem {
 	folder := fstest.MapFS{}
 	for name, source := range files {
@@ -353,8 +353,8 @@ func TestAnyKey(t *testing.T) {
 	}
 }
 
-// TestEachProblemOnce: what is wrong with a fragment, whatever it is in front of, is told
-// once.
+// TestEachProblemOnce: a problem of a fragment is reported once, however many scripts need
+// it.
 func TestEachProblemOnce(t *testing.T) {
 	t.Parallel()
 	source := strings.TrimSuffix(goodHeader, "\n") + "\n-- Needs    open\nreturn a"

@@ -1,5 +1,5 @@
-// Package scripttest is what tests of a package with scripts need: the rules for
-// scripts, scripts without one of their protections, and servers that know them.
+// Package scripttest has the common parts of tests of scripts: the rules for scripts, scripts
+// without one of their protections, and servers that know them.
 package scripttest
 
 import (

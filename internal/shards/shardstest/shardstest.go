@@ -1,4 +1,4 @@
-// Package shardstest has what tests of packages expiry and pinned share.
+// Package shardstest has the common parts of the tests of packages expiry and pinned.
 package shardstest
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// HeadSize is the length of what precedes a value.
+// HeadSize is the length of the head in front of a value.
 const HeadSize = 8
 
-// HeadOf returns what precedes a value with that deadline.
+// HeadOf returns the head of a value with that deadline.
 func HeadOf(at time.Time) string {
 	head := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))
 	head[0], head[1] = 250, 2
 	return string(head)
 }
 
-// DeadlineOf decodes the deadline of what is stored.
+// DeadlineOf decodes the deadline of a stored value.
 func DeadlineOf(stored string) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64([]byte("\x00\x00" + stored[2:HeadSize]))))
 }

@@ -116,7 +116,7 @@ func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation str
 // repeatable is the only query parameter that may be repeated.
 const repeatable = "field"
 
-// checkQuery refuses what would be ignored otherwise.
+// checkQuery refuses parameters that would be ignored otherwise.
 func checkQuery(raw string) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

@@ -164,7 +164,7 @@ func (a *API) Document() []byte { return a.document }
 // other program knows these values.
 func (a *API) Jobs() []millrace.Job { return a.answers.Jobs() }
 
-// Drain makes requests that wait return what they have, now and from now on. Other
+// Drain makes waiting requests return their results so far, now and from now on. Other
 // requests continue.
 func (a *API) Drain() { a.drain() }
 
@@ -293,7 +293,7 @@ func (n namedWith[B]) body() any { return n.Body }
 // nothing is a request without parameters, or a body that may be left out.
 type nothing struct{}
 
-// namesOf returns a sorted list of names, and what is missing from it. The log has the cause.
+// namesOf returns a sorted list of names, and the parts that are missing. The log has the cause.
 func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
 ) ([]document.Text, document.Incomplete, error) {
 	var names []string

@@ -58,7 +58,7 @@ func beginNote(ctx context.Context, operation string, in any) *audit.Entry {
 	return e
 }
 
-// note enters what a request did into the audit log.
+// note writes an entry for a request, with its result, into the audit log.
 func (a *API) note(ctx context.Context, e *audit.Entry, failed error) {
 	if e == nil {
 		return
@@ -69,8 +69,8 @@ func (a *API) note(ctx context.Context, e *audit.Entry, failed error) {
 	a.audit.Note(ctx, *e)
 }
 
-// what describes a request in the audit log. The body of a schedule is left out, which has that
-// of its messages, and the token of a lease.
+// what describes a request in the audit log. It leaves out the body of a
+// schedule, which contains those of its messages, and the token of a lease.
 func what(operation string, r *http.Request, body []byte) string {
 	text := r.Method + " " + r.URL.EscapedPath()
 	if r.Method == http.MethodPost && len(body) > 0 && operation != "releaseLease" {

@@ -129,7 +129,8 @@ func TestARepeatIsAuditedOnce(t *testing.T) {
 	}
 }
 
-// TestEachChangeIsOfOperatorsOrPrograms: an operation that is new is in the audit log, or here.
+// TestEachChangeIsOfOperatorsOrPrograms: each operation that changes something is in the audit
+// log, or in the list of programs' operations here.
 func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 	t.Parallel()
 	programs := strings.Fields(`ackMessages acquireLease addMarks addToCounter commit deleteFields exchange expireFields

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/reqid"
 )
 
-// routeBrowse adds what shows messages without taking them, and what handles dead ones.
+// routeBrowse adds the operations that show messages without taking them, and those on dead ones.
 func (a *API) routeBrowse() {
 	onQueue(a, op(http.MethodGet, queuePath+"/browse", "browseMessages", "Show messages without taking them",
 		"Waiting messages flow by flow, in order; others by the time when they become visible. A call visits 1,000 messages at most, so for one of many tenants it may return fewer than max, or none, and still a next.",

@@ -22,7 +22,7 @@
 //	JSON
 //
 // The types that requests are read into also generate /openapi.json, so the description
-// cannot differ from what the API does; tests check every request and answer against it.
+// matches the API; tests check every request and answer against it.
 //
 // # Conventions
 //

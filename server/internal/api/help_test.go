@@ -24,7 +24,7 @@ type service struct {
 	spec *spec
 }
 
-// serve returns a service on the shared server, or on what cfg says.
+// serve returns a service on the shared server, or with the client of cfg.
 func serve(t *testing.T, cfg api.Config) service {
 	t.Helper()
 	if cfg.Client == nil {
@@ -47,7 +47,7 @@ func (s service) listen() string {
 // in returns the same service for a subtest.
 func (s service) in(t *testing.T) service { return service{t, s.api, s.spec} }
 
-// answer is what was answered.
+// answer is an answer of the service.
 type answer struct {
 	t      *testing.T
 	what   string
@@ -103,8 +103,8 @@ func (s service) send(r *http.Request, sent []byte) answer {
 	return a
 }
 
-// want fails the test unless the status is that, and the body, as far as fields of
-// it are named: by the text of the document without what surrounds it.
+// want fails the test unless the status is as given, and the body is the document, if one is
+// given.
 func (a answer) want(status int, document string) answer {
 	a.t.Helper()
 	if got := strings.TrimSpace(string(a.body)); a.status != status || document != "" && got != document {

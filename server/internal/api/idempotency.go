@@ -28,8 +28,8 @@ const (
 	// answersNamespace is the namespace of pinned.Keys that stores answers.
 	answersNamespace = "http"
 
-	// answerTTL is how long an answer is kept, unless it is true for less. If there is none,
-	// the structures know for as long what they did: package reqid.
+	// answerTTL is how long an answer is kept, unless it is true for less. Without an
+	// answer, the structures remember the request for as long: package reqid.
 	answerTTL = 24 * time.Hour
 
 	// lasting is for how long most answers are true: longer than they are kept.
@@ -67,7 +67,7 @@ var (
 //	              │      ▲        │                            if it is true for less
 //	              │      │        └──▶ refused or failed: mark removed
 //	              └──────┘ killed: the mark expires after some seconds, and the structure
-//	                       remembers for a day what was done
+//	                       remembers the request for a day
 func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body []byte) {
 	if err := checkKey(given); err != nil {
 		a.refuse(w, r, err)
@@ -85,7 +85,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 	marked, err := a.answers.Set(bounded, name, own.encode(), a.cfg.markTTL, pinned.SetConfig{IfNone: true})
 	switch {
 	case errors.Is(err, millrace.ErrFull):
-		a.mux.ServeHTTP(w, work) // nothing can be stored, but what drains must still work
+		a.mux.ServeHTTP(w, work) // no answer can be stored, but requests that free memory must still work
 	case err != nil:
 		a.refuse(w, r, err)
 	case !marked:
@@ -202,9 +202,9 @@ func (a *API) forget(ctx context.Context, m mark) {
 	})
 }
 
-// store replaces a mark by an answer that was true for some time when it was made. A fifth of
-// that time is left for the way to Redis, since an answer may not outlive what it says. The
-// request runs again after that, and the structure has what it did.
+// store replaces a mark by an answer that was true for some time when it was made. It reserves
+// a fifth of that time for the way to Redis, since a kept answer must still be true. A later
+// request runs again, and the structure remembers the first one.
 func (a *API) store(ctx context.Context, m mark, own answer, made time.Time, keep time.Duration) {
 	ttl := min(answerTTL, time.Until(made.Add(keep-keep/5)))
 	a.settle(ctx, time.Now().Add(min(a.cfg.Timeout, keep/5)), "store", func(ctx context.Context) error {

@@ -260,8 +260,8 @@ func TestKeys(t *testing.T) {
 	s.ask("GET", "/v1/hashes/"+name+"/h", nil, key("")).want(200, `{"fields":[{"field":"n","value":"3","ttl_ms":-1}]}`) // which changes nothing
 }
 
-// TestUnderWay: while the first request is under way, a repeat is told so, also if it
-// takes longer than a mark lives, and afterwards it has the answer.
+// TestUnderWay: while the first request is in progress, a repeat is refused, also after the
+// TTL of a mark, and afterwards it gets the answer.
 func TestUnderWay(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan struct{}, 1000)
@@ -294,7 +294,7 @@ func TestUnderWay(t *testing.T) {
 	s.ask("POST", lease+"/acquire", wait, key(k)).want(200, strings.TrimSpace(string(got.body)))
 }
 
-// onCall is a hook that is told of each call to Redis.
+// onCall is a hook that runs before each call to Redis.
 type onCall func(millrace.Call)
 
 func (f onCall) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
@@ -302,7 +302,7 @@ func (f onCall) OnCall(ctx context.Context, call millrace.Call) (context.Context
 	return ctx, nil
 }
 
-// hook is a hook that is told of each call to Redis, and may hold it up or change its
+// hook is a hook that runs before each call to Redis, and may delay it or change its
 // context.
 type hook func(context.Context, millrace.Call) context.Context
 
@@ -310,7 +310,7 @@ func (f hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, 
 	return f(ctx, call), nil
 }
 
-// outlive has a queue forget what it answered, as it does after a day or two.
+// outlive removes a queue's remembered requests, as a day or two does.
 func outlive(t *testing.T, client rueidis.Client, queue string) {
 	t.Helper()
 	base := "mr:queue:{" + queue + "}"
@@ -320,8 +320,8 @@ func outlive(t *testing.T, client rueidis.Client, queue string) {
 }
 
 // TestClientWithAKeyGoes: a client hangs up when its message was written and the reply
-// of Redis is on its way. What it asked for is done to the end, so that it has the
-// answer when it asks again, though the queue knows of nothing any more.
+// of Redis is on its way. The request still finishes and stores its answer, so that the
+// client gets it on its next attempt, though the queue has forgotten the request.
 func TestClientWithAKeyGoes(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Options{})
@@ -350,8 +350,8 @@ func TestClientWithAKeyGoes(t *testing.T) {
 	}
 }
 
-// TestLateProcess: a process is held up, its mark ends, and another one does what the
-// client repeats. When the first one goes on, and fails, it takes nothing away.
+// TestLateProcess: a process is delayed, its mark expires, and another process does the
+// repeated request. When the first one continues and fails, it removes no answer.
 func TestLateProcess(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Options{})
@@ -393,9 +393,9 @@ func TestLateProcess(t *testing.T) {
 	}
 }
 
-// TestOneDeadline: a key has no request wait longer. What is asked of Redis before has
-// to be done in the same time, and an answer that cannot be kept by then is kept behind
-// the client's back.
+// TestOneDeadline: a key does not make a request wait longer. The calls to Redis before
+// the work have the same deadline, and an answer that cannot be stored by then is stored
+// after the client has its reply.
 func TestOneDeadline(t *testing.T) {
 	t.Parallel()
 	known, answered := false, make(chan struct{})
@@ -458,9 +458,9 @@ func TestTogether(t *testing.T) {
 	asking.Wait()
 }
 
-// TestKilledInBetween: what was done is known though its process was killed before it
-// could keep the answer. Here its answer is taken away instead, and another process is
-// asked again.
+// TestKilledInBetween: a structure remembers a request whose process was killed before
+// it could store the answer. The test removes the answer instead, and repeats the
+// request in another process.
 func TestKilledInBetween(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Options{})
@@ -492,8 +492,8 @@ func TestKilledInBetween(t *testing.T) {
 	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
 }
 
-// TestKilledADayAgo: what a structure did is known for a day to a request whose answer
-// was not kept, and not for ever.
+// TestKilledADayAgo: a structure remembers a request whose answer was not stored for a
+// day, and not for ever.
 func TestKilledADayAgo(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Options{})
@@ -556,14 +556,14 @@ func forget(t *testing.T, client rueidis.Client) {
 	}
 }
 
-// TestFailureIsNotKept: what failed because of Redis may be repeated at once.
+// TestFailureIsNotKept: a request that failed because of Redis may be repeated at once.
 func TestFailureIsNotKept(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Options{})
 	client := redis.Client(t)
 	s := serve(t, api.Config{Client: client})
 	name := redistest.Name(t)
-	// A hash stands where the queue should.
+	// A string stands where the queue should.
 	if err := client.Do(t.Context(), client.B().Set().Key("mr:queue:{"+name+"}").Value("no queue").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -591,7 +591,7 @@ func TestFailureIsNotKept(t *testing.T) {
 	}
 }
 
-// TestKeysOnAFullServer: nothing can be kept, and what drains is done all the same.
+// TestKeysOnAFullServer: no answer can be kept, and requests that free memory still succeed.
 func TestKeysOnAFullServer(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Options{})
@@ -612,7 +612,7 @@ func TestKeysOnAFullServer(t *testing.T) {
 		s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
 	}
 	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack again")).refused(409, "stale")
-	// Nobody knows that the key was used, and another request under it is done as such.
+	// The key's use was not stored, so another request under it is done as new.
 	s.ask("POST", q+"/ack", object{"receipts": []string{other}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
 	if left := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).InFlight; left != 0 {
 		t.Errorf("%d messages are in flight, want none: both were acknowledged", left)
@@ -636,8 +636,8 @@ func TestKeysWhereAnythingMayBeEvicted(t *testing.T) {
 	s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h", "allow_evictable": true}).want(200, "")
 }
 
-// TestRedriveAllAgain: a call for all that are dead fails after its first 33. The
-// repeat is about the others, which must not be taken for those.
+// TestRedriveAllAgain: a redrive of all dead messages fails after its first 33. The
+// repeat redrives the others, and must not take them for the first ones.
 func TestRedriveAllAgain(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

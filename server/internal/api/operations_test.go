@@ -63,7 +63,7 @@ func messages(s service, name string) {
 	if first.ID != id || first.Tenant != "acme" || first.Body != "hello" || first.Attempt != 1 || first.Headers["kind"] != "greeting" {
 		s.t.Errorf("read %+v, want the message %s", first, id)
 	}
-	second := s.take(q, object{"block": "20s"})[0] // nobody settled it in time
+	second := s.take(q, object{"block": "20s"})[0] // it was not acknowledged in time
 	if second.ID != id || second.Attempt != 2 || second.Receipt == first.Receipt {
 		s.t.Errorf("read again %+v, want the same message under another receipt", second)
 	}
@@ -117,7 +117,7 @@ func batches(s service, name string) {
 
 const unknownID = "1700000000000000"
 
-// stale returns the receipt of a delivery that nobody has any more.
+// stale returns the receipt of a delivery that was acknowledged.
 func (s service) stale() string {
 	q := "/v1/queues/" + redistest.Name(s.t)
 	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
@@ -164,8 +164,8 @@ func settling(s service, name string) {
 	}
 }
 
-// TestNackIsOneCall: what is wrong with one receipt is found before anything is done to
-// the others, and all of them are given back at once.
+// TestNackIsOneCall: an invalid receipt is found before any message is changed, and one
+// call gives all messages back.
 func TestNackIsOneCall(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -541,7 +541,7 @@ func counters(s service, name string) {
 	s.ask("POST", c+"/add", object{"n": 9223372036854775807}).refused(409, "overflow")
 }
 
-// TestListsInPart: a list that is not whole is given, and says so.
+// TestListsInPart: an incomplete list is returned, and says that it is incomplete.
 func TestListsInPart(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

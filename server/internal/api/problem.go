@@ -91,8 +91,8 @@ func WriteProblem(w http.ResponseWriter, err error) {
 	_ = document.Encode(w, p) // the client may have gone
 }
 
-// refusals are what each status means, and the codes that have it. A code that begins with
-// bad_ is 400, and any other that is not listed is a failure of the service, 500.
+// refusals has the meaning and the codes of each status. A code that begins with bad_ is
+// 400, and any other that is not listed is a failure of the service, 500.
 var refusals = map[int]struct{ meaning, codes string }{
 	http.StatusBadRequest:            {"The request is invalid; nothing was done", "bad_request bad_path bad_utf8 bad_key bad_name bad_argument bad_score"},
 	http.StatusUnauthorized:          {"The service needs credentials", "unauthorized"},
@@ -126,8 +126,8 @@ func statusOf(code string) int {
 	return http.StatusInternalServerError
 }
 
-// Errors of Redis and of the connection. The answer leaves out what they wrap, which may
-// contain addresses; the log has it.
+// Errors of Redis and of the connection. The answer leaves out the errors that they wrap,
+// which may contain addresses; the log has them.
 var (
 	errUnavailable = &millrace.Error{
 		Code:    "unavailable",

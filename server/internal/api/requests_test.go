@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/server/internal/api"
 )
 
-// TestNames: whatever a structure takes as a name, a path can say.
+// TestNames: a path can contain any name that a structure can have.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{})
@@ -44,8 +44,8 @@ func TestNames(t *testing.T) {
 	s.ask("POST", "/v1/icks/"+url.PathEscape("{tag}:"+redistest.Name(t))+"/marks", object{"members": []string{"a"}}).want(200, "")
 }
 
-// TestPathTricks: nobody gets another resource than the one that was named, and
-// nobody is sent elsewhere.
+// TestPathTricks: a path never reaches another resource than the one it names, and
+// never redirects.
 func TestPathTricks(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{})
@@ -105,7 +105,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestStrictRequests sends what a lenient reader would pass over or mend.
+// TestStrictRequests sends requests that a lenient reader would accept or correct.
 func TestStrictRequests(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{MaxBody: 1000})
@@ -193,8 +193,8 @@ func TestStrictRequests(t *testing.T) {
 	}
 }
 
-// TestProblemsAreShort: what is wrong does not come back whole, and neither does all
-// that is wrong.
+// TestProblemsAreShort: a problem does not repeat the whole of a wrong value, and does
+// not list all wrong values.
 func TestProblemsAreShort(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{})
@@ -254,7 +254,7 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestWaitsLongerThanTheBody: the time for a body is no time for what waits.
+// TestWaitsLongerThanTheBody: the timeout of a body does not limit how long a request waits.
 func TestWaitsLongerThanTheBody(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{BodyTimeout: 100 * time.Millisecond})

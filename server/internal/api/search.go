@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/document"
 )
 
-// SearchQuery selects messages by what they are.
+// SearchQuery selects messages by their fields.
 type SearchQuery struct {
 	Named
 

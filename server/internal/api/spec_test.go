@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/server/internal/api"
 )
 
-// spec is the description of an API, and what of it was seen.
+// spec is the description of an API, and the operations that the tests have seen.
 type spec struct {
 	doc      map[string]any
 	compiler *jsonschema.Compiler
@@ -64,7 +64,7 @@ func readSpec(t testing.TB, handler http.Handler) *spec {
 	return s
 }
 
-// at returns what lies at a place in the description.
+// at returns the value at a place in the description.
 func (s *spec) at(place ...string) any {
 	var v any = s.doc
 	for _, part := range place {
@@ -110,7 +110,7 @@ func (s *spec) check(a answer, r *http.Request, sent []byte) {
 	s.validate(a, a.body, "paths", path, method, "responses", status, "content", kind, "schema")
 }
 
-// operation returns what describes a request, and its path there.
+// operation returns the description of a request's operation, and its path there.
 func (s *spec) operation(r *http.Request) (op map[string]any, path string) {
 	if r.Method == http.MethodHead {
 		r = r.Clone(r.Context())
@@ -125,7 +125,7 @@ func (s *spec) operation(r *http.Request) (op map[string]any, path string) {
 	return nil, ""
 }
 
-// validate fails the test unless a document is what a schema says.
+// validate fails the test unless a document matches its schema.
 func (s *spec) validate(a answer, doc []byte, place ...string) {
 	a.t.Helper()
 	var pointer strings.Builder

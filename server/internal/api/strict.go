@@ -22,8 +22,8 @@ var errUTF8 = &millrace.Error{
 	Hint: `Send UTF-8; bytes that are not go as {"base64":"..."}.`,
 }
 
-// checkBody refuses everything but one JSON document, and what parsers ignore or read in
-// different ways: text that is not Unicode, duplicate and unknown names, null. huma checks
+// checkBody refuses everything but one JSON document, and documents that parsers read in
+// different ways: with text that is not Unicode, duplicate or unknown names, null. huma checks
 // the values later.
 //
 // No library of the kind that we want does this: encoding/json accepts invalid text and

@@ -96,8 +96,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestRedisIsAway: no request hangs, and each is told to come again. What is said
-// names neither an address nor a password.
+// TestRedisIsAway: no request hangs, and each is told to come again. The answers
+// contain neither an address nor a password.
 func TestRedisIsAway(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Options{AOF: true, Args: []string{"--requirepass", "s3cr3t-of-redis"}})
@@ -181,7 +181,7 @@ func TestClientGoes(t *testing.T) {
 	}
 }
 
-// TestDrain: what waits ends at once with what it has, and the rest goes on.
+// TestDrain: waiting requests end at once with their results so far; the others go on.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan string, 1000)
@@ -243,7 +243,7 @@ func TestLongestWait(t *testing.T) {
 	}
 }
 
-// TestPartialCounter: what some servers have is told with the error.
+// TestPartialCounter: the error comes with the sum of the servers that answer.
 func TestPartialCounter(t *testing.T) {
 	t.Parallel()
 	first, second := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})

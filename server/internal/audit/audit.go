@@ -60,7 +60,7 @@ type Entry struct {
 	From   string    `json:"from,omitempty"`   // its address
 	Way    string    `json:"way"`              // pages or api
 	Name   string    `json:"name,omitempty"`   // of the structure
-	Result string    `json:"result,omitempty"` // what was done
+	Result string    `json:"result,omitempty"` // of an action that succeeded
 	Error  string    `json:"error,omitempty"`  // why nothing was done
 }
 
@@ -148,7 +148,7 @@ func decode(line string) (e Entry, ok bool) {
 	return e, true
 }
 
-// cut shortens a text to a number of bytes. JSON replaces what is no UTF-8.
+// cut shortens a text to a number of bytes. JSON replaces invalid UTF-8.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

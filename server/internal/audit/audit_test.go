@@ -24,7 +24,7 @@ func TestScriptsKeepTheRules(t *testing.T) {
 	scripttest.Check(t, library)
 }
 
-// said returns a log, and what it logs.
+// said returns a log, and a buffer with its output.
 func said(client rueidis.Client) (*Log, *bytes.Buffer) {
 	var text bytes.Buffer
 	return New(client, slog.New(slog.NewTextHandler(&text, nil))), &text

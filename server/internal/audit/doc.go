@@ -1,10 +1,10 @@
-// Package audit keeps a log of what people changed with the pages and the HTTP API: who, from
-// where, what, when, and what came of it.
+// Package audit keeps a log of the changes that people make with the pages and the HTTP API:
+// the author, the address, the change, the time and the result.
 //
 // # The problem
 //
-// A queue is paused at night, and in the morning nobody knows by whom. The log of a process
-// is on another machine, and ends with it.
+// A queue is paused at night, and in the morning its operators do not know who paused it.
+// The log of a process is on another machine, and ends with it.
 //
 // # The mechanism
 //
@@ -28,5 +28,5 @@
 //
 // # When not to use it
 //
-// For what programs do all the time: writing, receiving, acknowledging. Counters count that.
+// For the constant work of programs: writing, receiving, acknowledging. Counters count that.
 package audit

@@ -16,6 +16,6 @@ for _, line in ipairs(redis.call('LRANGE', K, 0, -1)) do
   end
 end
 local time = redis.call('TIME')
-redis.call('LTRIM', K, 0, ARGV[3] - 2) -- a full server does not refuse it, nor then what follows
+redis.call('LTRIM', K, 0, ARGV[3] - 2) -- a full server accepts it, and then the later commands
 redis.call('LPUSH', K, start .. string.format('%d%06d', time[1], time[2]) .. ' ' .. ARGV[2])
 return 1

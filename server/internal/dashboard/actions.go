@@ -47,14 +47,14 @@ type field struct {
 	Min, Max int
 }
 
-// action changes a structure. It returns a sentence about what was done.
+// action changes a structure. It returns a sentence that reports the change.
 type action struct {
 	dialog
 
 	do func(ctx context.Context, d *Dashboard, name string, f form) (string, error)
 }
 
-// form is what a reader sent: the selected rows, and the fields.
+// form is a form as the browser sent it: the selected rows, and the fields.
 type form struct {
 	url.Values
 
@@ -262,8 +262,8 @@ func (d *Dashboard) act(section, word string, a action) http.HandlerFunc {
 	}
 }
 
-// commit reads a form, does what it asks, and redirects to a page that shows the result, so
-// that reloading the page does not repeat it. The function back returns that page's path.
+// commit reads a form, runs do, and redirects to a page that shows the result, so that
+// reloading the page does not repeat it. The function back returns that page's path.
 func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name string,
 	do func(context.Context, url.Values) (string, error), back func(values url.Values, done bool) string,
 ) {
@@ -275,8 +275,8 @@ func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name st
 	http.Redirect(w, r, back(r.PostForm, result.Tone == "good"), http.StatusSeeOther)
 }
 
-// perform reads a form and does what it asks. It reports whether the form could be read; else
-// the request is refused.
+// perform reads a form and runs do. It reports whether the form could be read; else the
+// request is refused.
 func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request, what, name string,
 	do func(context.Context, url.Values) (string, error),
 ) (flash, bool) {

@@ -59,7 +59,7 @@ func TestDeadLettersAreRedrivenAndPurged(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	q := h.queue("orders", fairqueue.Config{})
-	ids := h.bury(q, "gone", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
+	ids := h.writeDead(q, "gone", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
 
 	back := h.post("/queues/orders/redrive", url.Values{"pick": {ids[0]}, "view": {"place=dead&tenant=a"}})
 	if got, want := back.header.Get("Location"), "/queues/orders?place=dead&tenant=a"; got != want {

@@ -29,7 +29,7 @@ func TestAssetsAreKept(t *testing.T) {
 	}
 }
 
-// What others wrote is here with its licence, and with a line that says so.
+// Each third-party file has its licence here, and a line in NOTICE.
 func TestAssetsOfOthersHaveLicences(t *testing.T) {
 	t.Parallel()
 	all, err := readAssets()

@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/server/internal/audit"
 )
 
-// auditPage is the page of what people changed.
+// auditPage is the page of the actions of people.
 type auditPage struct {
 	heading
 

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/server/internal/audit"
 )
 
-// TestAuditPage shows who did what, the latest first, and what failed; a log that cannot be
-// written stops nothing.
+// TestAuditPage shows each action and its author, the latest first, and failed actions; a log
+// that cannot be written does not stop an action.
 func TestAuditPage(t *testing.T) {
 	t.Parallel()
 	h := build(t)

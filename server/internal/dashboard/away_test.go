@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// While Redis is away pages show what was seen last, say so, and answer soon.
+// While Redis is away pages show the last survey, say so, and answer soon.
 func TestPagesWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// selection is what the page of a queue shows. It is in the query of the path.
+// selection chooses the messages and the flows on the page of a queue. The query has it.
 type selection struct {
 	Place  string // the state of the messages
 	Tenant string // empty for all

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// chart is a chart of a page. Its words are for readers who cannot see it or run no scripts.
+// chart is a chart of a page. Its words are for readers without sight or without scripts.
 type chart struct {
 	ID     string // on the page
 	Title  string

@@ -1,11 +1,11 @@
-// Package dashboard is the pages that show what happens in Millrace and let people act on
-// it: one http.Handler.
+// Package dashboard is the pages that show Millrace at work and let people act on it: one
+// http.Handler.
 //
 // # The problem
 //
-// An operator who is called at night must know within seconds what is stuck, since when,
-// and what to do: on a phone, with a slow connection, without reading a manual. Such pages
-// often need a large program in the browser, a build for it, and offer a way to delete
+// An operator who is called at night must know within seconds which queue is stuck, since
+// when, and what to do: on a phone, with a slow connection, without reading a manual. Such
+// pages often need a large program in the browser, a build for it, and offer a way to delete
 // everything with one click.
 //
 // # The mechanism
@@ -22,10 +22,10 @@
 //	   │        regions that differ, points of charts                     │
 //	   └◀─────────────────────────────────────────────────────────────────┘
 //
-// Opening a page asks Redis for what only this page shows, such as the messages of a queue.
-// From then on a scene turns each survey.View into the content of the page. A template
+// Opening a page asks Redis for the data that only this page shows, such as the messages of a
+// queue. From then on a scene turns each survey.View into the content of the page. A template
 // named "live.NAME" is a region: a stream sends it as an event of that name, and the browser
-// replaces only what differs, so the focus, an open dialog and a selection survive.
+// replaces only its changed parts, so the focus, an open dialog and a selection survive.
 //
 // All numbers come from package survey, which asks Redis once for all readers. An open page
 // costs Redis nothing more.
@@ -34,9 +34,10 @@
 //
 // Pages are read-only unless [Config.Actions] is set. Then they have buttons. Each opens a
 // dialog that explains the consequences, but for the pause of a tenant in a list, which is one
-// click; what cannot be undone needs the name of the structure. A form is sent by POST, and the
-// answer redirects to the page, which shows the result, so reloading it repeats nothing. Every
-// action is logged with the client's name, and is in the audit log, which has a page.
+// click; an action that cannot be undone needs the name of the structure. A form is sent by
+// POST, and the answer redirects to the page, which shows the result, so reloading it repeats
+// nothing. Every action is logged with the client's name, and the audit log, which has a page,
+// lists it.
 //
 // Pages cannot release a lease or acknowledge a message: the holder would continue as if
 // nothing had happened. They can hand back a message, which its handler learns.

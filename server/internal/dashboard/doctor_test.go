@@ -35,7 +35,7 @@ func TestReportIsShownAgain(t *testing.T) {
 	})
 }
 
-// Who asks the doctor again is not shown the same report.
+// A reader who asks the doctor again gets a new report.
 func TestDoctorExaminesAgain(t *testing.T) {
 	t.Parallel()
 	h := build(t)

@@ -16,7 +16,7 @@ import (
 )
 
 // The pages in a program that has a server already: below a path of their own, and
-// behind the program's own check of who asks.
+// behind the program's own authentication.
 func Example() {
 	client, closeAll := connect()
 	defer closeAll()

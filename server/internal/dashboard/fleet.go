@@ -38,7 +38,7 @@ type fleetPage struct {
 	Findings    []*check.Group
 	Checked     time.Time
 	Verdict     string // how many findings have each level
-	Exposure    string // what is lost with all memory
+	Exposure    string // the loss if all memory is lost
 	ArchiveLoss string // and with all disks
 }
 

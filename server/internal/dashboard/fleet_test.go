@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// What could not be read of a fleet is not said to be absent.
+// A part of a fleet that could not be read is not shown as absent.
 func TestFleetThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	v := troubled()
@@ -39,7 +39,7 @@ func TestFleetThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The page shows what the last check found, the same about several members once.
+// The page shows the findings of the last check, and equal findings about several members once.
 func TestFleetChecks(t *testing.T) {
 	t.Parallel()
 	v := troubled()

@@ -16,7 +16,7 @@ import (
 type flowList struct {
 	Ranks  []rank
 	Rows   []flowRow
-	Sort   sorting // by what they are ranked
+	Sort   sorting // the column that ranks them
 	Count  int     // flows with waiting messages
 	Looked int     // how many of them are ranked
 	More   int     // how many of those have no row

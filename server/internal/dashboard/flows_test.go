@@ -105,7 +105,7 @@ func TestFlowsThatAreStreams(t *testing.T) {
 	}
 }
 
-// TestHeldWithoutATime: who is held is slow, also if no handler has returned.
+// TestHeldWithoutATime: a held tenant is slow, even if no handler has returned.
 func TestHeldWithoutATime(t *testing.T) {
 	t.Parallel()
 	s := crowd()

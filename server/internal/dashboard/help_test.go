@@ -86,7 +86,7 @@ func (h *house) look() *survey.View {
 	return v
 }
 
-// answer is what a page answered.
+// answer is an answer of a page.
 type answer struct {
 	t      *testing.T
 	status int
@@ -138,8 +138,7 @@ func (a answer) want(status int) answer {
 	return a
 }
 
-// follow asks for the page to which an action sends its author, with what it has been
-// told to say.
+// follow opens the page to which the answer to an action redirects, with its cookies.
 func (h *house) follow(a answer) answer {
 	h.t.Helper()
 	a.want(http.StatusSeeOther)
@@ -252,8 +251,8 @@ func (h *house) write(q *fairqueue.Queue, drafts ...fairqueue.Draft) []string {
 	return ids
 }
 
-// bury writes messages and has them die, and returns their ids.
-func (h *house) bury(q *fairqueue.Queue, reason string, drafts ...fairqueue.Draft) []string {
+// writeDead writes messages, moves them to dead, and returns their ids.
+func (h *house) writeDead(q *fairqueue.Queue, reason string, drafts ...fairqueue.Draft) []string {
 	h.t.Helper()
 	ids := h.write(q, drafts...)
 	for range ids {

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
-// hostile are names that somebody may have chosen to do harm.
+// hostile are names chosen to do harm.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `</title><script>`,
 	"..", ".", "../../doctor", "a/b", `a\b`, "a%2fb", "a b+c&d=e#f?g", "~", "~YQ", "live", "ünï ćødé", "\u202egnp.exe", "\u200b", "\u2066\u2069",
@@ -33,7 +33,7 @@ func (a answer) harmless() {
 			if strings.HasPrefix(one.Key, "on") || strings.Contains(one.Key, "alert") || one.Key == "href" && strings.HasPrefix(one.Val, "javascript:") {
 				a.t.Errorf("<%s> has %s=%q", n.Data, one.Key, one.Val)
 			}
-			if n.Data != "input" && strings.ContainsAny(one.Val, invisible) { // what is typed stays as it was
+			if n.Data != "input" && strings.ContainsAny(one.Val, invisible) { // a typed text stays as it was
 				a.t.Errorf("<%s> has an invisible character in %s=%q", n.Data, one.Key, one.Val)
 			}
 		}
@@ -52,7 +52,7 @@ func TestHostileNamesAreShownAndFound(t *testing.T) {
 	}
 	for _, name := range hostile {
 		q := h.queue(name, fairqueue.Config{Streams: 4, PerTenant: 2})
-		h.bury(q, name, fairqueue.Draft{Tenant: name, Body: []byte(name)})
+		h.writeDead(q, name, fairqueue.Draft{Tenant: name, Body: []byte(name)})
 		h.write(q, fairqueue.Draft{Tenant: name, Body: []byte(name + "\n\x1b[31m"), Headers: map[string]string{"a" + strings.ToValidUTF8(name, ""): strings.ToValidUTF8(name, "")}})
 		k, err := ick.New(h.client, name, ick.Config{})
 		if err != nil {
@@ -96,7 +96,7 @@ func TestHostileNamesAreActedOn(t *testing.T) {
 	k := h.park("parked", hostile...)
 	for i, name := range hostile {
 		q := h.queue(name, fairqueue.Config{})
-		ids := h.bury(q, name, fairqueue.Draft{Tenant: name})
+		ids := h.writeDead(q, name, fairqueue.Draft{Tenant: name})
 
 		h.follow(h.post(h.pages.link("queues", name, "redrive"), url.Values{"pick": {token(ids[0])}}))
 		if got := h.stats(q); got.Waiting != 1 || got.Dead != 0 {

@@ -14,8 +14,8 @@ import (
 
 var timeOfDay = regexp.MustCompile(`\d\d:\d\d:\d\d`)
 
-// Every moment that a page shows says its zone, and is one that a script can write in
-// the zone of its reader.
+// Every time on a page names its zone, and has a form that a script can rewrite in the
+// reader's zone.
 func TestMomentsHaveAZone(t *testing.T) {
 	t.Parallel()
 	h := furnished(t)

@@ -16,7 +16,7 @@ type section struct {
 	Path    string
 	Tally   string // how many there are
 	Tone    string // bad or warn if something is wrong there
-	Why     string // what is wrong
+	Why     string // the problem
 	Current bool
 }
 
@@ -81,7 +81,7 @@ type pulse struct {
 	State string // live, late or away
 	At    time.Time
 	Why   string // why they are not fresh
-	About string // what serves them
+	About string // the source of the numbers
 }
 
 // lateAfter is the age of old numbers. Surveys are at most 5 seconds apart unless Redis is

@@ -21,7 +21,7 @@ import (
 // notice is something that needs attention.
 type notice struct {
 	Tone string // bad, warn or note
-	Kind string // what it is about: Queue
+	Kind string // of its structure: Queue
 	Name string // which one; may be empty
 	Path string // its page
 	Text string
@@ -56,8 +56,8 @@ var kinds = []struct {
 	{survey.Names, "Names", "", ""},
 }
 
-// notices returns what needs attention: first whether the survey is complete, then the
-// worst first.
+// notices returns the problems that need attention: first whether the survey is complete, then
+// the worst first.
 func (d *Dashboard) notices(v *survey.View) []notice {
 	var all []notice
 	for _, t := range v.Troubles {
@@ -92,7 +92,7 @@ func leftOut(v *survey.View) []notice {
 		Hint: "These pages show the first 200 of each kind by name."}}
 }
 
-// trouble reports what could not be read.
+// trouble reports a structure that could not be read.
 func (d *Dashboard) trouble(t survey.Trouble) notice {
 	n := notice{Tone: "bad", Text: "could not be read: " + stop(t.Err.Error()), Hint: millrace.Hint(t.Err), Name: t.Name}
 	for _, k := range kinds {
@@ -127,7 +127,7 @@ func (d *Dashboard) queueNotices(v *survey.View) (all []notice) {
 	return all
 }
 
-// findings are what is wrong with a queue, and who is the cause.
+// findings returns the problems of a queue, each with its cause.
 func (d *Dashboard) findings(s fairqueue.Stats) (all []notice) {
 	for _, f := range diagnosis.OfQueue(s) {
 		all = append(all, d.finding(s.Name, f))
@@ -155,7 +155,7 @@ func (d *Dashboard) finding(queue string, f diagnosis.Finding) notice {
 	return n
 }
 
-// overdueHint says what to do about overdue schedules.
+// overdueHint is the advice for overdue schedules.
 func overdueHint(q fairqueue.Stats) string {
 	if newReaders(q).All == 0 {
 		return "Nobody keeps it: start a reader of the queue, or upkeep."

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// overview is the first page: what needs attention, and how much there is of everything.
+// overview is the first page: the problems, and how many structures of each kind there are.
 type overview struct {
 	heading
 
@@ -28,10 +28,10 @@ type card struct {
 	Unit  string
 	Facts []fact
 	Spark spark
-	About string // what the spark draws
+	About string // the series that the spark draws
 }
 
-// fact is a number with what it counts.
+// fact is a number and its label.
 type fact struct {
 	Text string
 	Tone string
@@ -129,7 +129,7 @@ func newCard(title, path, big, unit string, facts ...fact) card {
 	return c
 }
 
-// positive is the fact that there are some, or no fact.
+// positive is a fact if n is positive, else no fact.
 func positive[N int | int64](n N, what, tone string) fact {
 	if n <= 0 {
 		return fact{}

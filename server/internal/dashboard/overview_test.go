@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
-// A part of what is there is not shown as the whole.
+// A part is not shown as the whole.
 func TestWhatIsLeftOutIsSaidFirst(t *testing.T) {
 	t.Parallel()
 	v := troubled()

@@ -27,7 +27,7 @@ type page struct {
 	open    opener
 }
 
-// opener prepares a page. It asks Redis once for what is not in a View.
+// opener prepares a page. It asks Redis once for data that a View does not have.
 type opener func(a *asked) (scene, error)
 
 // scene turns a View into the content of the page. A live page calls it for each new View.
@@ -37,7 +37,7 @@ type scene func(v *survey.View) body
 type asked struct {
 	*http.Request
 
-	// live means that the request is for a stream, which shows only what changes.
+	// live means that the request is for a stream, which shows only the changing parts.
 	live bool
 }
 
@@ -55,7 +55,7 @@ type body interface {
 	head() heading
 }
 
-// heading is what the frame needs from the body. Bodies embed it.
+// heading is the data that the frame needs from the body. Bodies embed it.
 type heading struct {
 	Title  string
 	Charts []chart

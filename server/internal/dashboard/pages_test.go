@@ -27,7 +27,7 @@ func (h *house) furnish() {
 	h.t.Helper()
 	ctx := h.t.Context()
 	orders := h.queue("orders", fairqueue.Config{Streams: 16, PerTenant: 2})
-	h.bury(orders, "the endpoint is gone", fairqueue.Draft{Tenant: "acme", Body: []byte(`{"n":1}`)})
+	h.writeDead(orders, "the endpoint is gone", fairqueue.Draft{Tenant: "acme", Body: []byte(`{"n":1}`)})
 	h.write(orders, fairqueue.Draft{Tenant: "acme", Body: []byte("one")}, fairqueue.Draft{Tenant: "acme", Body: []byte("two")},
 		fairqueue.Draft{Tenant: "globex", Body: []byte("three"), Headers: map[string]string{"trace": "abc"}},
 		fairqueue.Draft{Tenant: "acme", Body: []byte("later"), Delay: time.Hour})
@@ -178,7 +178,7 @@ func TestDeadMessagesHavePages(t *testing.T) {
 	for i := range drafts {
 		drafts[i].Tenant = "acme"
 	}
-	h.bury(q, "", drafts...)
+	h.writeDead(q, "", drafts...)
 	h.look()
 	first := h.get("/queues/orders?place=dead")
 	if got, want := len(first.all("data-message", "*")), maxRows; got != want {

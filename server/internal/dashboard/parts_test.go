@@ -73,7 +73,7 @@ func TestPreviews(t *testing.T) {
 	}
 }
 
-// What is nested deep is not indented, which would make it the square of its size.
+// Deeply nested JSON is not indented: indenting would square its size.
 func TestDeepDocumentsAreNotIndented(t *testing.T) {
 	t.Parallel()
 	nested := func(inner string, depth int) []byte {

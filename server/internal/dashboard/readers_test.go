@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestReadersPage shows who works and what is in flight, sorts the readers, and hands a
+// TestReadersPage shows the readers and the messages in flight, sorts the readers, and hands a
 // message back, whose reader then cannot acknowledge it.
 func TestReadersPage(t *testing.T) {
 	t.Parallel()

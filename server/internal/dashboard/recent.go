@@ -33,7 +33,7 @@ func remember[T any](m *memo, v *survey.View, key any, build func() T) T {
 	return built
 }
 
-// recent is what lists show of the history of a structure.
+// recent is the part of a structure's history that lists show.
 type recent struct {
 	now   map[string]float64 // the newest value of each column
 	Spark spark

@@ -25,7 +25,7 @@ type referencePage struct {
 	Problems []apiProblem
 }
 
-// paragraph is a text with a word or two in front that say what it is about.
+// paragraph is a text with its topic, a word or two, in front.
 type paragraph struct{ Lead, Text string }
 
 type apiGroup struct {
@@ -57,7 +57,7 @@ type apiField struct {
 
 type apiProblem struct{ Status, About string }
 
-// apiDocument is what the page needs of an OpenAPI document.
+// apiDocument has the fields of an OpenAPI document that the page shows.
 type apiDocument struct {
 	Info       struct{ Description string }
 	Tags       []struct{ Name, Description string }
@@ -188,7 +188,7 @@ func (doc *apiDocument) operation(method, path string, o apiPathItem) apiOperati
 	for _, status := range slices.Sorted(maps.Keys(o.Responses)) {
 		if status < "400" {
 			answer := doc.fields("", o.Responses[status].Content["application/json"].Schema, 0)
-			for i := range answer { // the text says what may be absent
+			for i := range answer { // the text says which fields may be absent
 				answer[i].Required = false
 			}
 			op.add("Answer "+status, answer)
@@ -294,7 +294,7 @@ func (doc *apiDocument) kind(s apiSchema) string {
 	return s.Type
 }
 
-// exampleBody returns a short body: what is required, or else the first field.
+// exampleBody returns a short body: the required fields, or else the first field.
 func (doc *apiDocument) exampleBody(s apiSchema) string {
 	s = doc.resolve(s)
 	names := slices.Sorted(slices.Values(s.Required))

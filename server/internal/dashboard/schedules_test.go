@@ -137,8 +137,8 @@ func TestSchedulesAreReadOnly(t *testing.T) {
 	h.get("/schedules/new").want(http.StatusOK).says("read-only")
 }
 
-// TestOverdueSchedules: a tick that nobody writes is on the overview, in the navigation and on its page, with what
-// to do.
+// TestOverdueSchedules: a tick that no agent writes is on the overview, in the navigation and on its
+// page, with advice.
 func TestOverdueSchedules(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -98,7 +98,7 @@ func (p searchPage) config(after string) fairqueue.SearchConfig {
 	return cfg
 }
 
-// matching returns what can be done to all dead messages that match, with their number.
+// matching returns the actions on all dead messages that match, with their number.
 func (d *Dashboard) matching(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig, asked url.Values) ([]dialog, error) {
 	groups, found, err := q.Dead().Groups(ctx, cfg)
 	n := 0
@@ -128,7 +128,7 @@ func purgeMatching(ctx context.Context, q *fairqueue.Queue, f form) (string, err
 	return f.matching(ctx, "deleted", q.Dead().PurgeMatching)
 }
 
-// matching applies do to what the search of the form finds.
+// matching applies do to the messages that the search of the form finds.
 func (f form) matching(ctx context.Context, done string, do func(context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error)) (string, error) {
 	asked, err := url.ParseQuery(f.Get("view"))
 	if err != nil || asked.Get("state") != string(fairqueue.Dead) {
@@ -145,7 +145,7 @@ func (f form) matching(ctx context.Context, done string, do func(context.Context
 	return fmt.Sprintf("%s; looked at %s of %s.", text, readable.Number(found.Looked), readable.Number(found.Total)), err
 }
 
-// words say what a search asks for, for the audit log.
+// words describes the search, for the audit log.
 func (p searchPage) words() string {
 	var text strings.Builder
 	for _, field := range [][2]string{

@@ -10,13 +10,13 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// TestSearchPage finds messages by what they are, and counts dead ones by their reasons.
+// TestSearchPage finds messages by their fields, and counts dead ones by their reasons.
 func TestSearchPage(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	q := h.queue("orders", fairqueue.Config{})
-	dead := h.bury(q, "no <b>address", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "b"})
-	h.bury(q, "timeout", fairqueue.Draft{Tenant: "a"})
+	dead := h.writeDead(q, "no <b>address", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "b"})
+	h.writeDead(q, "timeout", fairqueue.Draft{Tenant: "a"})
 	ids := h.write(q, fairqueue.Draft{Tenant: "a", Body: []byte("a needle"), Headers: map[string]string{"k": "v"}}, fairqueue.Draft{Tenant: "b", Body: []byte("hay")})
 	h.look()
 	page := h.get("/queues/orders/search").want(http.StatusOK)
@@ -40,8 +40,8 @@ func TestMatchingDeadAreRedrivenAndPurged(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	q := h.queue("orders", fairqueue.Config{})
-	h.bury(q, "no address", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "b"}, fairqueue.Draft{Tenant: "b"})
-	h.bury(q, "", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
+	h.writeDead(q, "no address", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "b"}, fairqueue.Draft{Tenant: "b"})
+	h.writeDead(q, "", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
 
 	group := h.get("/queues/orders/search").want(http.StatusOK).one("data-group", "no reason given")
 	if !strings.Contains(group, "2") {
@@ -76,9 +76,9 @@ func TestReasonsAreBounded(t *testing.T) {
 	h := build(t)
 	q := h.queue("orders", fairqueue.Config{})
 	for i := range maxGroups + 2 {
-		h.bury(q, fmt.Sprint("no order ", i), fairqueue.Draft{Tenant: "a"})
+		h.writeDead(q, fmt.Sprint("no order ", i), fairqueue.Draft{Tenant: "a"})
 	}
-	h.bury(q, "timeout", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
+	h.writeDead(q, "timeout", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
 	page := h.get("/queues/orders/search").want(http.StatusOK)
 	if rows := page.all("data-group", "*"); len(rows) != maxGroups || !strings.HasPrefix(rows[0], "timeout") {
 		t.Errorf("%d groups, the first is %q", len(rows), rows[0])

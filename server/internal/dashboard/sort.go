@@ -60,7 +60,7 @@ func sortRows[R any](asked url.Values, path string, rows []R, columns []listColu
 	return heads
 }
 
-// compareBool has what is not so come before what is.
+// compareBool sorts false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

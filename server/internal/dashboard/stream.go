@@ -110,7 +110,7 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// collect adds events for what the client does not have yet.
+// collect adds events for the regions and points that the client does not have yet.
 func (s *stream) collect(v *survey.View) {
 	f := s.dashboard.frame(s.client, s.page, v, s.scene)
 	sheet := s.dashboard.templates[s.page.file]

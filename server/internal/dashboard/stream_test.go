@@ -26,10 +26,10 @@ func viewOf(waiting int) *survey.View {
 	}}}
 }
 
-// event is what a stream sent.
+// event is an event of a stream.
 type event struct{ name, data string }
 
-// viewer is somebody who has a page open.
+// viewer is a reader with an open page.
 type viewer struct {
 	t      *testing.T
 	cancel context.CancelFunc
@@ -139,7 +139,7 @@ func TestStreamSendsWhatChanges(t *testing.T) {
 	}
 }
 
-// What a stream sends first is what the page has: so nothing on it moves.
+// A stream first sends the content that the page already has, so nothing on it moves.
 func TestStreamBeginsWithThePage(t *testing.T) {
 	t.Parallel()
 	h := on(t, newStage(viewOf(3)))

@@ -38,7 +38,7 @@ type tenantPage struct {
 type limitsForm struct {
 	Weight, InFlight, Share, Rate, Burst, Waiting string
 
-	Placeholders map[string]string // what applies where a field is empty, by its name
+	Placeholders map[string]string // the values that apply where fields are empty, by field
 	Paused       bool
 	Own          bool
 }
@@ -197,7 +197,7 @@ func source(l fairqueue.TenantLimits) string {
 	return "It has no limits of its own: these are the default of the queue."
 }
 
-// tenantDialogs are what can be done to a tenant.
+// tenantDialogs are the actions on a tenant.
 func (d *Dashboard) tenantDialogs(queue, tenant string, waiting int, stopped bool) []dialog {
 	words := []string{"pause", "purge"}
 	if stopped {

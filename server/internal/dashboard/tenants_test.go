@@ -122,7 +122,7 @@ func TestTenantPagesAreReadOnly(t *testing.T) {
 	}
 }
 
-// value is what a field of a form has.
+// value returns the value of a field of a form.
 func (a answer) value(id string) string {
 	a.t.Helper()
 	for n := range nodes(a.root, having("id", id)) {
