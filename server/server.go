@@ -150,7 +150,7 @@ func (s *Server) build() error {
 	}
 	s.dashboard, err = dashboard.New(dashboard.Config{
 		Client: cfg.Client, Fleet: cfg.Fleet, Counters: s.counters, Survey: s.survey,
-		Prefix: cfg.Prefix, Actions: cfg.Actions, Document: s.api.Document(), Logger: cfg.Logger,
+		Prefix: cfg.Prefix, Actions: cfg.Actions, Logger: cfg.Logger,
 	})
 	return err
 }

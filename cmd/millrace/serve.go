@@ -32,7 +32,7 @@ type serveCommand struct {
 }
 
 func (*serveCommand) Help() string {
-	return `An HTTP API for any language at /v1/ (described at /docs and /openapi.json), pages that show what is going on at /, and /metrics, /healthz and /readyz.
+	return `An HTTP API for any language at /v1/ (described at /openapi.json), pages that show what is going on at /, and /metrics, /healthz and /readyz.
 
 Without a Redis it starts a private one, which ends with it: for a first try, since nothing survives. A second signal ends it at once; the first lets requests finish.
 

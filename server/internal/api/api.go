@@ -157,9 +157,6 @@ func New(cfg Config) (*API, error) {
 	return a, a.publish()
 }
 
-// Document returns the OpenAPI document, which the caller may not change.
-func (a *API) Document() []byte { return a.document }
-
 // Jobs returns the upkeep of stored answers. The service that has the API installs it: no
 // other program knows these values.
 func (a *API) Jobs() []millrace.Job { return a.answers.Jobs() }

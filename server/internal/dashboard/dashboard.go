@@ -54,10 +54,6 @@ type Config struct {
 	// Actions lets people change things. Defaults to false: pages are read-only.
 	Actions bool
 
-	// Document is the OpenAPI document of the HTTP API, which a page shows. Defaults to
-	// none.
-	Document []byte
-
 	// Logger logs actions, and pages that could not be made. Defaults to
 	// slog.Default().
 	Logger *slog.Logger
@@ -69,7 +65,6 @@ type Dashboard struct {
 	pages     *http.ServeMux
 	templates map[string]*sheet
 	assets    *assets
-	reference *referencePage
 	audit     *audit.Log
 	doctor    lastReport
 	memo      memo
@@ -99,9 +94,6 @@ func New(cfg Config) (*Dashboard, error) {
 		return nil, err
 	}
 	if d.templates, err = d.readTemplates(); err != nil {
-		return nil, err
-	}
-	if d.reference, err = newReference(cfg.Document); err != nil {
 		return nil, err
 	}
 	d.pages = d.routes()
@@ -186,7 +178,6 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/counters", "counters", "Counters", d.counters},
 		{"/doctor", "doctor", "Doctor", d.examination},
 		{"/audit", "audit", "Audit log", d.auditLog},
-		{"/docs", "reference", "HTTP API", d.describeAPI},
 	} {
 		mux.HandleFunc("GET "+p.path, d.show(p))
 		mux.HandleFunc("GET /live"+p.path, d.stream(p))

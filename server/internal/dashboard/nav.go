@@ -60,7 +60,6 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 		{Name: "Counters", Path: d.link("counters")},
 		{Name: "Doctor", Path: d.link("doctor")},
 		{Name: "Audit log", Path: d.link("audit")},
-		{Name: "HTTP API", Path: d.link("docs")},
 	}
 	for i := range all {
 		all[i].Current = all[i].Name == current
