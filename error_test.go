@@ -42,7 +42,7 @@ func TestError(t *testing.T) {
 func TestProgressString(t *testing.T) {
 	t.Parallel()
 	for p, want := range map[millrace.Progress]string{
-		millrace.Idle: "idle", millrace.Worked: "worked", millrace.Full: "full", 9: "unknown",
+		millrace.Idle: "idle", millrace.Worked: "worked", millrace.More: "more", 9: "unknown",
 	} {
 		if got := p.String(); got != want {
 			t.Errorf("%d = %q, want %q", p, got, want)

@@ -20,7 +20,7 @@ type Progress int
 const (
 	Idle   Progress = iota // nothing was due
 	Worked                 // something was due and is done
-	Full                   // the slice did as much as it may; more is probably due
+	More                   // the slice did as much as it may; more is probably due
 )
 
 // String returns the name of the progress in lower case.
@@ -30,8 +30,8 @@ func (p Progress) String() string {
 		return "idle"
 	case Worked:
 		return "worked"
-	case Full:
-		return "full"
+	case More:
+		return "more"
 	default:
 		return "unknown"
 	}

@@ -112,7 +112,7 @@ var indexHistories = []hashHistory{
 	{"a slice is bounded", func(s *hashTale) {
 		putMany(s.T, s.h, inHash, 250, hashLong)
 		s.over()
-		for _, want := range []reaping{{100, millrace.Full}, {100, millrace.Full}, {50, millrace.Worked}, {0, millrace.Idle}} {
+		for _, want := range []reaping{{100, millrace.More}, {100, millrace.More}, {50, millrace.Worked}, {0, millrace.Idle}} {
 			s.want("reap", s.reap(), want, nil)
 		}
 	}},

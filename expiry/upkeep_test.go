@@ -29,7 +29,7 @@ func TestHashJobs(t *testing.T) {
 		t.Errorf("Stats = %+v", s)
 	}
 	job, full := h.Jobs()[0], 0
-	for progress := millrace.Full; progress == millrace.Full; {
+	for progress := millrace.More; progress == millrace.More; {
 		before := hashStats(t, h).Reaped
 		var err error
 		if progress, err = job.Slice(t.Context()); err != nil {

@@ -123,7 +123,7 @@ func (l *Locker) reapShard(ctx context.Context, shard int) (millrace.Progress, e
 		}
 	}
 	if len(due) == reapBatch {
-		progress = millrace.Full // there are probably more
+		progress = millrace.More // there are probably more
 	}
 	if len(args) > 1 {
 		_, err = l.run.Run(ctx, "settle", key, args...)

@@ -83,7 +83,7 @@ func TestReapJob(t *testing.T) {
 			t.Errorf("a slice reaped %d", reaped)
 		}
 	}
-	if slices < each/(reapShards*reapBatch) || found[millrace.Full] == 0 {
+	if slices < each/(reapShards*reapBatch) || found[millrace.More] == 0 {
 		t.Errorf("%d slices reaped %d: %v, want several, some of them full", slices, before-keys(), found)
 	}
 	if progress := reapRound(t, job); progress != millrace.Idle {

@@ -177,7 +177,7 @@ func TestRecruitsAreCounted(t *testing.T) {
 	reg, hook := fresh(t)
 	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
 	register(t, reg, Collector(recruiter))
-	answers := []millrace.Progress{millrace.Full, millrace.Full, millrace.Worked, millrace.Idle}
+	answers := []millrace.Progress{millrace.More, millrace.More, millrace.Worked, millrace.Idle}
 	install(t, recruiter, 1, millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		if len(answers) == 0 {
 			return millrace.Idle, errors.New("out of answers")

@@ -22,7 +22,7 @@ func Example() {
 			}
 			fmt.Println("sweep", due[0])
 			due = due[1:]
-			return millrace.Full, nil // there may be more
+			return millrace.More, nil // there may be more
 		},
 	}
 

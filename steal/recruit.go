@@ -131,7 +131,7 @@ func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress,
 			return TimedOut, n, err
 		case progress == millrace.Idle && n == 1:
 			return Idle, n, nil
-		case progress != millrace.Full || n == maxRounds || ctx.Err() != nil:
+		case progress != millrace.More || n == maxRounds || ctx.Err() != nil:
 			return Worked, n, nil //nolint:nilerr // the end of the budget ends the rounds, and is no failure
 		}
 	}

@@ -35,10 +35,10 @@ func TestOutcomes(t *testing.T) {
 		{"idle", answers("", millrace.Idle, nil).Slice, Idle, 1},
 		{"error", answers("", millrace.Worked, errTrouble).Slice, Failed, 1},
 		{"panic", func(context.Context) (millrace.Progress, error) { panic("at the mill") }, Panicked, 1},
-		{"full for ever", answers("", millrace.Full, nil).Slice, Worked, 20},
+		{"full for ever", answers("", millrace.More, nil).Slice, Worked, 20},
 		{"full, then idle", func(context.Context) (millrace.Progress, error) {
 			if calls++; calls < 4 {
-				return millrace.Full, nil
+				return millrace.More, nil
 			}
 			return millrace.Idle, nil
 		}, Worked, 4},
@@ -48,7 +48,7 @@ func TestOutcomes(t *testing.T) {
 		}, TimedOut, 1},
 		{"full until the time is over", func(ctx context.Context) (millrace.Progress, error) {
 			time.Sleep(10 * time.Millisecond)
-			return millrace.Full, ctx.Err()
+			return millrace.More, ctx.Err()
 		}, Worked, 3},
 	}
 	for _, test := range tests {
@@ -260,7 +260,7 @@ func TestEveryRecruitHasOneOutcome(t *testing.T) {
 				<-ctx.Done()
 				return millrace.Idle, ctx.Err()
 			case 10:
-				return millrace.Full, nil
+				return millrace.More, nil
 			default:
 				runtime.Gosched()
 				return millrace.Worked, nil

@@ -40,7 +40,7 @@ func (t *Tracker) addSlice(ctx context.Context) (millrace.Progress, error) {
 	case err != nil || !s.moved:
 		return millrace.Idle, err
 	case s.passes == "0":
-		return millrace.Full, nil
+		return millrace.More, nil
 	case s.looked == 0:
 		return millrace.Idle, nil
 	}
@@ -183,7 +183,7 @@ func (t *Tracker) verifySlice(ctx context.Context) (millrace.Progress, error) {
 	case err != nil:
 		return millrace.Idle, err
 	case len(old.ids) == n && removed > len(old.ids)/10:
-		return millrace.Full, nil
+		return millrace.More, nil
 	}
 	return millrace.Worked, nil
 }

@@ -119,14 +119,14 @@ func TestProgress(t *testing.T) {
 	}
 	work.start("a", "b", "c")
 	want(tr.Jobs()[1], millrace.Idle)
-	want(tr.Jobs()[0], millrace.Full)
+	want(tr.Jobs()[0], millrace.More)
 	want(tr.Jobs()[0], millrace.Worked) // the first pass is over
 	want(tr.Jobs()[0], millrace.Worked)
 	want(tr.Jobs()[0], millrace.Worked)
 	want(tr.Jobs()[1], millrace.Worked)
 	work.finish("a", "b", "c")
 	want(tr.Jobs()[0], millrace.Idle)
-	want(tr.Jobs()[1], millrace.Full)
+	want(tr.Jobs()[1], millrace.More)
 	want(tr.Jobs()[1], millrace.Worked)
 	want(tr.Jobs()[1], millrace.Idle)
 

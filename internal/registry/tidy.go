@@ -53,7 +53,7 @@ func (t *tidier) slice(ctx context.Context) (millrace.Progress, error) {
 		return millrace.Idle, nil
 	}
 	progress, err := t.visitor.slice(ctx, t.visit)
-	if progress != millrace.Full {
+	if progress != millrace.More {
 		t.mu.Lock()
 		t.rests = time.Now().Add(t.rest)
 		t.mu.Unlock()

@@ -133,7 +133,7 @@ func (v *Visitor) slice(caller context.Context, visit func(context.Context, ente
 		}
 	}
 	if progress == millrace.Worked && more {
-		progress = millrace.Full
+		progress = millrace.More
 	}
 	return progress, nil
 }

@@ -25,7 +25,7 @@ func (s *Space) Reap(ctx context.Context, base string, shards int, args ...strin
 	removed, full := reply.Int(), reply.Bool()
 	switch {
 	case full:
-		return millrace.Full, reply.Err()
+		return millrace.More, reply.Err()
 	case removed > 0:
 		return millrace.Worked, reply.Err()
 	}

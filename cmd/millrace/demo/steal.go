@@ -329,7 +329,7 @@ func (s *site) collect(ctx context.Context) (millrace.Progress, error) {
 		err = cmp.Or(err, reply.Error())
 	}
 	if len(due) == collectAtOnce {
-		return millrace.Full, err
+		return millrace.More, err
 	}
 	return millrace.Worked, err
 }
