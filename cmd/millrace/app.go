@@ -22,7 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 )
 
-// app is what every command works with.
+// app is the environment of every command.
 type app struct {
 	redis  string // the --redis flag
 	named  string // the --context flag
@@ -33,7 +33,7 @@ type app struct {
 	stderr io.Writer
 	quiet  bool // nothing is logged
 
-	chosen *choice // what the command works on; nil until somebody asks
+	chosen *choice // the server that the command works on; nil until first needed
 
 	keep bool           // one client serves all looks of --watch
 	kept rueidis.Client // it; nil before the first
@@ -73,11 +73,11 @@ func (a *app) connect(ctx context.Context) (rueidis.Client, error) {
 	return &settling{client}, nil
 }
 
-// settling is a client that does not close before what was used has been registered: a
+// settling is a client that does not close before its structures are registered: a
 // command may end right after it wrote to a queue.
 type settling struct{ rueidis.Client }
 
-// settleTimeout is how long that may take.
+// settleTimeout is the limit of that wait.
 const settleTimeout = 250 * time.Millisecond
 
 // Close closes the client.
@@ -88,11 +88,11 @@ func (s *settling) Close() {
 	s.Client.Close()
 }
 
-// logger writes what happens on the way to standard error: lines for people, or
+// logger writes progress and warnings to standard error: lines for people, or
 // lines of JSON. A quiet app logs nothing.
 func (a *app) logger() *slog.Logger { return a.loggerFrom(slog.LevelInfo) }
 
-// loggerFrom is logger for what has a level, or a higher one.
+// loggerFrom is logger for records of a level or a higher one.
 func (a *app) loggerFrom(level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	switch {
@@ -141,7 +141,7 @@ func keysDeleted(n int, err error) (any, table, error) {
 }
 
 // on makes a value of a structure on the Redis at hand, has do work with it, and prints
-// what that returns. It makes one without a connection before, to check names and
+// the result. It makes one without a connection before, to check names and
 // settings.
 func on[T any](ctx context.Context, a *app, open func(rueidis.Client) (T, error), do func(T) (any, table, error)) error {
 	if _, err := open(nil); err != nil {
@@ -173,8 +173,8 @@ func (a *app) show(doc any, table table, err error) error {
 	return a.print(doc, table)
 }
 
-// list prints what a package lists on the Redis at hand, sorted. Of a list that is not
-// whole, it prints what is there, and fails.
+// list prints the names that a package lists on the Redis at hand, sorted. Of an incomplete
+// list, it prints the names that there are, and fails.
 func (a *app) list(ctx context.Context, what string, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
 	doc func(names []document.Text, part document.Incomplete) any,
 ) error {
@@ -207,7 +207,7 @@ func (a *app) list(ctx context.Context, what string, list func(context.Context, 
 	}), failed)
 }
 
-// print writes a result: doc as one line of JSON, or what table writes, with
+// print writes a result: doc as one line of JSON, or the output of table with
 // its columns, which end in tabs, aligned.
 func (a *app) print(doc any, table table) error {
 	if a.json {

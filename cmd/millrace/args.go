@@ -17,7 +17,7 @@ type line struct {
 // hyphen for a flag, but -5 is a score, -inf is one too, and a member may be
 // anything. Here only words that begin with two hyphens are flags, and -h; they
 // may stand anywhere, and a bare -- ends them. The flags go to the front, and
-// what is left goes behind a bare --, where kong looks for no flags.
+// arguments go behind a bare --, where kong looks for no flags.
 func arrange(model *kong.Application, args []string) (line, error) {
 	valued, bare := valuedFlags(model)
 	l := line{command: model.Node}

@@ -36,7 +36,7 @@ func (a *app) ask(ctx context.Context, yes bool, question string) error {
 	select {
 	case line := <-answers:
 		if !strings.HasSuffix(line, "\n") {
-			fmt.Fprintln(a.stderr) // nobody has ended the line of the question
+			fmt.Fprintln(a.stderr) // the line of the question is still open
 		}
 		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 			return errDeclined

@@ -42,9 +42,9 @@ func (c *completionCommand) Run(k *kong.Context, a *app) error {
 	return a.print(completionDoc{c.Shell, script}, func(w io.Writer) { io.WriteString(w, script) }) //nolint:errcheck // as for every table
 }
 
-// completed is what can be completed.
+// completed is the data from which the scripts complete words.
 type completed struct {
-	Places []place  // the command itself first, and what is below a place behind it
+	Places []place  // the command itself first, and the places below a place behind it
 	Paths  []string // of all places but the first, in quotes
 
 	// Flags that take a value, of all commands, and those of them whose value is a
@@ -98,7 +98,7 @@ func completionScript(model *kong.Application, shell string) (string, error) {
 	return text.String(), err
 }
 
-// add adds a node of the command line, and what is below it.
+// add adds a node of the command line, and all nodes below it.
 func (c *completed) add(node *kong.Node) {
 	_, path, _ := strings.Cut(node.FullPath(), " ")
 	p := place{Path: path}

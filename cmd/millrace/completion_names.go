@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
-// completeNames is what the scripts of completion ask.
+// completeNames is the command that the completion scripts run.
 type completeNames struct {
 	Words []string `arg:"" optional:"" help:"The words of a command line before the one that is completed."`
 }
@@ -57,7 +57,7 @@ func (c *completeNames) Run(ctx context.Context, k *kong.Context, a *app) error 
 	return nil
 }
 
-// wanted is what the next word of a command line names.
+// wanted describes the name that the next word of a command line may be.
 type wanted struct {
 	kind           string // the tag complete of its argument or flag; empty for nothing that has a name
 	queue          string // the queue among the words before
@@ -116,8 +116,8 @@ func (w *wanted) note(flag, value string) {
 	}
 }
 
-// kindOfPlace returns what an argument of a command names. The default verb of a noun may be
-// left out.
+// kindOfPlace returns the kind of name that an argument of a command takes. The default verb of a
+// noun may be left out.
 func kindOfPlace(node *kong.Node, place int) string {
 	if node.DefaultCmd != nil {
 		node = node.DefaultCmd

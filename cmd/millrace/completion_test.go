@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// completions are lines, with the cursor at their end, and what may stand there.
+// completions are lines, with the cursor at their end, and the words that complete them.
 var completions = []struct{ line, want string }{
 	{"millrace qu", "queue"},
 	{"millrace queue re", "read resize resume"},
@@ -62,12 +62,12 @@ var namesBehind = []struct{ words, want string }{
 	{"queue pause --", ""},
 }
 
-// completers are what has a shell complete $1, with the script in $2.
+// completers are programs by which a shell completes $1, with the script in $2.
 var completers = map[string]string{
 	"bash": `source "$2"; COMP_WORDBREAKS=${COMP_WORDBREAKS//:}; COMP_LINE=$1 COMP_POINT=${#1}; _millrace; printf '%s\n' "${COMPREPLY[@]}"`,
 	"fish": `source $argv[2]; complete -C $argv[1]`,
 
-	// What completes in zsh runs in its line editor. Here its helpers print.
+	// zsh completes in its line editor. Here its helpers print.
 	"zsh": `
 		compdef() { : }
 		compset() { PREFIX=${PREFIX#*=} }
@@ -144,7 +144,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletionDocument: what is printed is what the document has.
+// TestCompletionDocument: the printed script equals the one in the document.
 func TestCompletionDocument(t *testing.T) {
 	t.Parallel()
 	s := shell{t: t}
@@ -157,8 +157,8 @@ func TestCompletionDocument(t *testing.T) {
 	s.refused(2, "bad_usage", "completion")
 }
 
-// candidatesIn returns the words that a shell prints, sorted. Fish says behind a tab
-// what each of them is, and puts the flag in front of its value.
+// candidatesIn returns the words that a shell prints, sorted. Fish adds a description behind a
+// tab, and puts the flag in front of its value.
 func candidatesIn(out string) []string {
 	words := []string{}
 	for line := range strings.Lines(out) {

@@ -34,14 +34,14 @@ Examples:
     millrace queue ls --context staging`
 }
 
-// choice is what a command works on.
+// choice is the server that a command works on.
 type choice struct {
 	url     string // empty if nothing names one
 	context string // the context that does; empty if none does
 	err     error  // why it is not known
 }
 
-// url returns what the command line, the environment or a context names, or "".
+// url returns the URL that the command line, the environment or a context names, or "".
 func (a *app) url() string {
 	if a.chosen == nil {
 		a.chosen = a.choose()
@@ -49,7 +49,7 @@ func (a *app) url() string {
 	return a.chosen.url
 }
 
-// noURL returns why there is no URL: what is wrong with the context, or that none is named.
+// noURL returns why there is no URL: the fault of the context, or that none is named.
 func (a *app) noURL(none *millrace.Error) error {
 	if a.chosen.err != nil {
 		return a.chosen.err

@@ -15,7 +15,7 @@ type contextsDoc struct {
 	Server   string
 }
 
-// TestContexts names servers, and what is named first counts.
+// TestContexts names servers in all ways, and the first in the order of precedence counts.
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	one, two := redistest.Start(t, redistest.Options{}).URL(), redistest.Start(t, redistest.Options{}).URL()

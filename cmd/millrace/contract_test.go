@@ -19,7 +19,7 @@ import (
 
 const contractPage = "../../docs/CLI.md"
 
-// example is one command on the page and what it is said to print.
+// example is one command on the page and its output there.
 type example struct {
 	heading string
 	command string
@@ -106,7 +106,7 @@ func words(command string) []string {
 	return words
 }
 
-// piped returns what a command is fed with, if it has printf '%s\n' in front, and
+// piped returns the standard input of a command, if it has printf '%s\n' in front, and
 // the command alone.
 func piped(command string) (stdin, alone string) {
 	feed, fed, ok := strings.Cut(command, " | millrace ")
@@ -116,14 +116,14 @@ func piped(command string) (stdin, alone string) {
 	return strings.Join(words(feed)[2:], "\n") + "\n", "millrace " + fed
 }
 
-// contract compares the page with what happens.
+// contract compares the page with the results of its commands.
 type contract struct {
 	shell
 	tokens map[string]string // and ids and receipts, as on the page -> as drawn
 	addrs  *strings.Replacer // of servers on the page -> of those that run
 }
 
-// prepare does what no command can, and a section's examples need.
+// prepare sets up the state that a section's examples need and no command can make.
 func (c *contract) prepare(heading string) {
 	if strings.HasPrefix(heading, "### ick parked [ls]") {
 		c.park("search", "no parser", ick.ConsumeConfig{MaxAttempts: 1})
@@ -190,7 +190,7 @@ func (c *contract) check(e example) {
 // endless finds the commands that go on until they are interrupted.
 var endless = regexp.MustCompile(`^millrace (serve|fleet (dev|agent)|queue work) `)
 
-// progresses finds the commands that tell on standard error what they do.
+// progresses matches the commands that report their progress on standard error.
 var progresses = regexp.MustCompile(`^millrace (bench|.*fleet (init|add|agent|failover|snapshot|rebalance|replica|spare|node|restart|cancel|dev)) `)
 
 // values reads the JSON values of an output, which may be spread over lines.
@@ -226,7 +226,7 @@ func (c *contract) compare(path string, want, got any, loose bool) string {
 		}
 		for name := range want {
 			loose := loose || slices.Contains(passing, name)
-			if name == "ttl_ms" { // -1 and -2 have a meaning, and what is left of a time passes
+			if name == "ttl_ms" { // -1 and -2 have a meaning, and any other time passes
 				loose = !strings.HasPrefix(fmt.Sprint(want[name]), "-") && !strings.HasPrefix(fmt.Sprint(got[name]), "-")
 			}
 			if name == "bytes" && fmt.Sprint(want[name]) != "0" && fmt.Sprint(got[name]) != "0" {

@@ -18,10 +18,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// TestCommandsInDocs parses each command that docs, pages, alerts, units, errors and comments name, by the
-// command's own tree. What a test says and what is history are left out.
+// TestCommandsInDocs parses each command that docs, pages, alerts, units, errors and comments
+// name, by the command's own tree. Texts of tests and history are left out.
 //
-//	where                                    what is parsed
+//	where                                    parsed as
 //	blocks, lines of help                    commands of a shell: nouns, formatted, flags, all arguments
 //	`millrace ...` and <code>, <pre>         the same; noun and verb alone are a name
 //	sentences                                noun, verb, and the flags and PLACEHOLDERS that follow
@@ -59,7 +59,7 @@ func TestCommandsInDocs(t *testing.T) {
 	}
 }
 
-// TestMentionsAreChecked: the test above fails for what the command would refuse.
+// TestMentionsAreChecked: the test above fails for commands that would be refused.
 func TestMentionsAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ kind, text, wrong string }{
@@ -126,7 +126,7 @@ func tree() *kong.Application { return ownParser().Model }
 // parsing is held while ownParser parses.
 var parsing sync.Mutex
 
-// check returns what the command would refuse of a mention.
+// check returns the error of the command for a mention that it would refuse.
 func (m mention) check() error {
 	words, elided := m.described()
 	if len(words) == 0 || words[0] == "X" {
@@ -182,7 +182,7 @@ func (m mention) check() error {
 	return err
 }
 
-// forget has a parser not remember what an earlier line has set.
+// forget resets the flags that a parser has from an earlier line.
 func forget(node *kong.Node) {
 	for _, flag := range node.Flags {
 		flag.Set = false
@@ -200,10 +200,10 @@ var inCapitals = regexp.MustCompile(`^\$?[A-Z][A-Z_]*$`)
 // numbers are words in a shell that differ in a number.
 var numbers = regexp.MustCompile(`\{([0-9]+)\.\.[0-9]+\}`)
 
-// described returns the words without what describes them, and whether some are left out.
+// described returns the words without their descriptions, and whether some are left out.
 func (m mention) described() (words []string, elided bool) {
 	for _, word := range m.words {
-		word = numbers.ReplaceAllString(word, "$1") // the first of what a shell makes of it
+		word = numbers.ReplaceAllString(word, "$1") // the first of the words that a shell makes of it
 		if m.form == synopsis {
 			word = strings.Trim(word, "[]()|")
 		}

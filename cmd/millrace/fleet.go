@@ -127,7 +127,7 @@ func (a *app) withMap(ctx context.Context, do func(f *fleetAt) (any, table, erro
 	})
 }
 
-// checkAddr refuses what is not the address of a member.
+// checkAddr rejects a text that is not the address of a member.
 func checkAddr(flag, addr string) error {
 	if m, err := directory.ParseMember(addr); err != nil || m.Node != "" {
 		return errUsage.Errorf("%s %s: a member is named by its HOST:PORT", flag, addr)

@@ -25,7 +25,7 @@ Examples:
     millrace fleet agent --snapshots-every 1h --archive /mnt/backup/redis --keep 24`
 }
 
-// watchedDoc is what an agent prints when it begins.
+// watchedDoc is the first output of an agent.
 type watchedDoc struct {
 	Ready      bool  `json:"ready"`
 	Epoch      int64 `json:"epoch"`

@@ -72,7 +72,7 @@ func TestFleetAgent(t *testing.T) {
 		}
 	}
 
-	servers[0].Restart() // as an empty master, which nobody takes for one
+	servers[0].Restart() // as an empty master, which no agent takes for one
 	s.shows("the old master is a replica in step", func(doc overview.Fleet) bool {
 		p := doc.Partitions[0]
 		return doc.State == fleet.Healthy && len(p.Replicas) == 2 && p.Master.Addr != servers[0].Addr()
@@ -140,7 +140,7 @@ func TestFleetFailover(t *testing.T) {
 		t.Errorf("failover = %+v, want %q", got, want)
 	}
 	agent.end(syscall.SIGTERM)
-	s.want("0 new, 1 lowered\n", "ick", "add", "K", "0", "a") // what was written is there
+	s.want("0 new, 1 lowered\n", "ick", "add", "K", "0", "a") // the earlier write is there
 }
 
 // refusedAfterLog is refused for a command that may log something first.

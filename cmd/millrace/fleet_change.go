@@ -15,7 +15,7 @@ type consent struct {
 	DryRun bool `help:"Only show what would be done."`
 }
 
-// changeMembers plans a request, asks, carries it out, and prints what was done.
+// changeMembers plans a request, asks, carries it out, and prints the changes.
 func (a *app) changeMembers(ctx context.Context, r membership.Request, flags newServers) error {
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
 		began := time.Now()
@@ -39,7 +39,7 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, flags new
 	})
 }
 
-// agree shows a person on standard error what a command is about to do, and asks.
+// agree shows a command's plan to a person on standard error, and asks.
 func (a *app) agree(ctx context.Context, yes bool, doc any, t table, question string) error {
 	if !a.json {
 		to := *a

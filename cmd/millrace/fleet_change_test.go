@@ -34,7 +34,7 @@ func (s shell) membersOf(partition int) []string {
 	return addrs
 }
 
-// TestChangesAsk before they begin, and show what they are about to do.
+// TestChangesAsk before they begin, and show their plan.
 func TestChangesAsk(t *testing.T) {
 	t.Parallel()
 	s := fleetShell(t)
@@ -74,8 +74,8 @@ func (d *process) stopped(signal os.Signal) {
 	_ = d.cmd.Wait()
 }
 
-// TestAKilledChangeIsFinished by an agent, or by the same command, wherever it was killed;
-// and one that was interrupted says so.
+// TestAKilledChangeIsFinished by an agent, or by the same command, at whatever step it was killed;
+// an interrupted one says that it was interrupted.
 func TestAKilledChangeIsFinished(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()

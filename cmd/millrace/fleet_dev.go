@@ -54,7 +54,7 @@ func (c *fleetDev) Run(ctx context.Context, a *app) error {
 	return errors.Join(c.serve(ctx, a, servers), servers.Stop())
 }
 
-// serve runs an agent, and does what lines of standard input say, until it is interrupted.
+// serve runs an agent, and carries out lines of standard input, until it is interrupted.
 func (*fleetDev) serve(ctx context.Context, a *app, servers *devfleet.Fleet) error {
 	dir, option, err := open.Directory(ctx, servers.URL())
 	if err != nil {

@@ -26,7 +26,7 @@ func tell[T any](d *process, line string) (doc T) {
 	return doc
 }
 
-// doneDoc is what was done to a server.
+// doneDoc is the result of an action on a server.
 type doneDoc struct {
 	Done string
 	devfleet.Status
@@ -50,8 +50,7 @@ func TestFleetDevAccidents(t *testing.T) {
 		}
 	}
 
-	// A kill, the pause of which is measured by who writes, and a server that comes
-	// back by itself.
+	// A kill, whose pause a writer measures, and a server that comes back by itself.
 	killed := tell[doneDoc](d, "kill 0")
 	old := before.Partitions[0].Master
 	want := doneDoc{"kill", devfleet.Status{Role: devfleet.Master, Node: old.Node, Addr: old.Addr, PID: old.PID, State: "dead"}}
@@ -82,7 +81,7 @@ func TestFleetDevAccidents(t *testing.T) {
 	}
 	now := s.isFull()
 
-	// A restart, of a replica and so of nobody's interest.
+	// A restart of a replica, which disturbs no client.
 	replica := now.Partitions[1].Replicas[0]
 	if got := tell[doneDoc](d, "restart "+replica.Addr); got.State != "runs" || got.PID == replica.PID || got.Addr != replica.Addr {
 		t.Errorf("restart = %+v, want another process at %s", got, replica.Addr)
@@ -143,7 +142,7 @@ func (s shell) pauseOf(partition int) time.Duration {
 	return time.Since(began)
 }
 
-// TestFleetDevConsoleForPeople tells it what people would.
+// TestFleetDevConsoleForPeople types lines as people would.
 func TestFleetDevConsoleForPeople(t *testing.T) {
 	t.Parallel()
 	d := startDev(t, "--nodes", "1", "--partitions", "1", "--replicas", "0", "--restart-after", "0")

@@ -24,10 +24,10 @@ type drill struct {
 	fleet *fleet.Fleet
 
 	mu        sync.Mutex
-	confirmed map[string][]string // what was written, by tag
+	confirmed map[string][]string // the writes that were confirmed, by tag
 }
 
-// dial opens the fleet, in place of what was open.
+// dial opens the fleet anew, and closes the one that was open.
 func (d *drill) dial() {
 	d.t.Helper()
 	if d.fleet != nil {

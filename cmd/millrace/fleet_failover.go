@@ -26,7 +26,7 @@ Examples:
     millrace fleet failover --force`
 }
 
-// switchDoc is what a switch did.
+// switchDoc is the result of a switch.
 type switchDoc struct {
 	Partition int    `json:"partition"`
 	From      string `json:"from"`

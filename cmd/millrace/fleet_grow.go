@@ -98,7 +98,7 @@ func (a *app) readFile(ctx context.Context, path string) (name, text string, err
 	return path, string(input), err
 }
 
-// ofGrowing says what to do if a signal ended a command that may be half done.
+// ofGrowing adds the next step to the error of a command that a signal ended and that may be half done.
 func ofGrowing(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && !errors.Is(err, membership.ErrBegun) {
 		return &millrace.Error{Code: "interrupted", Message: "interrupted", Hint: "Repeat the command, for the same servers: it skips what is done."}

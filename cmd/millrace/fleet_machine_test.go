@@ -79,7 +79,7 @@ func (n network) boots(t *testing.T, number int) *machine {
 	return m
 }
 
-// lastLines is how much of what services say a failure has.
+// lastLines is how many lines of the services' output a failure shows.
 const lastLines = 30
 
 // unit is a service that was started.

@@ -26,7 +26,7 @@ type newServers struct {
 	consent
 }
 
-// asPlanned is what commands on members have in common.
+// asPlanned is the help that commands on members have in common.
 const asPlanned = `Each command shows its plan, asks, and stores the plan in the map of the fleet. Agents carry it out from then on; the command does so, too, and waits. One that was cut off has lost nothing: agents go on, and the same command waits for the rest.
 
 Examples:

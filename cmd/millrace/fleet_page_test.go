@@ -53,7 +53,7 @@ var shorter = map[string]struct{ page, drill string }{
 	"Spares":       {"replace-after 10m", "replace-after 2s"},
 }
 
-// rehearsal plays the commands of docs/FLEET.md on machines of a network, as a person who has
+// rehearsal plays the commands of docs/FLEET.md on machines of a network, like a person who has
 // nothing but the page.
 type rehearsal struct {
 	drill
@@ -105,14 +105,14 @@ func (r *rehearsal) next(section string, machines ...*machine) *inSection {
 	return nil
 }
 
-// prelude is what a machine has on its PATH. Each question is answered with yes.
+// prelude defines the commands of a machine. Each question is answered with yes.
 const prelude = `set -eu
 millrace() { echo y | MILLRACE_TEST_AS_COMMAND=1 timeout 180 "$MILLRACE" "$@" 3>&- 4<&-; }
 systemctl() { echo "$@" >&3; read -r answer <&4; [ "$answer" = done ] || { echo "systemctl $*: $answer" >&2; return 1; }; }
 set -x
 `
 
-// play has a shell run a block on a machine, and returns what it prints.
+// play has a shell run a block on a machine, and returns its output.
 func (r *rehearsal) play(b *inSection, m *machine) string {
 	r.t.Helper()
 	began, text := time.Now(), b.text
@@ -192,8 +192,9 @@ func (r *rehearsal) isPlayed(whole bool) {
 	}
 }
 
-// TestFleetPage plays docs/FLEET.md while programs write: all of it, or, where make more does not run, the steps that are
-// not long. What a replica has confirmed is lost only where the page says so.
+// TestFleetPage plays docs/FLEET.md while programs write: all of it, or, where make more does not
+// run, the steps that are
+// not long. Writes that a replica has confirmed are lost only where the page says so.
 func TestFleetPage(t *testing.T) {
 	t.Parallel()
 	r := newRehearsal(t)
@@ -273,7 +274,8 @@ func (r *rehearsal) hasSpares() {
 	r.shows("no member is dead", func(doc overview.Fleet) bool { return doc.State == fleet.Healthy && len(doc.Tasks) == 0 })
 }
 
-// restores goes back to a snapshot of partition 1. What was confirmed since may be lost there, and is marked.
+// restores goes back to a snapshot of partition 1. Writes confirmed since may be lost there, and
+// are marked.
 func (r *rehearsal) restores() {
 	r.next("Bringing a restored partition in line")
 	tags, before := r.tagsOf(1), r.counts()

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestFleetRebalance moves what tags have, and gives a partition up.
+// TestFleetRebalance moves tags with their data, and gives a partition up.
 func TestFleetRebalance(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestFleetRebalance(t *testing.T) {
 	}
 }
 
-// moved moves tags, and returns what was said of it on standard output.
+// moved moves tags, and returns the document on standard output.
 func (s shell) moved(args ...string) (doc overview.Moved) {
 	s.t.Helper()
 	got := s.run(append([]string{"--json", "fleet", "rebalance"}, args...)...)

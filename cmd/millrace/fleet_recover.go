@@ -37,7 +37,7 @@ Examples:
     millrace fleet recover --redis fleet://10.0.0.9:7000 --archive /mnt/backup/redis --from 10.0.0.1:7001`
 }
 
-// recoveredDoc is what was found, and the fleet that was made of it.
+// recoveredDoc is the state that was found, and the fleet that was made of it.
 type recoveredDoc struct {
 	Found  recovery.Report `json:"found"`
 	Stored bool            `json:"stored"`          // by this command; else it was there, or --dry-run

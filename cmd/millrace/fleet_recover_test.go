@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestFleetRecover loses the directory with its server, looks at what is left, and makes
-// another one of it.
+// TestFleetRecover loses the directory with its server, finds the fleet by the copies on its
+// members, and makes a new directory of them.
 func TestFleetRecover(t *testing.T) {
 	t.Parallel()
 	directory := redistest.Durable(t)

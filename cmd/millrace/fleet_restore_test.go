@@ -172,8 +172,8 @@ func TestFleetRestoreFile(t *testing.T) {
 	agent.end(syscall.SIGTERM)
 }
 
-// TestFleetFailoverForce: the machine with most members is gone. Agents do nothing and say why, a person
-// decides, and they go on with what is left, also when another agent leads.
+// TestFleetFailoverForce: the machine with most members is gone. Agents do nothing and log the
+// reason, a person decides, and they go on with the other members, also when another agent leads.
 func TestFleetFailoverForce(t *testing.T) {
 	t.Parallel()
 	s := fleetShell(t)

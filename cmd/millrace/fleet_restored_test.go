@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestFleetAgentMarksWhatIsRestored: a master without replicas is back with what it saved.
+// TestFleetAgentMarksWhatIsRestored: a master without replicas is back with its saved data.
 // One agent is killed, and another one marks the tags, but for one that is too long.
 func TestFleetAgentMarksWhatIsRestored(t *testing.T) {
 	t.Parallel()

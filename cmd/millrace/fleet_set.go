@@ -34,7 +34,7 @@ type settingDoc struct {
 	Default string `json:"default"`
 }
 
-// setDoc is what was changed.
+// setDoc is the result of a change of a setting.
 type setDoc struct {
 	Setting string `json:"setting"`
 	Before  string `json:"before"`

@@ -30,7 +30,7 @@ func TestFleetSnapshot(t *testing.T) {
 		t.Fatalf("snapshot = %+v, want one that is saved and archived", before)
 	}
 
-	// One that fails leaves what there is, and says why.
+	// A snapshot that fails leaves the earlier ones, and gives the reason.
 	for _, server := range servers {
 		server.Kill()
 	}

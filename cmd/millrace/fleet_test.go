@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// quickly are settings for tests: what would be waited for is shorter. The other limits
+// quickly are settings for tests that shorten waits. The other limits
 // are as they are, for machines that are busy.
 var quickly = []string{"--placement-life", "1s"}
 

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// commandLines are seeds: what people type, and what slips.
+// commandLines are seeds: usual command lines, and slips.
 var commandLines = []string{
 	"ick\x00add\x00search\x00now\x00doc:17",
 	"ick\x00add\x00search\x00-inf\x00-x\x00--json",
@@ -25,8 +25,8 @@ var commandLines = []string{
 	"serve\x00--listen\x00:::\x00--allow-actions=perhaps",
 }
 
-// FuzzCommandLine parses any words. What comes out is a command line or an error
-// that says what is wrong with it; no word is lost on the way.
+// FuzzCommandLine parses any words. The result is a command line or an error
+// that names the fault; no word is lost on the way.
 func FuzzCommandLine(f *testing.F) {
 	for _, line := range commandLines {
 		f.Add(line)

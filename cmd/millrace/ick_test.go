@@ -106,7 +106,7 @@ func TestIckOfBytes(t *testing.T) {
 	}
 }
 
-// encoded returns a text's base64 form without what is around it.
+// encoded returns the base64 form of a text.
 func encoded(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 func TestIckStatsTable(t *testing.T) {

@@ -53,7 +53,7 @@ type leaseName struct {
 
 // with opens a locker for do.
 func (n leaseName) with(ctx context.Context, a *app, cfg lease.Config, do func(l *lease.Locker, name string) (any, table, error)) error {
-	cfg.Logger = slog.New(slog.DiscardHandler) // what a server may evict is refused, or was accepted
+	cfg.Logger = slog.New(slog.DiscardHandler) // a server that may evict leases is refused, or was accepted
 	return on(ctx, a, func(c rueidis.Client) (*lease.Locker, error) {
 		if err := names.CheckLease(string(n.Name)); err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (n leaseName) with(ctx context.Context, a *app, cfg lease.Config, do func(l
 	}, func(l *lease.Locker) (any, table, error) { return do(l, string(n.Name)) })
 }
 
-// leaseHeld is a lease and the token that shows who holds it.
+// leaseHeld is a lease and the token that identifies its holder.
 type leaseHeld struct {
 	leaseName
 	Token document.Text `required:"" placeholder:"TOKEN" help:"The token that acquire printed."`

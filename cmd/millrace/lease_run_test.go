@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
-// TestLeaseRun passes on what the program gets, says and ends with.
+// TestLeaseRun passes on the program's input, output and exit code.
 func TestLeaseRun(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)

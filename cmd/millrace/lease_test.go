@@ -209,7 +209,7 @@ func TestLeaseOfBytes(t *testing.T) {
 
 func TestLeaseBadInput(t *testing.T) {
 	t.Parallel()
-	nowhere := shell{t: t, url: "unix:///nonexistent/redis.sock"} // what is wrong is found before Redis is
+	nowhere := shell{t: t, url: "unix:///nonexistent/redis.sock"} // faults of the command line are found before Redis is asked
 	long := strings.Repeat("x", 513)
 	for args, code := range map[string]string{
 		"lease acquire K":                                    "bad_usage",
@@ -238,7 +238,7 @@ func TestLeaseBadInput(t *testing.T) {
 	sharedShell(t).refused(2, "bad_argument", "lease", "acquire", "K", "--ttl", "1s", "--metadata", strings.Repeat("x", 4097))
 }
 
-// interrupted runs a command that ctx ends, and checks what it says.
+// interrupted runs a command that ctx ends, and checks its output.
 func (s shell) interrupted(ctx context.Context, args ...string) {
 	s.t.Helper()
 	var stdout, stderr strings.Builder

@@ -126,8 +126,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return cmp.Or(code, fail(err))
 }
 
-// spelled returns what a person may type first in the spelling of the command: help WORDS is WORDS
-// --help, and --version is version.
+// spelled rewrites other spellings that people try first: help WORDS becomes WORDS --help, and
+// --version becomes version.
 func spelled(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":

@@ -201,7 +201,7 @@ func TestErrors(t *testing.T) {
 		{shell{t: t, url: "bogus://x"}, 2, "bad_url", "ick ls"},
 		{shell{t: t, url: "fleet://"}, 2, "bad_url", "ick ls"},
 		{shell{t: t, url: "fleet:x"}, 2, "bad_url", "ick ls"},
-		// What is wrong with the command line is found before Redis is.
+		// Faults of the command line are found before Redis is asked.
 		{nowhere, 2, "bad_usage", "ick add K 1 a 2"},
 		{nowhere, 2, "bad_usage", "ick add K now a 2 b"},
 		{nowhere, 2, "bad_score", "ick add K 1 a x b"},

@@ -176,7 +176,7 @@ func inList(elements []ast.Expr) []mention {
 
 var formatted = regexp.MustCompile(`%[-+.0-9]*[a-z]`)
 
-// joined returns the text of an expression, with X in place of what the program puts in.
+// joined returns the text of an expression, with X in place of values of the program.
 func joined(e ast.Expr) (text string, ok bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

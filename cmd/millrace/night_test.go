@@ -154,7 +154,7 @@ func (n *night) over(cause, says string) {
 	})
 }
 
-// TestNight: a queue that nobody reads, a flood, a slow tenant, killed workers and a full Redis.
+// TestNight: a queue without readers, a flood, a slow tenant, killed workers and a full Redis.
 // Each is noticed, by name, on the page and by the command, and goes by the command that the
 // notice names.
 func TestNight(t *testing.T) {

@@ -31,7 +31,7 @@ const (
 // programError is how the command ends when that depends on a program that it ran.
 type programError struct {
 	code int
-	err  error // what else to say; nil if the program has said it
+	err  error // the rest of the message; nil if the program has said it
 }
 
 func (e programError) Error() string {
@@ -46,7 +46,7 @@ func (e programError) Unwrap() error { return e.err }
 // errNoStart means that a program could not be started.
 var errNoStart = &millrace.Error{Code: "not_started", Message: "the program could not be started", Hint: "Check that the program exists, is executable and is in $PATH."}
 
-// program is what a command runs.
+// program is the program that a command runs.
 type program struct {
 	args           []string
 	env            []string // in addition to that of this process
@@ -91,7 +91,7 @@ func (p program) run(stop, kill context.Context) (ending, error) {
 	}
 	runtime.LockOSThread() // with the thread that starts it, the program would die
 	defer runtime.UnlockOSThread()
-	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // that is what the user asked for; the contexts are below
+	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // the user asked for that program; the contexts are below
 	cmd.Env = append(cmd.Environ(), p.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	cmd.WaitDelay = time.Second // a process that left the group may hold its output open
@@ -131,7 +131,7 @@ func (p program) run(stop, kill context.Context) (ending, error) {
 	return ending{exitCode(state), stopped}, nil
 }
 
-// group is a program and what it started.
+// group is a program and the processes that it started.
 type group interface {
 	terminate()
 	kill()
@@ -207,7 +207,7 @@ func over(ended <-chan struct{}) bool {
 	}
 }
 
-// tail keeps the end of what is written through it.
+// tail keeps the end of the text written through it.
 type tail struct {
 	to   io.Writer
 	last []byte

@@ -210,7 +210,7 @@ func TestZombiesAreGone(t *testing.T) {
 	}
 }
 
-// stubborn is a group that survives what it is sent.
+// stubborn is a group that survives all signals.
 type stubborn struct {
 	got  locked
 	gone atomic.Bool
@@ -265,7 +265,7 @@ func TestNothingStartsLate(t *testing.T) {
 	}
 }
 
-// leaseOf is what lease run has for its work, through a proxy.
+// leaseOf returns the parts that lease run works with, through a proxy.
 func leaseOf(t *testing.T) (*redistest.Proxy, *lease.Locker, *app, *locked) {
 	t.Helper()
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())

@@ -67,7 +67,7 @@ func TestQueueDead(t *testing.T) {
 	s.want(`{"dead":[],"looked":0,"total":0,"next":""}`+"\n", "queue", "dead", name, "--json")
 }
 
-// TestQueueDeadMatching redrives and purges by what messages have, after a look.
+// TestQueueDeadMatching redrives and purges messages by their content, after a look.
 func TestQueueDeadMatching(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
@@ -322,7 +322,7 @@ func TestQueueBroken(t *testing.T) {
 
 func TestQueueBadInput(t *testing.T) {
 	t.Parallel()
-	nowhere := shell{t: t, url: "unix:///nonexistent/redis.sock"} // what is wrong is found before Redis is
+	nowhere := shell{t: t, url: "unix:///nonexistent/redis.sock"} // faults of the command line are found before Redis is asked
 	long := strings.Repeat("x", 513)
 	for args, code := range map[string]string{
 		"queue write Q --tenant t --priority 5":                 "bad_argument",

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/document"
 )
 
-// contentFilter selects messages by what they are.
+// contentFilter selects messages by their content.
 type contentFilter struct {
 	Tenant document.Text            `placeholder:"NAME" complete:"tenant" help:"Of this tenant."`
 	Header map[string]document.Text `mapsep:"none" placeholder:"K=V" help:"With this header. May be repeated."`

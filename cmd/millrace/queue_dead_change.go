@@ -21,7 +21,7 @@ type deadChoice struct {
 	DryRun bool          `help:"Count what matches by its reason, and change nothing."`
 }
 
-// filter returns what selects the messages, unless they are named by ids.
+// filter returns the search that selects the messages, unless they are named by ids.
 func (c *deadChoice) filter() (fairqueue.SearchConfig, error) {
 	cfg := c.config()
 	cfg.Reason = string(c.Reason)
@@ -40,13 +40,13 @@ func (c *deadChoice) filter() (fairqueue.SearchConfig, error) {
 	return cfg, nil
 }
 
-// deadChange is what a command does to dead messages.
+// deadChange is a command's action on dead messages.
 type deadChange struct {
 	ids      func(fairqueue.DeadLetters, context.Context, ...string) (int, error)
 	matching func(fairqueue.DeadLetters, context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error)
 	doc      func(n int) any
 	done     string
-	allow    func(matching string) error // whether to do it to what matches; nil if it may
+	allow    func(matching string) error // whether to do it to the matching messages; nil if it may
 }
 
 func (c *deadChoice) run(ctx context.Context, a *app, change deadChange) error {

@@ -58,7 +58,7 @@ func tableOfQueue(w io.Writer, s fairqueue.Stats) {
 		n.Returned, n.Reclaimed, n.Expired, n.Cancelled, n.Buried, n.Redriven, n.Purged, n.Dropped, n.Lost)
 }
 
-// listOfFindings says what is wrong, below all numbers, where a terminal stops.
+// listOfFindings writes the faults below all numbers, where a terminal stops.
 func listOfFindings(w io.Writer, found []diagnosis.Finding) {
 	for _, f := range found {
 		fmt.Fprintf(w, "\n%s: the queue %s.\n", f.Severity, f.Text)

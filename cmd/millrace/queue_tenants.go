@@ -98,7 +98,7 @@ type limitsDoc struct {
 	Limits []document.TenantLimits `json:"limits"`
 }
 
-// storedLimits lists what is stored, by name. Limits of all others come first.
+// storedLimits lists the stored limits, by name. Limits of all others come first.
 func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
 	doc := limitsDoc{Limits: []document.TenantLimits{}}
 	for l, err := range q.Limits().All(ctx) {

@@ -32,7 +32,7 @@ func TestQueueRound(t *testing.T) {
 	if diff := cmp.Diff(want, first); diff != "" || first.PickupDelay < 0 || first.PickupDelay > 60000 {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
-	second := s.takeOne(name, "--block", "20s") // nobody settled it in time
+	second := s.takeOne(name, "--block", "20s") // it was not settled in time
 	if second.ID != id || second.Receipt == first.Receipt || second.Attempt != 2 {
 		t.Errorf("second read = %+v after %+v, want the same message under another receipt", second, first)
 	}
@@ -164,7 +164,7 @@ func TestQueueOfBytes(t *testing.T) {
 	s.run("queue", "write", name, "--tenant", "c", "--body", form)
 	s.run("queue", "write", name, "--tenant", "d", "--body=", "--header", "empty=")
 
-	// What was read is written again, as lines, and read again.
+	// Messages that were read are written again, as lines, and read again.
 	var before map[string]string
 	for range 2 {
 		var lines strings.Builder

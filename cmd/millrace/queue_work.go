@@ -110,7 +110,7 @@ func (c *queueWork) handle(ctx context.Context, a *app, guard *guard, m fairqueu
 	case end.code == 0:
 		return nil
 	case end.code == exitBadData && reason != "":
-		return fairqueue.NoRetry(fmt.Errorf("%s", reason)) //nolint:err113 // it is what the program said
+		return fairqueue.NoRetry(fmt.Errorf("%s", reason)) //nolint:err113 // the program gave the reason
 	case end.code == exitBadData:
 		return fairqueue.NoRetry(programError{code: end.code})
 	case reason != "":

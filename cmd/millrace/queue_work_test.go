@@ -54,7 +54,7 @@ func (s shell) eventually(what, name string, good func(document.QueueStats) bool
 	redistest.Eventually(s.t, what, func() bool { return good(answer[document.QueueStats](s, "queue", "stats", name)) })
 }
 
-// TestQueueWork passes messages to commands, and their exit codes decide what follows.
+// TestQueueWork passes messages to commands, and their exit codes decide the outcome.
 func TestQueueWork(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
@@ -117,8 +117,8 @@ func awaitEnd(t *testing.T, path string) {
 	})
 }
 
-// TestQueueWorkStops: at the timeout, and when its message is cancelled, a command and what it
-// started are stopped, and a drain lets it go on.
+// TestQueueWorkStops: at the timeout, and when its message is cancelled, a command and its
+// processes are stopped, and a drain lets it go on.
 func TestQueueWorkStops(t *testing.T) {
 	t.Parallel()
 	s := sharedShell(t)

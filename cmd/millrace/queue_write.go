@@ -137,7 +137,7 @@ func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error)
 // maxLabel is the longest tenant and dedupe id in bytes.
 const maxLabel = 512
 
-// checkDraft refuses what cannot be written.
+// checkDraft rejects a message that cannot be written.
 func checkDraft(d fairqueue.Draft) error {
 	switch {
 	case d.Tenant == "":
@@ -247,7 +247,7 @@ func readLine(line []byte) (fairqueue.Draft, error) {
 	return d, checkDraft(d)
 }
 
-// sayInJSON turns errors about Go types into what was expected.
+// sayInJSON turns errors about Go types into errors about JSON.
 func sayInJSON(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {

@@ -137,7 +137,7 @@ func TestQueueBatchEndsInBetween(t *testing.T) {
 }
 
 // cutShort runs a command with --json whose n-th script call is done, and
-// interrupted before its answer is there, and returns what it says.
+// interrupted before its answer is there, and returns its error.
 func (s shell) cutShort(server *redistest.Server, n int, stdin string, args ...string) failure {
 	s.t.Helper()
 	proxy := redistest.NewProxy(s.t, server.Addr())
@@ -164,7 +164,7 @@ func (s shell) cutShort(server *redistest.Server, n int, stdin string, args ...s
 	return f
 }
 
-// TestQueueWriteInDoubt: a write whose answer nobody got.
+// TestQueueWriteInDoubt: a write whose answer was lost.
 func TestQueueWriteInDoubt(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -194,7 +194,7 @@ func TestQueueWriteInDoubt(t *testing.T) {
 	}
 }
 
-// TestQueueInterruptedInput: nobody writes to standard input.
+// TestQueueInterruptedInput: a command is interrupted while it waits for standard input.
 func TestQueueInterruptedInput(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)

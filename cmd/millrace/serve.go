@@ -193,7 +193,7 @@ type served struct {
 	client   rueidis.Client
 	fleet    *fleet.Fleet     // nil for none
 	counters []scatter.Server // empty for none of their own
-	kind     string           // "given", or what was started
+	kind     string           // "given", or the kind that was started
 	ends     []func()
 }
 

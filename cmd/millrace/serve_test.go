@@ -80,8 +80,8 @@ func (s *stopAtOnce) Write(p []byte) (int, error) {
 	return s.Builder.Write(p)
 }
 
-// TestServeRefusesToBeOpen has no command line serve strangers who need no
-// credentials, nor tell a secret.
+// TestServeRefusesToBeOpen: no command line serves clients without credentials on an open
+// address, nor tells a secret.
 func TestServeRefusesToBeOpen(t *testing.T) {
 	t.Parallel()
 	const secret = "a-secret-of-somebody"
@@ -132,7 +132,7 @@ func TestServeRefusesToBeOpen(t *testing.T) {
 }
 
 // TestCurl runs every curl example of the README and of docs/HTTP.md, in order,
-// against a service on an empty server, and compares what comes out.
+// against a service on an empty server, and compares the output.
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -232,7 +232,7 @@ func TestServeSendsTraces(t *testing.T) {
 	if err := child.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v, want the exit code 0", err)
 	}
-	close(received) // what is sent is sent before the process ends
+	close(received) // all spans are sent before the process ends
 	var all strings.Builder
 	for body := range received {
 		all.WriteString(body)
@@ -273,7 +273,7 @@ func TestTracesByEnvironment(t *testing.T) {
 	}
 }
 
-// TestServeTLS speaks HTTPS with a certificate of its own, and asks who is there.
+// TestServeTLS serves HTTPS with a certificate of its own, and authenticates callers.
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	template := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -39,7 +39,7 @@ type shell struct {
 	config string // XDG_CONFIG_HOME
 }
 
-// outcome is what one command did.
+// outcome is the result of one command.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -75,8 +75,8 @@ func (s shell) want(stdout string, args ...string) {
 	}
 }
 
-// refused runs a command with --json that must fail, checks that it says so as
-// the contract has it, and returns what it said.
+// refused runs a command with --json that must fail, checks that its error is as
+// the contract has it, and returns the error.
 func (s shell) refused(exit int, code string, args ...string) failure {
 	s.t.Helper()
 	return s.refusedFed("", exit, code, args...)

@@ -39,7 +39,7 @@ func TestTLS(t *testing.T) {
 	})
 	for _, test := range []struct {
 		name, url, trusted string
-		stdout, stderr     string // what is in them
+		stdout, stderr     string // texts that they contain
 	}{
 		{"trusted", "rediss://app:secret@localhost:" + port, "authority.pem", "1 new, 0 lowered\n", ""},
 		{"of a stranger", "rediss://app:secret@localhost:" + port, "stranger.pem", "", "SSL_CERT_FILE"},
@@ -63,7 +63,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// freePort returns a port that nobody listened on a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

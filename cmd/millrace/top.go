@@ -31,7 +31,7 @@ func (c *topCommand) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Interval < minTopInterval:
 		return errUsage.Errorf("--interval %s is less than %s", c.Interval, minTopInterval)
-	case a.url() != "": // what is missing comes first
+	case a.url() != "": // a missing URL is reported first
 		if err := c.check(a); err != nil {
 			return err
 		}

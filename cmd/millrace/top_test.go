@@ -55,7 +55,7 @@ func startTerminal(t *testing.T, env []string, args ...string) *terminal {
 
 func (term *terminal) socket() string { return filepath.Join(term.dir, "s") }
 
-// tmux runs a command of tmux and returns what it prints.
+// tmux runs a command of tmux and returns its output.
 func (term *terminal) tmux(args ...string) string {
 	term.t.Helper()
 	out, err := exec.Command("tmux", append([]string{"-S", term.socket()}, args...)...).CombinedOutput()
@@ -242,7 +242,7 @@ func wantPaused(t *testing.T, q *fairqueue.Queue, paused bool) {
 // TestTopNeedsATerminal has no terminal.
 func TestTopNeedsATerminal(t *testing.T) {
 	t.Parallel()
-	s := shell{t: t, url: "redis://127.0.0.1:1"} // nobody answers there, and nobody is asked
+	s := shell{t: t, url: "redis://127.0.0.1:1"} // no server answers there, and none is asked
 	if f := s.refused(2, "bad_terminal", "top"); !strings.Contains(f.Hint, "millrace queue stats") {
 		t.Errorf("hint %q, want one that names millrace queue stats", f.Hint)
 	}

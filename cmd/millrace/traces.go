@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/tracing"
 )
 
-// traces sends what requests did to a collector of OpenTelemetry. A nil one does
+// traces sends spans of requests to a collector of OpenTelemetry. A nil one does
 // nothing.
 type traces struct {
 	provider *sdktrace.TracerProvider
@@ -61,7 +61,7 @@ func noTraces(message, hint string) error {
 	return errUsage.Errorf("%s", message).WithHint(hint)
 }
 
-// hooks returns what structures tell of their calls.
+// hooks returns the hooks by which structures trace their calls.
 func (t *traces) hooks() []millrace.Hook {
 	if t == nil {
 		return nil
@@ -69,7 +69,7 @@ func (t *traces) hooks() []millrace.Hook {
 	return []millrace.Hook{tracing.New(tracing.Config{TracerProvider: t.provider, Propagator: propagator()})}
 }
 
-// propagator is W3C's: what clients send, and what travels with messages.
+// propagator is W3C's: clients send its headers, and messages carry them.
 func propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 }
@@ -86,7 +86,7 @@ func (t *traces) wrap(next http.Handler) http.Handler {
 	)
 }
 
-// close sends what is left, for five seconds at most.
+// close sends the remaining traces, for five seconds at most.
 func (t *traces) close(logger *slog.Logger) {
 	if t == nil {
 		return

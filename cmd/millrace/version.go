@@ -15,7 +15,7 @@ func (*versionCommand) Help() string {
     millrace version --json`
 }
 
-// versionDoc is what was built. Version is "(devel)" and Revision empty where
+// versionDoc describes the build. Version is "(devel)" and Revision empty where
 // the build did not record them.
 type versionDoc struct {
 	Version  string `json:"version"`

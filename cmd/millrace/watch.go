@@ -65,7 +65,7 @@ func (a *app) watch(ctx context.Context, interval time.Duration, line string, lo
 			drawn = drawn || result.Len() > 0
 			_, _ = errs.Write(said.Bytes())
 			if _, err := out.Write(result.Bytes()); err != nil {
-				return fail(err) // nobody reads it any more
+				return fail(err) // standard output has no reader any more
 			}
 		}
 		select {

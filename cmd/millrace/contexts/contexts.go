@@ -31,7 +31,7 @@ type Context struct {
 	PasswordFile string `json:"password_file,omitempty"` // its first line is the password
 }
 
-// File is what the file has.
+// File is the content of the file.
 type File struct {
 	Use      string             `json:"use,omitempty"` // the context of commands that name no other
 	Contexts map[string]Context `json:"contexts"`
@@ -146,7 +146,7 @@ func (f File) URL(name string) (string, error) {
 	for i, part := range parts {
 		u, err := url.Parse(part)
 		if err != nil || hasPassword(u) || u.Scheme == "" {
-			continue // a further member of a list, or dial says what is wrong
+			continue // a further member of a list, or dial reports the fault
 		}
 		u.User = url.UserPassword(u.User.Username(), password)
 		parts[i] = u.String()

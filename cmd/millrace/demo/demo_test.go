@@ -72,7 +72,7 @@ func play(t *testing.T, cfg chaos.Config) (chaos.Report, string) {
 func TestAllScenesHoldOnAGivenServerAndCleanUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	report, text := play(t, config(t, server.URL()))
+	report, text := play(t, config(t, server.URL(), All))
 	if !report.OK || len(report.Scenes) != len(Scenes()) {
 		t.Errorf("not everything holds:\n%s", text)
 	}
@@ -87,7 +87,7 @@ func TestAllScenesHoldOnAGivenServerAndCleanUp(t *testing.T) {
 
 func TestFiveScenesPlayOnMiniredis(t *testing.T) {
 	t.Parallel()
-	report, text := play(t, config(t, ""))
+	report, text := play(t, config(t, "", All))
 	if !report.OK {
 		t.Errorf("not everything holds:\n%s", text)
 	}

@@ -30,7 +30,7 @@ const (
 	renewBefore = 30 * time.Millisecond
 	renewEvery  = 4
 
-	// What tests take away: readers do not reap, and compare with a clock that is late.
+	// Sabotages in tests: readers do not reap, or compare with a late clock.
 	reapNothing = "reap nothing"
 	lateClock   = "a clock that is late"
 )
@@ -48,7 +48,7 @@ func expiryScene() chaos.Scene {
 	}
 }
 
-// visitors is what the scene and its workers know: when each session is over.
+// visitors tells the scene and its workers when each session is over.
 type visitors struct {
 	N     int           // how many there are
 	First time.Time     // when the first session is over
@@ -64,7 +64,7 @@ func (v *visitors) end(i int) time.Time { return v.First.Add(time.Duration(i) * 
 // later is when a session is over that was renewed.
 func (v *visitors) later(i int) time.Time { return v.end(i + v.N) }
 
-// judge compares what a call found that was made at asked and has just returned. The server
+// judge checks the result of a call that was made at asked and has just returned. The server
 // read the session between the two: it may find one only if it was not over at first, and
 // may miss one only if it is over now.
 func (v *visitors) judge(end time.Time, found bool, asked time.Time) (late, early bool) {
@@ -95,7 +95,7 @@ func readClock(ctx context.Context, client rueidis.Client, name string) serverCl
 	return c
 }
 
-// expiryReport is what a process did since it began, and what exactly was wrong.
+// expiryReport counts a process's reads since it began, and lists its failures.
 type expiryReport struct {
 	Number                         int
 	Reads, Hits, Over, Late, Early int64
@@ -117,7 +117,7 @@ func (r *expiryReport) note(hash string, found, late, early bool) {
 	}
 }
 
-// expiryStats is what the namespace said between two moments.
+// expiryStats are the namespace's numbers between two moments.
 type expiryStats struct {
 	before, after    time.Time
 	overdue, removed int64
@@ -132,10 +132,10 @@ type expiryPlay struct {
 	hashes *expiry.Hashes
 	stats  []expiryStats
 
-	mu        sync.Mutex
-	renewed   map[int]bool         // sessions that do not end as planned
-	stillborn int64                // sessions that were over when they were stored
-	reports   map[int]expiryReport // 0 is of the calls that renew
+	mu         sync.Mutex
+	renewed    map[int]bool         // sessions that do not end as planned
+	storedLate int64                // sessions that were over when they were stored
+	reports    map[int]expiryReport // 0 is of the calls that renew
 }
 
 func playExpiry(ctx context.Context, play *chaos.Play) {
@@ -205,7 +205,7 @@ func (p *expiryPlay) store(ctx context.Context) {
 		if !p.Clock.latest(time.Now()).Before(p.end(i)) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.stillborn++
+			p.storedLate++
 		}
 		return err
 	})
@@ -247,7 +247,7 @@ func (p *expiryPlay) look(ctx context.Context) {
 		stats.Reaped, "reaped", stats.Overdue, "overdue", p.Kills, "workers killed")
 }
 
-// sum adds up what the workers reported, and the scene's own calls.
+// sum adds up the workers' reports and the scene's own calls.
 func (p *expiryPlay) sum() (sum expiryReport, job steal.JobStats, sound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -287,7 +287,7 @@ func (p *expiryPlay) judgeAll(loading, served time.Duration) {
 	}
 	last := p.stats[len(p.stats)-1]
 	ends := p.ended(last.after)
-	expired, surely := int64(len(ends)), int64(len(p.ended(last.before)))-p.stillborn
+	expired, surely := int64(len(ends)), int64(len(p.ended(last.before)))-p.storedLate
 	recruited := job.Recruited()
 	var most, atFirst int64 // overdue; on a busy machine sessions end before workers read
 	for _, s := range p.stats {
@@ -330,7 +330,7 @@ func (p *expiryPlay) judgeAll(loading, served time.Duration) {
 	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
 }
 
-// readVisitors is a worker: it reads, and a few of its reads remove what is over.
+// readVisitors is a worker: it reads, and a few of its reads remove expired sessions.
 func readVisitors(ctx context.Context, w *chaos.Worker) error {
 	var v visitors
 	w.Params(&v)

@@ -29,7 +29,7 @@ const (
 	// been made: it was not yet sent to the replica that became the master.
 	failoverWindow = 3 * time.Second
 
-	// noAgents is what tests take away: no agent promotes a replica.
+	// noAgents is a sabotage in tests: no agent promotes a replica.
 	noAgents = "no agents"
 )
 
@@ -180,7 +180,7 @@ func (b *book) settleOn(ctx context.Context) {
 
 func (b *book) key() string { return "{" + b.tag + "}:book" }
 
-// write writes one thing once, and notes what became of it.
+// write writes one text once, and notes the outcome.
 func (b *book) write(ctx context.Context, text string) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

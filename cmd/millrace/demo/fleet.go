@@ -34,8 +34,8 @@ const (
 	// should get one in six, and has none of so many once in 80 million times.
 	leastTickets = 100
 
-	// What tests take away: each client has tickets of its own, and the partitions have no
-	// record of what lies on them.
+	// Sabotages in tests: each client has tickets of its own, or the partitions have no records of
+	// their tags.
 	ownTickets   = "tickets of its own for each client"
 	forgetPlaces = "forget the places"
 )
@@ -74,7 +74,7 @@ type fleetClient struct {
 	locker *lease.Locker
 }
 
-// customer has one of each structure under its name, and is what the ledger knows of it.
+// customer has one of each structure under its name, and the ledger's entries of it.
 type customer struct {
 	name   string
 	ick    [2]*ick.Ick
@@ -319,7 +319,7 @@ func (p *fleetPlay) giveTicket(ctx context.Context) error {
 	return nil
 }
 
-// settle works off what is left, and asks what remains all the same.
+// settle works off the rest, and counts the items that remain all the same.
 func (p *fleetPlay) settle(ctx context.Context, c *customer) error {
 	for worked := true; worked; {
 		var err error

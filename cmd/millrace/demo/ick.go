@@ -24,7 +24,7 @@ const (
 	// index: long enough for marks to fold, and for a kill.
 	ickWork = 50 * time.Millisecond
 
-	// skipDocument is what tests take away: a consumer commits a document unprocessed.
+	// skipDocument is a sabotage in tests: a consumer commits a document unprocessed.
 	skipDocument    = "skip a document"
 	skippedDocument = "doc:499" // the newest one at the start, which certainly changes
 
@@ -74,7 +74,7 @@ func (d *documents) pick() *document {
 	return d.all[len(d.all)-1-int(d.rank.Uint64())%len(d.all)]
 }
 
-// ickReport is what a consumer reports: a batch that it got, and then that it has processed it.
+// ickReport is a consumer's report: a batch that it got, and then that it has processed it.
 type ickReport struct {
 	Handed, Processed int
 	Age               time.Duration // of the oldest mark

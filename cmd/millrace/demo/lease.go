@@ -28,8 +28,8 @@ const (
 	cacheBytes  = 2 << 10
 	cacheValues = 6 * leaseMemory / cacheBytes
 
-	// leasesExpire is what tests take away: leases have no TTL, so that a server that evicts
-	// keys with a TTL keeps them.
+	// leasesExpire is a sabotage in tests: leases get a TTL, so that a server evicts them that
+	// evicts keys with a TTL.
 	leasesExpire = "leases have a TTL"
 )
 
@@ -173,7 +173,7 @@ func takeLocks(ctx context.Context, client rueidis.Client) (taken int) {
 	return taken
 }
 
-// rivalReport is what the second process reports: what it tried to take and got.
+// rivalReport is the second process's report: how many it tried to take, and got.
 type rivalReport struct{ Tried, Locks, Leases int }
 
 // takeEverything is the worker: a second process that takes all locks and leases it can get.

@@ -42,7 +42,7 @@ const (
 	heldAtMost = 2 * queueHands
 )
 
-// What tests take away from the scene.
+// Sabotages in tests.
 const (
 	oneTenant   = "one tenant for all" // the fair queue does not know the tenants
 	skipMessage = "skip a message"     // a worker acknowledges a message that it did not handle
@@ -191,7 +191,7 @@ func (q *queuePlay) look(ctx context.Context, doing string) {
 // held is how many messages a queue holds, in whatever state.
 func held(s fairqueue.Stats) int { return s.Waiting + s.InFlight + s.Delayed + s.Dead }
 
-// judge compares what the queues and the workers did with the ledger.
+// judge compares the queues and the workers' reports with the ledger.
 func (q *queuePlay) judge(loading, draining time.Duration) {
 	l := &q.ledger
 	lost := l.lost(q.Fail)
@@ -201,7 +201,7 @@ func (q *queuePlay) judge(loading, draining time.Duration) {
 		"both queues are empty in the end: %v and %v messages left", held(q.stats[0]), held(q.stats[1]))
 
 	// While a quiet tenant waits, each other tenant may have one turn; twice that, because
-	// what was delivered in the same millisecond counts, too.
+	// messages delivered in the same millisecond count, too.
 	turns := 2 * (q.quiet + 1)
 	var flood, slow [2]queueWaits
 	var handlers [2]int
@@ -265,7 +265,7 @@ func openSide(client rueidis.Client, name string, side int) (*fairqueue.Queue, e
 	return fairqueue.New(client, name+[]string{"", ":line"}[side], fairqueue.Config{})
 }
 
-// queueReport is what a worker reports: a message that was delivered, and then that it is
+// queueReport is a worker's report: a message that was delivered, and then that it is
 // handled. Times are in microseconds.
 type queueReport struct {
 	Side, Number       int

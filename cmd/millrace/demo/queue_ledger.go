@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/chaos"
 )
 
-// queueLedger is what the scene itself knows of each message: that it wrote it, and what
-// the workers reported.
+// queueLedger is the scene's own record of each message that it wrote, with the workers'
+// reports.
 type queueLedger struct {
 	mu       sync.Mutex
 	messages []*queueMessage

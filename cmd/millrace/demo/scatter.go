@@ -29,8 +29,8 @@ const (
 	scatterKept     = 20 // events that the list keeps
 	scatterVictim   = 1  // the server that has the accident
 
-	// plainCounters is what tests take away: writes are not remembered by the server, so
-	// that one whose reply was lost counts twice.
+	// plainCounters is a sabotage in tests: the server does not remember writes, so that
+	// one whose reply was lost counts twice.
 	plainCounters = "plain counters"
 )
 

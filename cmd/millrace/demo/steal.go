@@ -33,11 +33,12 @@ const (
 	// stealFloor is how long a job may go without a run.
 	stealFloor = time.Second
 
-	// backlogRoom is how many times what falls due between two recruits, on average, may be
-	// due at once. Gaps are exponential: one of that length comes once in e^20 recruits.
+	// backlogRoom is a limit of the sessions due at once, as a multiple of those that fall due
+	// between two recruits on average. Gaps are exponential: one of that length comes once in e^20
+	// recruits.
 	backlogRoom = 20
 
-	// collectNothing is what tests take away: recruits do not collect.
+	// collectNothing is a sabotage in tests: recruits do not collect.
 	collectNothing = "collect nothing"
 
 	collectJob = "sessions.collect"
@@ -60,7 +61,7 @@ func stealScene() chaos.Scene {
 	}
 }
 
-// siteReport is what a web process did since it began, and what is new.
+// siteReport counts a web process's requests since it began, and lists its new times.
 type siteReport struct {
 	Number                   int
 	Requests, Hits, Sessions int64
@@ -68,7 +69,7 @@ type siteReport struct {
 	Took, Recruiting, Upkeep []time.Duration // requests, those that recruited, and their upkeep
 }
 
-// sites is the sum of what the web processes reported.
+// sites is the sum of the web processes' reports.
 type sites struct {
 	siteReport
 
@@ -155,7 +156,7 @@ func playSteal(ctx context.Context, p *chaos.Play) {
 	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
 }
 
-// addJob adds up what became of a job's recruits, and reports whether the numbers add up.
+// addJob adds up the outcomes of a job's recruits, and reports whether the numbers add up.
 func addJob(sum *steal.JobStats, j steal.JobStats) (sound bool) {
 	sum.Drawn, sum.Floored = sum.Drawn+j.Drawn, sum.Floored+j.Floored
 	sum.Worked, sum.Idle = sum.Worked+j.Worked, sum.Idle+j.Idle
@@ -173,7 +174,7 @@ func checkShare(p *chaos.Play, what string, drawn, moments int64, rate float64) 
 		drawn, moments, what, fmt.Sprintf("%.1f%%", 100*rate), low, high)
 }
 
-// jobFigures shows what became of a job's recruits.
+// jobFigures shows the outcomes of a job's recruits.
 func jobFigures(p *chaos.Play, label, found string, job steal.JobStats, moments int64) {
 	p.Figure(label, chaos.Text("%v drawn, %v by the floor", job.Drawn, job.Floored), chaos.N("recruited", job.Recruited()))
 	p.Figure("  drawn, of all moments", "", chaos.Share("recruited_percent", job.Drawn, moments))
@@ -227,7 +228,7 @@ func (s *site) awaitClosing(ctx context.Context, stop func()) {
 	}
 }
 
-// closeRecruiter ends a recruiter; what hangs ends with the process.
+// closeRecruiter ends a recruiter; a call that hangs ends with the process.
 func closeRecruiter(r *steal.Recruiter) func(context.Context) {
 	return func(ctx context.Context) { _ = r.Close(ctx) }
 }

@@ -1,5 +1,5 @@
-// Package top is a live view of a Redis in a terminal: who floods, who is slow, and keys that
-// stop it.
+// Package top is a live view of a Redis in a terminal: floods, slow tenants, and keys that
+// stop them.
 //
 // Two halves know nothing of each other's work:
 //
@@ -18,6 +18,6 @@
 //
 // Rates are the difference of two looks' counters, by the server's clock.
 //
-// A question names its target when it is asked. Rows that move afterwards do not change what
-// the answer does.
+// A question names its target when it is asked. The answer acts on that target, also if rows
+// have moved since.
 package top

@@ -10,7 +10,7 @@ import (
 // maxFilter is how long the text of a filter may be, in characters.
 const maxFilter = 64
 
-// press does what a key asks for.
+// press carries out a key.
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	key := msg.String()
 	switch {
@@ -48,7 +48,7 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// walk does what a key asks for in the lists.
+// walk carries out a key that moves in the lists.
 func (m *model) walk(key string) {
 	l, rows := m.lists[m.page], m.rows()
 	switch key {
@@ -98,7 +98,7 @@ func (m *model) answer(key string) tea.Cmd {
 	return func() tea.Msg { return acted{a, source.act(a)} }
 }
 
-// ask asks whether to pause or resume what is selected.
+// ask asks whether to pause or resume the selected row.
 func (m *model) ask(resume bool) {
 	a := action{queue: m.queue, resume: resume}
 	refuse := func(why string) { m.said, m.failed = why, true }
@@ -158,7 +158,7 @@ func (m *model) selected() (row, bool) {
 	return rows[i], true
 }
 
-// enter opens what is selected.
+// enter opens the selected row.
 func (m *model) enter() {
 	r, ok := m.selected()
 	switch {

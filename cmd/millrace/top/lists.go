@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// column is one column of a list. The first is the name, which has what space is left.
+// column is one column of a list. The first is the name, which gets the remaining width.
 type column struct {
 	title string
 	text  bool // to the left, and sorted from A to Z; numbers begin with the largest
@@ -116,7 +116,7 @@ func size(n int64) cell { return cell{readable.Bytes(n), float64(n)} }
 // name is a name as a terminal may show it.
 func name(s string) string { return document.Text(s).String() }
 
-// printable replaces what a terminal would obey.
+// printable replaces characters that would control a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -59,7 +59,7 @@ var tabs = []struct {
 type list struct {
 	sort     int    // the column
 	inverted bool   // the least first
-	filter   string // what a row has to contain
+	filter   string // a text that a row has to contain
 	selected string // the row
 	place    int    // of that row, for when it is gone
 	first    int    // the row at the top of the screen
@@ -81,7 +81,7 @@ type model struct {
 	due     time.Time // of the next
 
 	view   *survey.View
-	found  map[string][]diagnosis.Finding // what is wrong with a queue, by its name
+	found  map[string][]diagnosis.Finding // the faults of a queue, by its name
 	counts map[subject]count
 	rates  map[subject]rate
 
@@ -168,7 +168,7 @@ func (m *model) see(v *survey.View) tea.Cmd {
 	return nil
 }
 
-// report says how an action ended, and looks at what it did.
+// report shows how an action ended, and looks at its effect.
 func (m *model) report(a acted) tea.Cmd {
 	m.acting, m.failed = false, a.err != nil
 	if a.err == nil {

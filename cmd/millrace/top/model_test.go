@@ -63,7 +63,7 @@ func (s *stage) found(v *survey.View) {
 	s.send(looked{v})
 }
 
-// send sends a message, and does what follows from it but for the clock.
+// send sends a message, and runs the commands that follow from it, except for the clock.
 func (s *stage) send(msg tea.Msg) {
 	_, next := s.Update(msg)
 	if _, ok := msg.(ticked); ok {
@@ -91,7 +91,7 @@ func (s *stage) keys(names ...string) {
 	}
 }
 
-// screen is what a person sees.
+// screen returns the text on the screen.
 func (s *stage) screen() string { return ansi.Strip(s.View().Content) }
 
 // want fails the test unless the screen has all of these texts.
@@ -586,7 +586,7 @@ func TestNotices(t *testing.T) {
 	s.want("! 7 more notices")
 }
 
-// TestCheck looks at what is no terminal.
+// TestCheck rejects inputs and outputs that are no terminal.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	if err := Check(strings.NewReader(""), &strings.Builder{}); !errors.Is(err, ErrTerminal) {

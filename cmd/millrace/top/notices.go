@@ -15,7 +15,7 @@ type notice struct {
 	tone tone
 }
 
-// notices are what is wrong, the worst first.
+// notices returns the faults, the worst first.
 func (m *model) notices() []notice {
 	var worst, rest []notice
 	for _, n := range m.view.Server.Nodes {

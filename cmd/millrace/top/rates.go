@@ -9,13 +9,13 @@ import (
 // unknown is a rate that one look cannot tell.
 const unknown = -1
 
-// subject is what has rates.
+// subject is an object that has rates.
 type subject struct {
 	kind survey.Kind
 	name string
 }
 
-// count is what came and what was done until an instant.
+// count is the number of items that came and were done until an instant.
 type count struct {
 	at        time.Time // by the server's clock
 	came, did int64
@@ -39,8 +39,8 @@ func counts(v *survey.View) map[subject]count {
 	return all
 }
 
-// rates returns the rates between two looks. What is in one of them only, or went back, has
-// none.
+// rates returns the rates between two looks. A subject that is in one of them only, or whose
+// count went back, has none.
 func rates(last, next map[subject]count) map[subject]rate {
 	all := map[subject]rate{}
 	for of, n := range next {

@@ -31,7 +31,7 @@ type source interface {
 	// look reads all structures. If fresh, it lists new names, too.
 	look(fresh bool) *survey.View
 
-	// act does what was asked for.
+	// act carries out an action.
 	act(a action) error
 }
 
@@ -42,7 +42,7 @@ type action struct {
 	resume bool
 }
 
-// target names what the action is about.
+// target names the queue or tenant of the action.
 func (a action) target() string {
 	if a.tenant == "" {
 		return "queue " + name(a.queue)

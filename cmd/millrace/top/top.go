@@ -90,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// environment returns what decides about colours.
+// environment returns the variables that decide about colours.
 func environment(env func(string) string) []string {
 	var all []string
 	for _, name := range []string{"TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM_PROGRAM", "TMUX", "STY", "SSH_TTY", "WT_SESSION"} {

@@ -134,7 +134,7 @@ func (m *model) tabs() string {
 	return strings.Join(words, " ")
 }
 
-// heading is the line that says what the list is of.
+// heading is the line above the list that names its queue and its filter.
 func (m *model) heading() string {
 	l := m.lists[m.page]
 	text := ""
@@ -213,7 +213,7 @@ func (m *model) empty() string {
 }
 
 // layout chooses the columns that fit on the screen, and their widths. The column that sorts
-// is one of them. The first column gets what is left.
+// is one of them. The first column gets the remaining width.
 func (m *model) layout(all []column, rows []row) (shown, widths []int) {
 	need := make([]int, len(all))
 	for c := range all {

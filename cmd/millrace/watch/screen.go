@@ -40,7 +40,7 @@ func (s *Screen) Close() {
 	}
 }
 
-// Draw replaces what is on the screen by two words in its first line, left and right, and as
+// Draw replaces the screen by two words in its first line, left and right, and as
 // many lines of a text as fit.
 func (s *Screen) Draw(left, right, text string) {
 	width, height, err := term.GetSize(s.file.Fd())

@@ -26,10 +26,10 @@ type Finding struct {
 	Partition int    `json:"partition"`        // Fleetwide for none
 	Member    string `json:"member,omitempty"` // the address of a server, which may be one of the directory's
 	What      string `json:"what"`             // about the member or the partition, for people
-	Hint      string `json:"hint,omitempty"`   // what to do; empty at the level ok
+	Hint      string `json:"hint,omitempty"`   // the next step; empty at the level ok
 }
 
-// Where names what a finding is about; empty for the fleet as a whole.
+// Where names the subject of a finding; empty for the fleet as a whole.
 func (f Finding) Where() string {
 	switch {
 	case f.Member != "" && f.Partition != Fleetwide:
@@ -50,7 +50,7 @@ func (f Finding) String() string {
 	return f.What
 }
 
-// Config says what to check. The zero value works.
+// Config sets the scope of a check. The zero value works.
 type Config struct {
 	// Sample is how many tags are looked up. Defaults to none.
 	Sample int

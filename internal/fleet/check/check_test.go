@@ -24,7 +24,7 @@ type assumption struct {
 	breaks func()
 	mends  func()
 	want   string // check, level and code of the finding
-	where  string // what it is about; empty for anything
+	where  string // its subject; empty for anything
 }
 
 // TestEachAssumption breaks one after the other, and wants the finding, which was not there
@@ -37,7 +37,7 @@ func TestEachAssumption(t *testing.T) {
 		must(t, c.Do(t.Context(), c.B().Set().Key("{user:"+strconv.Itoa(i)+"}:name").Value("x").Build()).Error())
 	}
 	stop := tf.agent()
-	// What a fleet for trials is not expected to have.
+	// A fleet for trials is not expected to have snapshots.
 	trial := []string{"snapshots warn no_snapshots"}
 	redistest.Eventually(t, "the agent has set up the members", func() bool { return slices.Equal(codes(tf.run(Config{})), trial) })
 	all := tf.run(Config{All: true})
@@ -55,7 +55,7 @@ func TestEachAssumption(t *testing.T) {
 		t.Errorf("not all tags were looked up: %v", all)
 	}
 	stop()
-	// Nothing is mended by itself from now on, and somebody seems to look after the fleet.
+	// From now on no agent repairs anything, and a leader seems to look after the fleet.
 	lead := func(ttl time.Duration) {
 		leads, err := tf.dir.Lead(t.Context(), "nobody", ttl)
 		if must(t, err); !leads {
@@ -161,7 +161,7 @@ func (tf *testFleet) directory() (list []assumption) {
 	return list
 }
 
-// inMap breaks what the directory knows.
+// inMap breaks assumptions that the map and the directory hold.
 func (tf *testFleet) inMap() (list []assumption) {
 	for _, s := range []struct {
 		name, want, where string
@@ -222,7 +222,7 @@ func (tf *testFleet) homes() (list []assumption) {
 		name, want  string
 		home, other string // records; of the home that the tag has, and of the other partition
 		keys        bool   // whether the other partition has a key
-		at          string // who reports it: home or other
+		at          string // the partition that reports it: home or other
 	}{
 		{"two homes", "tags fail two_homes", "home", "other", false, "other"},
 		{"an unknown home", "tags fail unreachable", "", "other", false, "other"},

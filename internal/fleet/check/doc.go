@@ -1,25 +1,25 @@
-// Package check verifies that a fleet is as everything else assumes.
+// Package check verifies the assumptions on which the promises of a fleet rest.
 //
 // # The problem
 //
 // A fleet keeps its promises only under assumptions: each server comes back fenced from a
 // restart, evicts nothing, and is copied by a replica on another machine; the directory
-// survives a crash; an agent looks; each tag has one home. Nobody notices when one of them
-// ends, by a new machine, a changed file, a silent agent, until a server dies.
+// survives a crash; an agent runs; each tag has one home. A new machine, a changed file or a
+// silent agent ends one of them unnoticed, until a server dies.
 //
 // # The mechanism
 //
-// [Run] asks all servers at the same time for what they say about themselves, and reads the
+// [Run] asks all servers at the same time for reports about themselves, and reads the
 // map, the log and the ages of snapshots. Then each check compares these facts:
 //
 //	check        finds                                       cannot see
-//	state        partitions without a master                 what was lost before
+//	state        partitions without a master                 earlier losses of data
 //	members      members that do not serve                   a server that answers, and is slow
 //	boot-fence   members that came back without it           the command line, before a restart
-//	settings     what evicts, stops writes or breaks copies  the machine's: overcommit, huge pages
+//	settings     eviction, stopped writes, broken copies     the machine's: overcommit, huge pages
 //	replication  replicas of a wrong master, late, or not    the next link
 //	             counted by the map's addresses
-//	directory    what loses the map, or confirms an old one  servers that the URL does not name
+//	directory    ways to lose the map or confirm an old one  servers that the URL does not name
 //	nodes        two members on one machine, uneven masters  machines behind other names
 //	snapshots    none, old or failed ones                    whether a file can be restored
 //	versions     replicas older than masters, mixtures       the versions of clients and agents
@@ -28,7 +28,7 @@
 //	tags         tags with two homes, or none; stray keys    tags that were not looked up
 //
 // The last one takes a sample, or all tags. It reads keys where they are, from masters. A tag
-// is well if the partitions that clients ask lead to the one partition that says the tag is
+// is sound if the partitions that clients ask lead to the one partition that says the tag is
 // there, and no other one has its keys:
 //
 //	keys of partition 3 ──▶ tag ──▶ its record in 3 ──▶ "3": the records of its owners, the

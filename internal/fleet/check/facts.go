@@ -21,7 +21,7 @@ import (
 // answerTimeout is how long a server has to answer.
 const answerTimeout = 2 * time.Second
 
-// facts are what the servers of a fleet say at one time. Checks compare them.
+// facts are the reports of a fleet's servers at one time. Checks compare them.
 type facts struct {
 	m           *directory.Map
 	unconfirmed error // why the map may be old
@@ -54,7 +54,7 @@ type member struct {
 	err error // why there is no answer
 }
 
-// answer is what a member says about itself.
+// answer is a member's report about itself.
 type answer struct {
 	report   members.Report
 	info     info.Fields

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/info"
 )
 
-// made is a fleet of one partition whose servers say what a test cannot make real ones say:
-// other times, other versions, long ago.
+// made is a fleet of one partition whose servers report facts that a test cannot get from real
+// ones: other times, other versions, events of long ago.
 func made(change func(f *facts, master, replica *member)) *facts {
 	m := &directory.Map{Version: directory.Version, Partitions: []directory.Partition{{
 		Master: directory.Member{Addr: "10.0.0.1:1", Node: "a"}, Replicas: []directory.Member{{Addr: "10.0.0.2:1", Node: "b"}},

@@ -58,7 +58,7 @@ func checkNodes(f *facts) (l findings) {
 	return l.orOK("%s, none with two members of a partition", readable.Count(len(machines), "node"))
 }
 
-// checkSnapshots judges what is lost with all members of a partition.
+// checkSnapshots judges how much data is lost with all members of a partition.
 func checkSnapshots(f *facts) (l findings) {
 	if f.noAges != nil {
 		l.add(directory.Unknown, "silent", Fleetwide, "", "the directory does not tell the ages of snapshots: "+f.noAges.Error(), "Look at the directory.")
@@ -97,7 +97,7 @@ func checkSnapshots(f *facts) (l findings) {
 	return l.orOK("%s, the oldest %s old, %s", readable.Count(len(f.ages.Partitions), "snapshot"), readable.Duration(f.ages.Saved.Longest), kept)
 }
 
-// checkAgents judges whether somebody looks after the fleet, and finishes what was begun.
+// checkAgents judges whether an agent leads the fleet, and finishes changes that were begun.
 func checkAgents(f *facts) (l findings) {
 	const run = "Run two or three: millrace fleet agent."
 	switch {

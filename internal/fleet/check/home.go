@@ -14,8 +14,8 @@ import (
 // maxHops is how many records in a row may each name the next one, as in package fleet.
 const maxHops = 4
 
-// sighting is a tag as one partition has it.
-type sighting struct {
+// tagState is a tag as one partition has it.
+type tagState struct {
 	tag string
 	key string // one of its keys there; empty if only a record was seen
 
@@ -31,8 +31,8 @@ type sighting struct {
 	by     int   // the partition that says nothing then
 }
 
-// judge returns what is wrong with a tag as a partition has it.
-func (s *sighting) judge(id int) Finding {
+// judge returns the fault of a tag in a partition, or directory.OK.
+func (s *tagState) judge(id int) Finding {
 	is := func(level Level, code, what, hint string) Finding {
 		return Finding{Level: level, Code: code, Partition: id, What: fmt.Sprintf("tag %q ", s.tag) + what, Hint: hint}
 	}
@@ -55,10 +55,10 @@ func (s *sighting) judge(id int) Finding {
 
 // follow finds the home of tags as clients do: it asks the partitions that ever owned a tag,
 // the newest owner first, and then those that records name. It asks for many tags at once.
-func (t *tagger) follow(ctx context.Context, all []*sighting) {
+func (t *tagger) follow(ctx context.Context, all []*tagState) {
 	pending := slices.Clone(all)
 	for len(pending) > 0 {
-		next := map[int][]*sighting{}
+		next := map[int][]*tagState{}
 		for _, s := range pending {
 			if id, ok := t.next(s); ok {
 				next[id] = append(next[id], s)
@@ -80,7 +80,7 @@ func (t *tagger) follow(ctx context.Context, all []*sighting) {
 }
 
 // next returns the partition to ask for a tag, unless its home is known.
-func (t *tagger) next(s *sighting) (id int, ok bool) {
+func (t *tagger) next(s *tagState) (id int, ok bool) {
 	if s.found {
 		return s.home, s.home != s.hops[len(s.hops)-1] && !s.lost
 	}
@@ -92,7 +92,7 @@ func (t *tagger) next(s *sighting) (id int, ok bool) {
 }
 
 // step takes the record that a partition has of a tag, nil for none.
-func (t *tagger) step(s *sighting, id int, r *members.Record) {
+func (t *tagger) step(s *tagState, id int, r *members.Record) {
 	if s.asked++; r == nil && !s.found {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// checkState judges what the fleet can do.
+// checkState judges whether the fleet can read and write.
 func checkState(f *facts) (l findings) {
 	where := fmt.Sprintf("%s, %s, epoch %d", f.status.State, readable.Count(len(f.status.Partitions), "partition"), f.status.Epoch)
 	switch f.status.State {
@@ -27,7 +27,7 @@ func checkState(f *facts) (l findings) {
 	return l.orOK("%s", where)
 }
 
-// states describes each state of a member but up, and what to do about it.
+// states describes each state of a member but up, with the next step.
 var states = map[fleet.MemberState]struct{ meaning, hint string }{
 	fleet.Behind:  {"it has a copy, and its master sends it nothing", "Look at its log, and at the link to its master."},
 	fleet.Copying: {"it does not have a copy yet", "It will have a copy soon, unless copying starts again and again: look at its log."},
@@ -83,8 +83,8 @@ func Troubles(s fleet.Status) (lines []string) {
 // fenceHint says how a member gets its boot fence.
 const fenceHint = "Put --replicaof 127.0.0.1 1 --replica-serve-stale-data no on its command line, then restart it to prove it: millrace fleet restart."
 
-// checkBootFence judges how members came back from the last restart that was seen. What a
-// server's command line says cannot be asked from afar.
+// checkBootFence judges how members came back from the last restart that was seen. A server
+// does not tell its command line to a client.
 func checkBootFence(f *facts) (l findings) {
 	fenced := 0
 	for _, m := range f.members {

@@ -42,8 +42,8 @@ func (m *member) links() (all []link) {
 	return all
 }
 
-// checkReplication judges whether each replica follows the master of the map, and has what
-// the master has. That a replica is down or has no link is the matter of the check of members.
+// checkReplication judges whether each replica follows the master of the map, and has all data of
+// the master. The check of members judges replicas that are down or have no link.
 func checkReplication(f *facts) (l findings) {
 	f.answered(&l)
 	linked := 0

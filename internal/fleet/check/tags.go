@@ -187,14 +187,14 @@ func tagOf(key string) (tag string, ok bool) {
 // check looks up the tags of keys of a partition, and adds findings about those that are not
 // as they should be.
 func (t *tagger) check(ctx context.Context, id int, keys []string) error {
-	seen := map[string]*sighting{}
+	seen := map[string]*tagState{}
 	for _, key := range keys {
 		tag, ok := tagOf(key)
 		if !ok {
 			continue
 		}
 		if seen[tag] == nil {
-			seen[tag] = &sighting{tag: tag}
+			seen[tag] = &tagState{tag: tag}
 		}
 		if key != members.RecordKey(tag) {
 			seen[tag].key = key
@@ -234,12 +234,12 @@ func (t *tagger) check(ctx context.Context, id int, keys []string) error {
 }
 
 // still forgets the keys that are gone.
-func (t *tagger) still(ctx context.Context, id int, all []*sighting) error {
-	with := slices.DeleteFunc(slices.Clone(all), func(s *sighting) bool { return s.key == "" || s.here != nil && s.here.Home == id })
+func (t *tagger) still(ctx context.Context, id int, all []*tagState) error {
+	with := slices.DeleteFunc(slices.Clone(all), func(s *tagState) bool { return s.key == "" || s.here != nil && s.here.Home == id })
 	if len(with) == 0 {
 		return nil
 	}
-	gone, err := asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) (gone []*sighting, err error) {
+	gone, err := asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) (gone []*tagState, err error) {
 		cmds := make([]rueidis.Completed, len(with))
 		for i, s := range with {
 			cmds[i] = c.B().Pttl().Key(s.key).Build()
@@ -262,7 +262,7 @@ func (t *tagger) still(ctx context.Context, id int, all []*sighting) error {
 
 // records reads the records of tags from the master of a partition, if it is the one that the
 // map names. One that is missing is nil.
-func (t *tagger) records(ctx context.Context, id int, all []*sighting) ([]*members.Record, error) {
+func (t *tagger) records(ctx context.Context, id int, all []*tagState) ([]*members.Record, error) {
 	return asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) ([]*members.Record, error) {
 		keys := []string{members.IdentityKey}
 		for _, s := range all {

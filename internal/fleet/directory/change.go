@@ -84,8 +84,8 @@ func (d *Directory) Confirm(ctx context.Context, epoch int64) (*Map, error) {
 	return m.Map, nil
 }
 
-// mapOf returns the map with that stamp, or a newer one. A process that has an older map gets
-// what was changed since, and another one the map.
+// mapOf returns the map with that stamp, or a newer one. A process with an older map gets only
+// the changes since then, any other process the whole map.
 func (d *Directory) mapOf(ctx context.Context, read Read, s stamp) (*held, error) {
 	if s.revision == "" {
 		return nil, ErrNoFleet

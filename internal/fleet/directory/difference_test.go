@@ -53,7 +53,7 @@ func failover(m *Map, partition int) *Map {
 	return next
 }
 
-// TestDifferences: what makes one map of another does so, whatever changed.
+// TestDifferences: a difference makes one map of the other, whatever has changed.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -113,13 +113,13 @@ func sent(t *testing.T, server *redistest.Server, do func()) int {
 		return n
 	}
 	before := out()
-	self := out() - before // what asking sends
+	self := out() - before // the bytes that asking itself sends
 	do()
 	return out() - before - 2*self
 }
 
-// TestConfirmationsSendNothing: not the map, if the caller has it; if it has an older
-// one, what was changed since.
+// TestConfirmationsSendNothing: a caller that has the map gets no map, and one that has an
+// older map gets only the changes.
 func TestConfirmationsSendNothing(t *testing.T) {
 	t.Parallel()
 	d, server := start(t)
@@ -176,8 +176,8 @@ func TestConfirmationsSendNothing(t *testing.T) {
 	}
 }
 
-// TestChangesOfAnotherMap: the directory lost a map, and another one got its epoch. What
-// was changed since is not for those who have the lost one.
+// TestChangesOfAnotherMap: the directory lost a map, and another one got its epoch. A process
+// that holds the lost map does not get the changes of the other one.
 func TestChangesOfAnotherMap(t *testing.T) {
 	t.Parallel()
 	d, server := start(t)

@@ -115,8 +115,8 @@ func (d *Directory) edit(ctx context.Context, name string, change func(text stri
 	})
 }
 
-// client is what the clients of package fleet implement for Millrace's other packages,
-// so that types of this package stay out of the API.
+// client is implemented by the clients of package fleet for Millrace's other packages, so
+// that types of this package stay out of the API.
 type client interface {
 	Map() *Map
 	Directory() *Directory

@@ -34,7 +34,7 @@
 //
 // A change compares the value epoch, and puts it with the map and a difference. A confirmation
 // reads only the epoch. A client with an older map reads the differences since, and the map if
-// they are not kept. Who changes a list compares the list.
+// they are not kept. A change of a list compares the list.
 //
 // [Redis] is a store in one server. Package etcd has the other.
 //
@@ -47,9 +47,9 @@
 //
 // # The wrinkle
 //
-// One Redis with appendfsync always loses nothing when it is killed and started again. Without
-// it the fleet is read-only, and with its disk the directory is lost: agents keep copies of the
-// map, from which package recovery makes another one. A replica of that Redis is no spare: it
+// One Redis with appendfsync always loses nothing when it is killed and started again. While
+// it is down the fleet is read-only. If its disk is lost, so is the directory: agents keep copies
+// of the map, from which package recovery makes another one. A replica of that Redis is no spare: it
 // may lack the newest maps. A directory of several servers is etcd.
 //
 // A directory that was restored from a backup confirms an old map. Clients refuse maps that are

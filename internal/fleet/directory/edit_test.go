@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEdit: an edit sees what a faster process has changed, keeps it, and stops at an error.
+// TestEdit: an edit sees the change of a faster process, keeps it, and stops at an error.
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	d, _ := start(t)

@@ -21,7 +21,7 @@ type Remark struct {
 	Code   string // for programs
 	Server string // its address; empty for the directory as a whole
 	What   string // a sentence without a period, about the server if there is one
-	Hint   string // what to do; empty at the level OK
+	Hint   string // the next step; empty at the level OK
 }
 
 // Level says how bad a statement about a fleet is.
@@ -118,7 +118,7 @@ func (r *Redis) Examine(ctx context.Context, _ time.Duration) (found []Remark) {
 // spareMemory is more than a directory grows by.
 const spareMemory = 16 << 20
 
-// ask reads what the server says about itself.
+// ask reads the server's INFO and settings.
 func (r *Redis) ask(ctx context.Context) (is info.Fields, settings map[string]string, err error) {
 	c := r.run.Client
 	cmds := []rueidis.Completed{c.B().Info().Build()}

@@ -55,7 +55,7 @@ func Example() {
 	}
 	fmt.Println("the client goes by epoch", m.Epoch, "and writes to", m.Partitions[0].Master.Addr)
 
-	// Somebody makes the replica master.
+	// An agent makes the replica master.
 	next := m.Clone()
 	next.Epoch++
 	p := &next.Partitions[0]

@@ -69,7 +69,7 @@ func change(t *testing.T, d *Directory, epoch int64, next *Map) {
 	}
 }
 
-// wantMap checks what Load or Confirm returned; want is nil for a confirmation.
+// wantMap checks the map that Load or Confirm returned; want is nil for a confirmation.
 func wantMap(t *testing.T, what string, got *Map, err error, want *Map) {
 	t.Helper()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Event is an entry of the log: what an agent did, or failed to do.
+// Event is an entry of the log: a step that an agent did, or failed to do.
 type Event struct {
 	At        time.Time `json:"at,omitzero"` // by the agent's clock
 	Agent     string    `json:"agent"`       // its name

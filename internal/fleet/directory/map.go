@@ -15,8 +15,8 @@ import (
 // Version is the wire version of the map.
 const Version = 1
 
-// Map is what all users of a fleet must agree on. A change replaces the whole map. It is
-// safe for concurrent use.
+// Map is the state that all users of a fleet must agree on. A change replaces the whole map.
+// It is safe for concurrent use.
 type Map struct {
 	Version    int         `json:"version"`
 	Fleet      string      `json:"fleet"` // names the fleet for ever: its members store it
@@ -121,7 +121,7 @@ type Member struct {
 
 	// Run is the run id in which the member was last known to have all its data: elected,
 	// or in step with its master. Each start has another id, so a member in another run was
-	// restarted, and may have lost what it confirmed. Empty if it is not known yet.
+	// restarted, and may have lost confirmed writes. Empty if it is not known yet.
 	Run string `json:"run,omitempty"`
 
 	// Boot says how the member came back from its last restart that was seen: BootFenced or
@@ -231,7 +231,7 @@ func (m *Map) ElectAnew(epoch int64) *Map {
 	return next
 }
 
-// clone returns a copy of what p points to.
+// clone returns a pointer to a copy of *p.
 func clone[T any](p *T) *T {
 	if p == nil {
 		return nil

@@ -61,7 +61,7 @@ func drawMap(r *rapid.T) *Map {
 	return m
 }
 
-// TestParse: what was stored is read as it was.
+// TestParse: a map is read as it was stored.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 	})
 }
 
-// TestText holds the text of a map, which others read, to what it is.
+// TestText pins the text of a map, which other versions read.
 func TestText(t *testing.T) {
 	t.Parallel()
 	m := sample(t, 7)

@@ -27,7 +27,7 @@ const (
 	// baseKey is the hash that has the values by their names, each behind the id of its put.
 	baseKey = "mr:fleet:{directory}"
 
-	// holdKey is followed by a name that somebody holds.
+	// holdKey is followed by a name that has a holder.
 	holdKey = baseKey + ":hold:"
 
 	// noneKey never exists.

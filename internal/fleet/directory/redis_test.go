@@ -316,8 +316,8 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// TestOldFile restarts the directory with a file from before a change. It says then what that file
-// says: the older map, with its lower epoch. The next change takes a higher epoch than any.
+// TestOldFile restarts the directory with a file from before a change. It then answers with the
+// map in that file: the older one, with its lower epoch. The next change takes a higher epoch than any.
 func TestOldFile(t *testing.T) {
 	t.Parallel()
 	d, server := start(t)

@@ -13,8 +13,8 @@ type Store interface {
 
 	// Put stores texts by their names, all or none, if the first one still has the revision
 	// with which it was read, "" for none. It reports whether it did. A repeat after a lost
-	// reply succeeds: the first text is there already. What was stored outlives the death of
-	// any one server.
+	// reply succeeds: the first text is there already. Stored texts outlive the death of any one
+	// server.
 	Put(ctx context.Context, revision string, texts ...Text) (bool, error)
 
 	// Hold gives a name to a holder for a TTL, unless another one has it, and returns the holder
@@ -34,15 +34,15 @@ type Store interface {
 type Read string
 
 const (
-	// Present values have all that was put before the call began: who reads the map can rely on
-	// it. A server that may have been replaced, or that takes no writes, answers with an error.
+	// Present values include all puts from before the call began: a reader of the map can rely on
+	// them. A server that may have been replaced, or that takes no writes, answers with an error.
 	Present Read = "present"
 
 	// Any values may be old. They can be read while nothing can be put.
 	Any Read = "any"
 )
 
-// Value is what was read. The zero value stands for a name without a value.
+// Value is a text with its revision. The zero value stands for a name without a value.
 type Value struct {
 	Text     string
 	Revision string // changes whenever the value is put

@@ -22,13 +22,13 @@ type (
 		endsTurn bool     // whether it ends the turn of a restart
 	}
 
-	// isolate fences a member that nobody may read.
+	// isolate fences a member that no client may read.
 	isolate struct {
 		member directory.Member
 		say    string // in the log of the directory, when it is done; empty for nothing
 	}
 
-	fence struct{} // all members that answer, and learns what they have
+	fence struct{} // all members that answer, and collects their reports
 	lead  struct { // makes an elected member take writes
 		addr, run string
 		beat      members.Beat

@@ -32,7 +32,7 @@ type Config struct {
 	// Archive is the folder of the snapshots, which has a copy of the map. Defaults to none.
 	Archive string
 
-	// Logger logs what the agent does. Defaults to slog.Default().
+	// Logger gets the agent's log. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -219,7 +219,7 @@ func alone(group *sync.WaitGroup, busy *sync.Mutex, do func()) {
 	}
 }
 
-// standing is what a leader knows about the directory.
+// standing is a leader's view of the directory.
 type standing struct {
 	raised  bool      // whether it has asked all members, and raised the epoch
 	stopped string    // why it changes nothing, as last noted

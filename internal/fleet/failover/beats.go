@@ -32,7 +32,7 @@ func (b *beats) saw(id int, beat members.Beat) {
 	b.newest[id] = b.newest[id].Newer(beat)
 }
 
-// merge learns what another place knows, and returns all that is known then.
+// merge takes over newer beats from another place, and returns all beats known then.
 func (b *beats) merge(known directory.Beats) directory.Beats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *beats) merge(known directory.Beats) directory.Beats {
 // beat writes a beat into the master of each partition every second, and tells the directory the
 // newest every ten seconds, until ctx ends.
 func (a *Agent) beat(ctx context.Context) {
-	known := false // whether the directory has said what earlier leaders knew
+	known := false // whether the directory has told the beats that earlier leaders knew
 	for n := 0; ; n++ {
 		began := time.Now()
 		m := a.present.Load()

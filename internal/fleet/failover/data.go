@@ -21,7 +21,7 @@ type Age struct {
 	Text    string `json:"text"`    // the same for people
 }
 
-// Data is what the members of a partition have.
+// Data is the age of the members' data in a partition.
 type Data struct {
 	Members []Age        // the master first
 	Newest  members.Beat // that they or the directory know

@@ -34,20 +34,20 @@
 //
 // The election chooses the member with the highest offset in the master's history (its
 // replication id), of those that were not restarted. Offsets in other histories mean nothing.
-// A restarted member has what its disk had: the leading agent writes a beat, an epoch and a
-// count, into each master every second, and the newer beat has more, in an append-only file
-// as in a dump. If the newest data that answers is more beats behind the newest that is known
-// than Settings.MaxAge, the partition waits until a person has chosen a member ([Restore]).
+// A restarted member has the data of its disk: the leading agent writes a beat, an epoch and a
+// count, into each master every second, and data with the newer beat is newer, in an append-only
+// file as in a dump. If the newest data of members that answer is more beats behind the newest
+// known beat than Settings.MaxAge, the partition waits until a person has chosen a member ([Restore]).
 // The choice may be a file that the member loads first. The map has the replication id that the
 // member gets with it, and only a member with that id is elected: so an agent needs to know
 // nothing of the file, and a load that was cut off is no election. See decision 039.
 //
 // One function decides, step (step.go and task.go): it gets the map, the newest reports of all
-// members, what this agent has done since the partition has its epoch, and the time, and returns
+// members, this agent's actions since the partition has its epoch, and the time, and returns
 // one change of the map, one action on a server, or nothing. It has no effect of its own. A
-// reconciler does what it says, looks at the members again, and asks for the next step. So an
-// agent that was killed leaves nothing half done: the next one decides by what is there, with
-// an epoch of its own, and its waits begin again.
+// reconciler executes that, looks at the members again, and asks for the next step. So a killed
+// agent leaves nothing half done: the next one decides by the present state, with an epoch of
+// its own, and its waits begin again.
 //
 // Several agents can run. One leads, by a lease in the directory. The lease only avoids
 // duplicate work: for safety every change is a compare-and-set on the epoch, so an agent
@@ -55,7 +55,7 @@
 //
 // # Tasks
 //
-// The map also says what is to change: a partition's [directory.Task]. Agents make one step
+// The map also holds planned changes: a partition's [directory.Task]. Agents make one step
 // at a time while the partition is healthy, and each step is one change of the map. So an
 // agent can die at any moment, a failover can come between two steps, and the next agent
 // goes on.
@@ -66,7 +66,7 @@
 //	  ▼ has all data                          ▼
 //	Replicas ◀──────────────────────────── Leaving   new partition epoch
 //	           the election finds that it     │ a Grace; then all replicas that are up
-//	           has more than the others       │ have what the master has by then
+//	           has more than the others       │ have the master's data of then
 //	                                          ▼
 //	                                        dropped, fenced, without identity
 //
@@ -83,11 +83,11 @@
 //     master has all that was confirmed until then. When min(k, n) of the remaining n
 //     replicas have that too, each election among them finds a member that has it. If the
 //     master was replaced meanwhile, the epoch is another one, and the wait starts over.
-//   - A member that is dead can leave in the same way: nothing is asked of it. It is fenced
+//   - A dead member can leave in the same way: its removal needs no answer of it. It is fenced
 //     if it answers. Without its identity it is not elected even if the directory returns to
 //     an old map.
 //   - Masters move by a planned switch, and nothing is lost: the master refuses writes first, by
-//     asking for more replicas than there are, and a replica receives all that it has. So no Grace
+//     asking for more replicas than there are, and a replica receives all its writes. So no Grace
 //     has to pass, and writes wait for a tenth of a second, or until clients have the new map.
 //
 // Restarts come after that: replicas one by one, the master last, after a switch. A restart
@@ -105,7 +105,7 @@
 // for tags there, all masters have a copy of a map that names them, and no client can place a
 // tag by an older one. See growth.go.
 //
-// The log of the directory has each step, and after a while what a task waits for. A task
+// The log of the directory has each step, and after a while the reason why a task waits. A task
 // can be taken out of the map at any time; a member that is leaving then still leaves.
 //
 // # Guarantees
@@ -114,10 +114,10 @@
 //   - A write that was confirmed by WaitReplicas is not lost, for as many replicas as
 //     Settings.Confirmed says, 1 by default: if too few replicas answer to be sure, the
 //     partition stays read-only.
-//   - Without WaitReplicas, what the elected member had not received is lost.
+//   - Without WaitReplicas, writes that the elected member had not received are lost.
 //   - Read-only ends by itself when a member with the data answers, after any crash.
-//   - When all members lose power, the newest of their files leads. No data is served by
-//     itself that is more than Settings.MaxAge behind.
+//   - When all members lose power, the newest of their files leads. Without a person's
+//     decision, no data is served that is more than Settings.MaxAge behind.
 //   - A member that lost its data is never promoted, and never copied.
 //   - All this holds while members join, leave, and are restarted.
 //   - The data that a member had on its disk is not served before it was examined.

@@ -25,7 +25,7 @@ var ErrOld = &millrace.Error{
 	Hint:    "Bring a member back that has newer data, or choose one with millrace fleet restore.",
 }
 
-// ballot is what an election goes by.
+// ballot is the input of an election.
 type ballot struct {
 	fleet     string
 	p         directory.Partition
@@ -42,7 +42,7 @@ type ballot struct {
 // there is none, the furthest in the history before that. Members that were promoted since the
 // map was stored come first. Offsets in other histories mean nothing.
 //
-// A restarted member has what its disk had. Its beat says how new that is: a server that loaded an
+// A restarted member has the data of its disk. Its beat tells the age: a server that loaded an
 // append-only file has a history of its own, and one that loaded a dump has the history of that
 // time. It leads only with a newer beat than all others: then it has all that they have. If beats
 // are equal, a member that followed the map's master comes before one that it does not know, then
@@ -57,7 +57,7 @@ type ballot struct {
 //
 // A replica that leaves is one of the n: writers with an older map may wait for it.
 //
-// A person who has chosen a member knows what is missing: then only that one is elected.
+// A person who has chosen a member accepts its losses: then only that one is elected.
 func (b ballot) elect() (directory.Member, error) {
 	if b.p.Restore != "" {
 		return b.chosen()
@@ -113,7 +113,7 @@ func (b ballot) candidates() []directory.Member {
 	})
 }
 
-// all reports whether all members have reported what they have.
+// all reports whether all members have reported their data.
 func (b ballot) all() bool {
 	return !slices.ContainsFunc(voters(b.p), func(m directory.Member) bool {
 		report, ok := b.reports[m.Addr]
@@ -195,7 +195,7 @@ func voters(p directory.Partition) []directory.Member {
 }
 
 // restarted reports whether a member was restarted since it was last known to have all its
-// data: it may have lost what it confirmed.
+// data: it may have lost confirmed writes.
 func restarted(m directory.Member, report members.Report) bool {
 	return m.Run != "" && report.Run != m.Run
 }
@@ -205,13 +205,13 @@ func whole(report members.Report, fleet string, id int) bool {
 	return report.Identity == members.Identity(fleet, id) && !report.Loading && !report.Copying
 }
 
-// lineage is what is known about the histories of a partition.
+// lineage identifies the histories of a partition.
 type lineage struct {
 	history, before string // the master's, and the one that it continued
 	floor           int64  // the highest of members in history
 }
 
-// known returns what the map and the members that were not restarted know. If no agent has seen
+// known returns the lineage by the map and the members that were not restarted. If no agent has seen
 // the master yet, its history is that of the member that was promoted last.
 func (b ballot) known() lineage {
 	k := lineage{b.p.History, b.p.Before, b.p.Floor}

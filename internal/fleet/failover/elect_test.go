@@ -26,7 +26,7 @@ func TestElect(t *testing.T) {
 		history   string
 		prefer    string
 		confirmed int
-		want      string // empty for nobody
+		want      string // empty for no member
 	}{
 		{"the furthest", map[string]members.Report{"r1": has(5), "r2": has(7)}, "h", "", 2, "r2"},
 		{"the master, of equals", map[string]members.Report{"m": has(7), "r1": has(7), "r2": has(7)}, "h", "", 2, "m"},

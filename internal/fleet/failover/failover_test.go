@@ -142,7 +142,7 @@ func (w *world) server(addr string) devfleet.Server {
 }
 
 // settled waits until a partition is healthy by the map and by its members. If that
-// does not happen it tells what did.
+// does not happen, it fails the test with the last status.
 func (w *world) settled(f *fleet.Fleet, id int) {
 	w.t.Helper()
 	var last fleet.Status
@@ -165,14 +165,14 @@ func (w *world) settled(f *fleet.Fleet, id int) {
 	}
 }
 
-// fence fences a member by hand.
+// fenceMember fences a member by hand.
 func fenceMember(t *testing.T, members *Redis, addr string) {
 	t.Helper()
 	_, err := members.Fence(t.Context(), addr)
 	must(t, err)
 }
 
-// follow has a server follow another one by hand.
+// followMaster has a server follow another one by hand.
 func followMaster(t *testing.T, members *Redis, addr, master string) {
 	t.Helper()
 	l, err := members.Probe(t.Context(), master)
@@ -223,7 +223,7 @@ func (w *world) load(f *fleet.Fleet, tag string, writers int) *load {
 					l.uncertain++
 				}
 				l.mu.Unlock()
-				retry.Sleep(ctx, 3*time.Millisecond) // so much data that copies of it are what takes the time is no better
+				retry.Sleep(ctx, 3*time.Millisecond) // more data would only make the copies take the time
 			}
 		})
 	}
@@ -316,8 +316,8 @@ func TestAMasterIsKilled(t *testing.T) {
 	})
 }
 
-// TestAMasterIsStopped with writes waiting for it, replaced, and let go on: what it
-// then does is no success.
+// TestAMasterIsStopped with writes waiting for it, replaced, and resumed: those writes do not
+// succeed.
 func TestAMasterIsStopped(t *testing.T) {
 	t.Parallel()
 	onBoth(t, devfleet.Config{Partitions: 1, Replicas: 2}, func(t *testing.T, w *world) {
@@ -393,8 +393,7 @@ func TestASecondAgentFinishes(t *testing.T) {
 	})
 }
 
-// TestReplicasArePutRight: one that follows nobody, and one that was promoted by a
-// hand.
+// TestReplicasArePutRight: one follows no master, and one was promoted by hand.
 func TestReplicasArePutRight(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
@@ -501,8 +500,8 @@ func (f *freezing) Fence(ctx context.Context, addr string) (members.Report, erro
 	return f.Redis.Fence(ctx, addr)
 }
 
-// TestAMasterFreezesInASwitch after it was asked to refuses writes, and before it is fenced: what it is sent meanwhile it refuses
-// when it goes on, though no Grace has passed.
+// TestAMasterFreezesInASwitch between its refusal of writes and its fence: once resumed, it
+// refuses the writes of the meantime, though no Grace has passed.
 func TestAMasterFreezesInASwitch(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 1, Settings: directory.Settings{ViewTTL: 10 * time.Second, ReplyTimeout: 10 * time.Second, PlacementTTL: 10 * time.Second}})

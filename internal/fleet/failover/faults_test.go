@@ -25,8 +25,8 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// TestRestartedWithItsData: a master without a replica comes back, fenced, with what
-// was on its disk, a dump or an append-only file. It is what there is, and the first election finds it.
+// TestRestartedWithItsData: a master without a replica comes back, fenced, with the data
+// of its disk, a dump or an append-only file. There is no other, and the first election finds it.
 func TestRestartedWithItsData(t *testing.T) {
 	t.Parallel()
 	for _, file := range []bool{false, true} {
@@ -67,8 +67,8 @@ func TestRestartedWithItsData(t *testing.T) {
 	}
 }
 
-// TestAFullPartitionFailsOver: what an agent writes down on the member that it promotes
-// is not refused for lack of memory.
+// TestAFullPartitionFailsOver: an agent's writes to the member that it promotes
+// are not refused for lack of memory.
 func TestAFullPartitionFailsOver(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, MaxMemory: "6mb"})
@@ -126,8 +126,8 @@ func TestALaggingReplicaIsNotElected(t *testing.T) {
 	}
 }
 
-// TestTheAgentIsCutOffFromAMaster that clients reach and that goes on taking what
-// it is sent. It is replaced all the same, and no write that it took after that is a
+// TestTheAgentIsCutOffFromAMaster that clients reach and that goes on taking their
+// writes. It is replaced all the same, and no write that it took after that is a
 // success. The network between the two refuses, or swallows everything.
 func TestTheAgentIsCutOffFromAMaster(t *testing.T) {
 	t.Parallel()
@@ -168,8 +168,8 @@ func TestTheAgentIsCutOffFromAMaster(t *testing.T) {
 			proxies[old].Heal()
 			w.settled(f, 0)
 			l.stop()
-			// What the replica that was elected had been sent counts: all that was sent was,
-			// since nobody died.
+			// A write that the elected replica had been sent is not lost: all writes were sent to it,
+			// since no process died.
 			if n := l.lost(t); n > 0 {
 				t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
 			}
@@ -192,7 +192,7 @@ func (s *frozen) Lead(ctx context.Context, addr, run string, beat members.Beat, 
 }
 
 // TestAFrozenAgentWakesUp in the middle of a failover that another one has finished.
-// What it still does is refused, or put right.
+// Its late actions are refused, or undone.
 func TestAFrozenAgentWakesUp(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// fleetwide does what grow and replaceDead say, for all partitions together.
+// fleetwide carries out the decisions of grow and replaceDead, for all partitions together.
 type fleetwide struct {
 	busy sync.Mutex // held while it works
 
@@ -59,7 +59,7 @@ func (g *fleetwide) run(ctx context.Context, a *Agent, m *directory.Map) {
 	}
 }
 
-// change changes the map, by exactly one epoch: that is what the floor is for.
+// change changes the map, by exactly one epoch: the floor relies on that.
 func (g *fleetwide) change(ctx context.Context, a *Agent, m *directory.Map, c changeMap) (*directory.Map, error) {
 	if behind(m, a.newest.Load()) || a.watch.highest(m, recovery.Ahead) > m.Epoch {
 		return nil, errBehind

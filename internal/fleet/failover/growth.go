@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// growth is what the leading agent remembers of an addition of partitions. Another leader begins with none.
+// growth is the leading agent's memory of an addition of partitions. Another leader begins with none.
 type growth struct {
 	announced int64     // the epoch of the newest partition that clients only look up
 	since     time.Time // when this agent saw that first

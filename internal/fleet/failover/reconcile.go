@@ -17,7 +17,7 @@ import (
 // NoMaster begins an event that says why a partition has no master.
 const NoMaster = "no new master: "
 
-// memory is what the leading agent remembers of a partition. Another leader begins with none.
+// memory is the leading agent's memory of a partition. Another leader begins with none.
 type memory struct {
 	term
 	tried    map[string]bool // actions of this round, by their keys
@@ -27,7 +27,7 @@ type memory struct {
 	refused  time.Time       // when a member last refused to be shut down
 }
 
-// term is what happened while the partition had one epoch: with the next one, each wait begins again.
+// term is the state of one epoch of the partition: with the next one, each wait begins again.
 type term struct {
 	epoch int64
 	since time.Time // when this agent set the epoch, or saw it first
@@ -35,7 +35,7 @@ type term struct {
 
 	quiet  time.Time                 // when the master began to refuse all writes; zero if it does not
 	loud   bool                      // whether it could not be told to
-	fenced map[string]members.Report // what the members have that were fenced, nil before
+	fenced map[string]members.Report // reports of the members that were fenced, nil before
 	newest members.Beat              // the newest one that was known then
 	led    *members.Report           // of the elected member since it leads
 	told   bool                      // whether Config.Restored was called
@@ -53,7 +53,7 @@ type copying struct {
 	end   func() // gives up the turn
 }
 
-// reconciler does in one partition what step says.
+// reconciler carries out the decisions of step in one partition.
 type reconciler struct {
 	a    *Agent
 	id   int
@@ -176,7 +176,7 @@ func (r *reconciler) change(ctx context.Context, seen directory.Partition, c cha
 	return m, nil
 }
 
-// do does what is not a change of the map.
+// do carries out an action that does not change the map.
 func (r *reconciler) do(ctx context.Context, s situation, a action) error {
 	servers, identity := r.a.servers, members.Identity(s.m.Fleet, r.id)
 	brief, cancel := context.WithTimeout(ctx, max(time.Second, r.a.cfg.Interval))
@@ -224,7 +224,7 @@ func (r *reconciler) do(ctx context.Context, s situation, a action) error {
 	return nil
 }
 
-// isolate fences a member that nobody may read.
+// isolate fences a member that no client may read.
 func (r *reconciler) isolate(ctx context.Context, s situation, a isolate) error {
 	// In a newer map it may be the elected master.
 	now, err := r.a.confirm(ctx)
@@ -252,8 +252,8 @@ func (r *reconciler) isolate(ctx context.Context, s situation, a isolate) error 
 	return nil
 }
 
-// fence fences all members that answer, and learns what they have. A server that is used
-// elsewhere by now is only asked, and so is one that loads a file: to fence it would end that.
+// fence fences all members that answer, and collects their reports. A server that is used
+// elsewhere by now is only asked, and so is one that loads a file: a fence would end the load.
 func (r *reconciler) fence(ctx context.Context, s situation) error {
 	var mu sync.Mutex
 	reports := map[string]members.Report{}

@@ -24,7 +24,7 @@ import (
 )
 
 // unfenced starts the server of a member again in its folder and at its address,
-// without its boot fence, as somebody may who types the command by hand.
+// without its boot fence, like a command typed by hand.
 func (w *world) unfenced(victim devfleet.Server) *redisproc.Proc {
 	w.t.Helper()
 	_, port, err := net.SplitHostPort(victim.Addr)
@@ -43,8 +43,8 @@ type processes struct {
 	loose map[string]*redisproc.Proc // those that were started without their fence
 }
 
-// kind is a kind of fault. A server that was saved comes back with that, if nobody
-// deletes the file.
+// kind is a kind of fault. A server that was saved comes back with that file, unless the
+// file is deleted.
 type kind struct {
 	name                            string
 	pause, save, wipe, loose, twice bool

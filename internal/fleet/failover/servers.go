@@ -55,7 +55,7 @@ type Servers interface {
 	// supervisor starts it again.
 	Restart(ctx context.Context, addr, run string) error
 
-	// Retire takes the identity of a fenced member away, so that nobody elects it any more,
+	// Retire takes the identity of a fenced member away, so that it is no longer elected,
 	// unless it was restarted since it was in that run.
 	Retire(ctx context.Context, addr, run, identity string) error
 
@@ -138,7 +138,7 @@ func (r *Redis) Hide(ctx context.Context, addr string) error {
 }
 
 // Restart implements Servers. It shuts the server down as its supervisor does: with save
-// points it saves its data first, and the next start may need no full copy. That can take
+// points it saves its data first, and the next start may need no full copy. Saving can take
 // longer than ctx: then the server ends later.
 func (r *Redis) Restart(ctx context.Context, addr, run string) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
@@ -176,7 +176,7 @@ func (r *Redis) Follow(ctx context.Context, addr, master, run, identity string) 
 		return err
 	}
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
-		report, _, err := members.Inspect(ctx, c) // also what a fenced server has
+		report, _, err := members.Inspect(ctx, c) // also the data of a fenced server
 		if err != nil {
 			return err
 		}
@@ -246,8 +246,8 @@ func (r *Redis) Keep(ctx context.Context, addr, fleet string, partition int, hel
 	})
 }
 
-// Raise implements Servers. Whoever replaces the master raises the floor, too: a replica that
-// lacks it does no harm.
+// Raise implements Servers. An agent that replaces the master raises the floor, too: a replica
+// that lacks it does no harm.
 func (r *Redis) Raise(ctx context.Context, addr, fleet string, partition int, floor int64, replica bool) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
 		raise := c.B().Eval().Script(members.Scripts.Script("raise").Source()).Numkeys(1).Key(members.Base).

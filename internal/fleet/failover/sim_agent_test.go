@@ -31,28 +31,28 @@ type process struct {
 	thaw   chan struct{} // closed when it goes on; nil if it runs
 	calls  int
 	fenced map[*server]int             // in which of its runs it fenced a server
-	blind  map[int]directory.Partition // for a sabotage: what it last made read-only
+	blind  map[int]directory.Partition // for a sabotage: the partitions that it last made read-only
 }
 
-// step is what happens to a process at one of its calls.
+// step is the fault of a process at one of its calls.
 type step struct {
 	call   int
-	after  bool          // what was called has done its work, and the answer is not there
+	after  bool          // the call has had its effect, and its answer has not arrived
 	freeze time.Duration // 0 to kill it
 }
 
 // sabotage is a protection that is taken out, or several.
 type sabotage struct {
-	look      func(s *server, l *members.Report) // changes what agents see
+	look      func(s *server, l *members.Report) // changes the reports that agents see
 	hasty     bool                               // agents wait no grace
 	few       bool                               // agents take it that all replicas have each write
-	soft      bool                               // nobody is fenced
+	soft      bool                               // no member is fenced
 	blind     bool                               // the last change is made whatever the epoch is
 	stale     bool                               // clients write by maps of any age
 	late      bool                               // and take late replies for successes
 	sameRun   bool                               // servers that were started again say they were not
-	serve     bool                               // members are read whoever has examined them
-	anyRun    bool                               // replicas copy whoever is at their master's address
+	serve     bool                               // members are read before any agent has examined them
+	anyRun    bool                               // replicas copy any server at their master's address
 	aged      bool                               // agents go on with data of any age
 	forgotten bool                               // elections do not know the member that leaves
 	floorless bool                               // masters do not learn the floor of new partitions
@@ -75,7 +75,7 @@ func (a *agency) start() {
 	})
 }
 
-// crash kills the process: of what it was about to do nothing is done any more.
+// crash kills the process: none of its pending calls is carried out.
 func (p *process) crash() {
 	if !p.down {
 		p.down, p.trouble = true, time.Now()
@@ -120,7 +120,7 @@ func (p *process) gate() error {
 	}
 }
 
-// meet does what the schedule has for this call.
+// meet applies the schedule's fault for this call.
 func (p *process) meet(call int, after bool) {
 	w := p.w
 	w.mu.Lock()
@@ -173,7 +173,7 @@ func (p *process) call(ctx context.Context, to *host, do func() error) error {
 	return err
 }
 
-// logbook puts what an agent logs into the history.
+// logbook puts the log of an agent into the history.
 type logbook struct {
 	p *process
 }

@@ -87,7 +87,7 @@ func (p inMembers) Fence(ctx context.Context, addr string) (members.Report, erro
 	return l, nil
 }
 
-// lie has what an agent is told be something else.
+// lie falsifies a member's report to an agent.
 func (p inMembers) lie(s *server, l *members.Report) {
 	if lie := p.w.sabotage.look; lie != nil {
 		p.w.mu.Lock()
@@ -102,7 +102,7 @@ func (p inMembers) Lead(ctx context.Context, addr, run string, beat members.Beat
 		if s.run() != run {
 			return errReset
 		}
-		// Whoever follows it by its address may begin to copy from now on. A call that was
+		// A replica that follows it by its address may begin to copy from now on. A call that was
 		// held up until another member leads is no election.
 		if part := p.w.dir.m.Partitions[s.partition]; part.ReadOnly && !s.master && p.w.turned[s.partition].by == p.name && p.fenced[s] == s.runs {
 			p.w.concede(p.name, part, s)
@@ -255,7 +255,7 @@ func (p inDirectory) deceived() bool {
 	return p.w.sabotage.hasty || p.w.sabotage.few || p.w.sabotage.aged || len(p.blind) > 0
 }
 
-// deceive replaces what was read by another map.
+// deceive replaces the map that was read by another one.
 func (p inDirectory) deceive(names []string, values []directory.Value) {
 	m := p.w.dir.m.Clone()
 	if p.w.sabotage.hasty {
@@ -283,8 +283,8 @@ func (p inDirectory) deceive(names []string, values []directory.Value) {
 	}
 }
 
-// undeceive restores what deceive has changed. A sabotage may have it forget the members that leave:
-// then the process is to read the map again.
+// undeceive restores the parts that deceive has changed. A sabotage may have it forget the
+// members that leave: then the process is to read the map again.
 func (p inDirectory) undeceive(texts []directory.Text) (stored []directory.Text, again bool) {
 	if !p.w.sabotage.hasty && !p.w.sabotage.few && !p.w.sabotage.aged && !p.w.sabotage.forgotten {
 		return texts, false
@@ -307,8 +307,8 @@ func restamped(text, packed string) string {
 	return strings.Join(words, " ")
 }
 
-// remember has a sabotaged process see what it made read-only as it was then, until
-// it has made it full.
+// remember makes a sabotaged process see a map that it made read-only as it was then,
+// until it has made it full.
 func (p inDirectory) remember(m *directory.Map) {
 	if !p.w.sabotage.blind {
 		return

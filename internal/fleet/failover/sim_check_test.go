@@ -8,10 +8,10 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// ledger is what was written, and what became of it.
+// ledger records the writes and their outcomes.
 type ledger struct {
 	writes []write
-	epochs map[[2]int64]*server // who took writes of an epoch of a partition
+	epochs map[[2]int64]*server // the server that took writes of an epoch of a partition
 	reigns []reign
 }
 
@@ -34,7 +34,7 @@ type reign struct {
 	server    *server
 }
 
-// turn is who last changed the epoch of a partition, and when.
+// turn is the last change of a partition's epoch: its author and its time.
 type turn struct {
 	by string
 	at time.Time
@@ -50,8 +50,8 @@ func (l *ledger) describe(id int) string {
 	return fmt.Sprintf("write %d of %s, done by %s in epoch %d, sent at %.3f, a success at %.3f", id, w.client, w.server.name, w.epoch, w.sent.Seconds(), w.done.Seconds())
 }
 
-// checkSuccess is called when a client takes a write for done: nobody else may be
-// doing writes in that epoch (I1), nor in a later one without that write (I2).
+// checkSuccess is called when a client counts a write as done: no other server may do
+// writes in that epoch (I1), nor in a later one without that write (I2).
 func (w *world) checkSuccess(id int) {
 	l := &w.ledger
 	one := &l.writes[id-1]
@@ -130,9 +130,9 @@ func (w *world) checkMaster(by string, was, p directory.Partition) {
 	w.concede(by, was, master)
 }
 
-// concede counts what is lost by making a server the master, whom an agent elected.
-// Where writes are confirmed, that is nothing (I3); otherwise only what no member
-// had that could be elected (I4), unless an agent had promoted that server before.
+// concede counts the writes that are lost by making a server the master, which an agent elected.
+// Where writes are confirmed, none may be lost (I3); otherwise only those that no electable
+// member had (I4), unless an agent had promoted that server before.
 func (w *world) concede(by string, was directory.Partition, master *server) {
 	has := w.has(master.log)
 	var lost []int
@@ -184,7 +184,7 @@ func (w *world) wasThere(s *server, was directory.Partition, by string) bool {
 	return was.History != "" && (s.history == was.History || s.before == was.History)
 }
 
-// checkCopy is called before a server replaces what it has by what another one has.
+// checkCopy is called before a server replaces its data by another server's.
 func (w *world) checkCopy(s, y *server) {
 	if y.identity != y.belongs() && s.identity == s.belongs() {
 		w.fail("I5: %s replaces its data by that of %s, which has none", s.name, y.name)
@@ -198,7 +198,7 @@ func (w *world) checkCopy(s, y *server) {
 	}
 }
 
-// well returns what is not as it should be when there are no faults any more. The
+// well describes the first fault that remains when no faults are made any more, or "". The
 // members that never come back are marked.
 func (w *world) well() string {
 	if w.dir.m.Adding() {
@@ -232,8 +232,8 @@ func (w *world) well() string {
 	return ""
 }
 
-// checkEnd is called when all is well and nobody writes any more: every member has
-// all that was not conceded.
+// checkEnd is called when all is well and no client writes any more: every member has
+// all writes that were not conceded.
 func (w *world) checkEnd() {
 	for _, p := range w.dir.m.Partitions {
 		has := w.has(w.server(p.Master.Addr).log)

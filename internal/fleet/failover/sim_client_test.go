@@ -10,7 +10,7 @@ import (
 )
 
 // client writes, by the rules of the fence: by a map that the directory confirmed less
-// than ViewTTL ago, counted from before it asked, and taking for done what is
+// than ViewTTL ago, counted from before it asked, and counting a write as done if it was
 // answered within ReplyTimeout.
 type client struct {
 	host
@@ -108,7 +108,7 @@ func (c *client) hold() time.Duration {
 	return time.Duration(c.w.draw(&c.host, &c.host, int64(5*time.Second)))
 }
 
-// write writes something to the partition whose turn it is that is not written by anybody else.
+// write writes a unique value to the partition whose turn it is.
 func (c *client) write(ctx context.Context, turn int) {
 	w := c.w
 	w.mu.Lock()

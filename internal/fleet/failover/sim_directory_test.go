@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// store is what keeps the directory: the simulation has a model of each.
+// store is a kind of directory store: the simulation has a model of each.
 type store string
 
 const (
@@ -35,7 +35,7 @@ type simDirectory struct {
 	etcd    election
 }
 
-// held is who holds a name, and until when.
+// held is the holder of a name, and until when it holds it.
 type held struct {
 	by    string
 	life  time.Duration
@@ -81,7 +81,7 @@ func reach[T any](ctx context.Context, d *simDirectory, from *host, carry carrie
 		tries, timeout = 5, silence/5
 	}
 	for try := 1; ; try++ {
-		var value, none T // of this try: a late one must not change what is returned
+		var value, none T // of this try: a late one must not change the returned value
 		k := d.servers[(from.id+try)%len(d.servers)]
 		bounded, cancel := context.WithTimeoutCause(ctx, timeout, errSilent)
 		err := carry(bounded, &k.host, func() (err error) { value, err = answer(k); return err })
@@ -174,7 +174,7 @@ func (d *simDirectory) confirm(present *directory.Map, epoch int64) *directory.M
 	return present.Clone()
 }
 
-// answer is what a server of the directory tells a client.
+// answer is the reply of one of the directory's servers to a client.
 func (d *simDirectory) answer(k *keeper, epoch int64) (*directory.Map, error) {
 	if d.w.sabotage.local {
 		return d.confirm(k.has, epoch), nil

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// election is which server of etcd leads. What is stored is on a majority, and a server that
-// answers has asked a majority: maps are never lost, and none that was replaced is
+// election decides which server of etcd leads. Stored data is on a majority, and a server that
+// answers has asked a majority: maps are never lost, and no replaced map is
 // confirmed. While no server can lead, none answers.
 type election struct {
 	primary *keeper
@@ -51,8 +51,8 @@ func (d *simDirectory) replicate() {
 	}
 }
 
-// step is what goes on in etcd: followers catch up, or another one is elected. That must
-// have all that was stored. Leases go on from the beginning.
+// step advances etcd: followers catch up, or another one is elected. That one must have all
+// stored data. Leases go on from the beginning.
 func (d *simDirectory) step() {
 	e := &d.etcd
 	switch {

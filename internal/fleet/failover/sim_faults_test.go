@@ -34,7 +34,7 @@ func slowDirectory(w *world)  { w.slowSome(w.anyKeeper()) }
 func killDirectory(w *world)  { w.endDirectory() }
 func splitDirectory(w *world) { w.cutSome(w.anyKeeper(), w.anyKeeper()) }
 
-// faults are what a schedule draws from, some more often than others.
+// faults is the list that a schedule draws from, some of them more often than others.
 func faults() []fault {
 	return []fault{
 		killAny, killAny, killAny, killMaster, killMaster, killMaster,
@@ -83,9 +83,8 @@ func (w *world) killSome(s *server) {
 	w.later(d, func() { s.rise(how, true) })
 }
 
-// mayForget reports whether a server can lose what it has in memory without a loss
-// that nobody could prevent. Where writes are confirmed by a replica, members are
-// lost one at a time.
+// mayForget reports whether a server can lose its memory without a loss that no protocol
+// could prevent. Where writes are confirmed by a replica, members are lost one at a time.
 func (w *world) mayForget(s *server) bool {
 	p := w.dir.m.Partitions[s.partition]
 	if !isVoter(p, s) {

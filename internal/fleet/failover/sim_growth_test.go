@@ -64,8 +64,8 @@ func growOnce(w *world) {
 	}
 }
 
-// checkGrowth is called before the directory stores a map. When partitions are opened, no client uses
-// a map that does not name them, nobody can place a tag by an older map, and each copy of the
+// checkGrowth is called before the directory stores a map. When partitions are opened, no client
+// uses a map that does not name them, none can place a tag by an older map, and each copy of the
 // map names them.
 func (w *world) checkGrowth(old, next *directory.Map) {
 	if !old.Adding() || next.Adding() {

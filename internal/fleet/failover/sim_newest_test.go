@@ -24,7 +24,7 @@ func TestTheNewestMapWins(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		with func(w *world, leader held) // what happens at the same time
+		with func(w *world, leader held) // happens at the same time
 	}{
 		{"the leader remembers it", func(w *world, leader held) {
 			w.dir.holds["agent"] = leader

@@ -60,7 +60,7 @@ func losePower(w *world) {
 	time.Sleep(8 * time.Second)
 }
 
-// decide is what a person does, when the faults are over, about a partition that waits for that:
+// decide acts for the person, when the faults are over, in a partition that waits for a decision:
 // it chooses the member with the newest data.
 func (w *world) decide() {
 	if !w.person || !w.calm || time.Since(w.calmed) < 10*time.Second {
@@ -129,8 +129,8 @@ func (w *world) load(partition int, s *server, file data) {
 }
 
 // checkDark is called when a partition whose members lost power gets a master that lacks writes:
-// none of them is older than what may be missing without a person, and no member that is there
-// has one that is older than the master's newest beat.
+// unless a person chose it, no lost write is older than the limit, and no member that is up has a
+// lost write from before the master's newest beat.
 func (w *world) checkDark(by string, was directory.Partition, master *server, lost []int) {
 	if was.Restore != "" {
 		if was.Restore != master.name {
@@ -176,7 +176,7 @@ func (w *world) missedIn(s *server, _ string, was directory.Partition) bool {
 	return !s.trouble.Before(w.turned[was.ID].at)
 }
 
-// TestPowerProtections takes out what an election of restarted members rests on.
+// TestPowerProtections takes out the protections of elections of restarted members.
 func TestPowerProtections(t *testing.T) {
 	t.Parallel()
 	for name, out := range map[string]sabotage{

@@ -98,7 +98,7 @@ func TestProtections(t *testing.T) {
 			time.Sleep(8 * time.Second)
 		}, sabotage{look: func(s *server, l *members.Report) { l.History = s.w.dir.m.Partitions[0].History }}, "I3"},
 		{"what a member did after it was promoted does not count", "", 1, func(w *world) {
-			// Somebody promotes a replica by hand, which misses what is written then.
+			// A replica is promoted by hand, and misses the writes of that time.
 			w.with(func() {
 				for _, a := range w.agents {
 					a.now.freeze()

@@ -11,7 +11,7 @@ import (
 )
 
 // server is a redis-server as far as failover knows one: a log of writes, a place in
-// it, the ids of its histories, and somebody whom it follows.
+// it, the ids of its histories, and the master that it follows.
 type server struct {
 	host
 
@@ -21,27 +21,27 @@ type server struct {
 	data
 	master bool    // takes writes
 	need   int     // min-replicas-to-write
-	target *server // whom it follows; nil if that is a dead address
+	target *server // the master that it follows; nil if that is a dead address
 	pass   string  // the run in which that lets it connect
 	serves bool    // may be read while it is not linked
 	link   link
 	forgot bool   // a copy was begun: it cannot go on where it was
 	before string // the history that this one went on from,
 	branch int64  // and where
-	oldest int64  // the offset from which it can tell what it replicated
+	oldest int64  // the offset from which it keeps the replicated writes
 
-	copied   data      // what it is being sent as a whole,
+	copied   data      // the data that it is being sent as a whole,
 	copyEnds time.Time // and until when
 	lag      time.Duration
-	disk     data // what it would read after a restart from a snapshot
+	disk     data // the data that it would read after a restart from a snapshot
 	gone     bool // it never comes back
 	copyless bool // it takes no copies of the map
 	planned  bool // it was shut down by an agent, and
 	saved    bool // has saved its data
 	died     time.Duration
 	rose     time.Duration
-	amnesic  bool          // it was started again, and has not all that its master had then
-	loose    bool          // it was started again without its fence, and nobody has fenced it
+	amnesic  bool          // it was restarted, and has less than its master had then
+	loose    bool          // it was restarted without its fence, and is not fenced yet
 	loads    *data         // the file that it is loading, nil for none,
 	began    time.Duration // and since when
 	histories,
@@ -49,7 +49,7 @@ type server struct {
 	noise int
 }
 
-// data is what a server has.
+// data is the data of a server.
 type data struct {
 	identity string
 	log      []entry
@@ -62,7 +62,7 @@ type data struct {
 
 // entry is a write, or something else that takes up room in the log.
 type entry struct {
-	id    int // 0 if nobody needs it
+	id    int // 0 if it is not needed
 	size  int64
 	at    time.Duration
 	floor int64          // 0 if it says nothing of that
@@ -154,7 +154,7 @@ func (s *server) refuses() error {
 	return nil
 }
 
-// append does what a write says.
+// append adds an entry to the log, and applies it.
 func (s *server) append(e entry) {
 	e.at = time.Since(s.w.start)
 	s.take(e)
@@ -186,7 +186,7 @@ func (s *server) confirmed(known []directory.Member, offset int64) (n int) {
 	return n
 }
 
-// look is what an agent sees.
+// look returns the report that an agent sees.
 func (s *server) look() members.Report {
 	s.receive()
 	l := members.Report{
@@ -221,7 +221,7 @@ func (s *server) readable() bool {
 	return s.master || s.serves || s.link == linked || s.w.sabotage.serve
 }
 
-// follow makes it a replica, of nobody if target is nil, and ends all connections
+// follow makes it a replica, without a master if target is nil, and ends all connections
 // but the caller's.
 func (s *server) follow(by *host, target *server) {
 	s.receive()
@@ -261,7 +261,7 @@ func (s *server) grown(beat members.Beat) members.Beat {
 	return members.Beat{Epoch: max(beat.Epoch, s.beat.Epoch), Count: max(beat.Count, s.beat.Count)}
 }
 
-// receive takes what its master has sent it by now.
+// receive takes the writes that its master has sent it by now.
 func (s *server) receive() {
 	if s.link != linked || s.down || s.paused || s.w.isCut(&s.host, &s.target.host) {
 		return
@@ -275,7 +275,7 @@ func (s *server) receive() {
 	s.amnesic = s.amnesic && len(rest) > 0 && rest[0].at <= s.rose
 }
 
-// step is what a server does by itself, many times a second.
+// step is a server's own activity, many times a second.
 func (s *server) step() {
 	if s.down || s.paused {
 		return
@@ -303,7 +303,7 @@ func (s *server) step() {
 		case !y.master && y.link != linked:
 			// It has no master itself, and gives nothing.
 		case y.run() != s.pass && !s.w.sabotage.anyRun:
-			// It was started again since somebody said that it is to be followed.
+			// It was restarted since the call that named it as a master to follow.
 		case s.canGoOn(y):
 			s.link = linked
 			if s.history != y.history {
@@ -346,7 +346,7 @@ func (s *server) endCopy(y *server) {
 	s.receive()
 }
 
-// die kills it. What it had sent arrives, unless its machine died, too.
+// die kills it. Data that it had sent arrives, unless its machine died, too.
 func (s *server) die(machine bool) {
 	for _, r := range s.replicas() {
 		if !machine && r.link == linked && !r.paused {
@@ -370,8 +370,7 @@ const (
 	empty
 )
 
-// rise starts it again, boot-fenced, or without its fence as the master of what it
-// has.
+// rise starts it again, boot-fenced, or without its fence as the master of its own data.
 func (s *server) rise(how int, fenced bool) {
 	if !s.down || s.gone {
 		return

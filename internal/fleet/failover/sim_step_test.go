@@ -11,7 +11,7 @@ import (
 
 // TestEveryStep kills and stops the leading agent at each of its calls while it does
 // a failover: before the call, and after it has had its effect. Another agent goes
-// on; what was stopped wakes up when that has finished, and does its call then.
+// on; a stopped agent resumes when that has finished, and does its call then.
 func TestEveryStep(t *testing.T) {
 	t.Parallel()
 	kill := func(how int) func(w *world) {

@@ -60,7 +60,7 @@ func restartSome(w *world) {
 	w.begin1(p.ID, t)
 }
 
-// tasks are what commands begin.
+// tasks are the faults that begin a task.
 func tasks() []fault {
 	return []fault{addOne, removeOne, moveOne, moveOne, leadOther, restartSome, restartSome, preferOne, preferOne}
 }
@@ -178,7 +178,7 @@ func TestEveryStepOfATask(t *testing.T) {
 }
 
 // checkTask is called before the directory stores a map: members come and go one at a
-// time, and what replicas confirmed is on enough of those that stay.
+// time, and every write that replicas confirmed is on enough of those that stay.
 func (w *world) checkTask(was, p directory.Partition) {
 	if n, old := len(p.Members()), len(was.Members()); n < old-1 || n > old+1 {
 		w.fail("T: partition %d has %d members, and had %d", p.ID, n, old)

@@ -1,11 +1,11 @@
 // The simulation: agents, the real ones, look after a fleet that is played in memory,
 // on the fake clock of testing/synctest. Hours of faults take a second.
 //
-// A schedule says what goes wrong, and is drawn from a seed: members die and come back,
+// A schedule lists the faults, and is drawn from a seed: members die and come back,
 // fenced or not, once or twice in a second, from a snapshot, from a log or empty; members, agents, clients and the directory
 // stop, are slow, or are cut off from each other; the directory is restored from an
-// old file. Then all faults end, and all must be well within a minute. Whatever
-// anybody does to somebody else goes through one function, world.carry, which is the
+// old file. Then all faults end, and all must be well within a minute. Every call from one
+// process to another goes through one function, world.carry, which is the
 // network. There an agent can be stopped or killed at each of its calls, too.
 //
 // All of it happens with each store of the directory: with Redis, which is one server and forgets
@@ -18,18 +18,19 @@
 //	I1  one writable epoch of a partition       checkSuccess
 //	I2  no success from a master that was       checkSuccess
 //	    replaced by one that lacks the write
-//	I3  what a replica confirmed is not lost    concede
-//	I4  else what is lost is what nobody had    concede, checkCopy, checkEnd
-//	    who could be elected
+//	I3  a write confirmed by a replica is not   concede
+//	    lost
+//	I4  else only writes are lost that no       concede, checkCopy, checkEnd
+//	    electable member had
 //	I5  a member without data is not the        checkMaster, checkCopy
-//	    master, and nobody copies it
+//	    master, and no member copies it
 //	I6  epochs never go back                    checkChange, client.refresh
 //	I7  read-only ends                          recover, well
 //	P   when more members lose power than have  checkDark
 //	    a confirmed write, the newest file leads,
 //	    and a person decides about an old one
-//	R   nobody reads what a member had on its   checkRead
-//	    disk before it was examined
+//	R   a member's data on disk is not read     checkRead
+//	    before it was examined
 //	G   new partitions are opened when all         checkGrowth, well
 //	    clients and copies of the map know them
 //	T   a member leaves when others have all    checkTask, well
@@ -37,7 +38,7 @@
 //
 // (I8 is about places of tags, and shown in package fleet.)
 //
-// In the order of the story: sim_test.go, what is run and with which seeds;
+// In the order of the story: sim_test.go, runs and their seeds;
 // sim_world_test.go, time, chance and the network; sim_server_test.go, members;
 // sim_directory_test.go and sim_etcd_test.go, the directory; sim_agent_test.go and
 // sim_call_test.go, processes with agents, and how these reach the others;
@@ -145,7 +146,7 @@ func (w *world) server(addr string) *server {
 	return found
 }
 
-// everybody is all who are on the network.
+// everybody returns all hosts on the network.
 func (w *world) everybody() []*host {
 	var all []*host
 	w.dir.everyKeeper(func(h *host) { all = append(all, h) })
@@ -161,7 +162,7 @@ func (w *world) everybody() []*host {
 	return all
 }
 
-// begin starts everybody.
+// begin starts all hosts.
 func (w *world) begin(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -265,7 +266,7 @@ func TestSchedules(t *testing.T) {
 }
 
 // TestEverybodyLeads has all agents lead at the same time, until all is calm.
-// The lease keeps the peace; what is safe rests on epochs.
+// The lease only avoids conflicts; safety rests on epochs.
 func TestEverybodyLeads(t *testing.T) {
 	t.Parallel()
 	forSeeds(t, 60, func(seed uint64) schedule {

@@ -14,7 +14,7 @@ import (
 )
 
 // world is a whole fleet in memory: servers, a directory, clients, agents, and the
-// network between them. It runs on the clock of a synctest bubble. What happens is
+// network between them. It runs on the clock of a synctest bubble. The events are
 // drawn from the seed: a schedule can be run again.
 //
 // The agents are the real ones. Everything that they and the clients do to others
@@ -41,15 +41,15 @@ type world struct {
 	turned    map[int]turn          // by partition
 	calm      bool                  // no more faults
 	calmed    time.Time             // since when
-	over      bool                  // nobody starts anything any more
-	promoters []*process            // those who had a member lead, in order
+	over      bool                  // nothing is started any more
+	promoters []*process            // the processes that had a member lead, in order
 	healed    time.Duration         // how long it took until all was well
 	forgets   bool                  // an agent died when the power was lost, with the beats that it knew
 	files     int                   // that a person has chosen
 	dark      map[int]time.Duration // when partitions lost more members than a confirmed write needs
 }
 
-// schedule says what is to happen.
+// schedule is the plan of a run.
 type schedule struct {
 	seed      uint64
 	store     store         // of the directory
@@ -64,14 +64,14 @@ type schedule struct {
 	restores  bool     // the directory may be restored from an old file
 	free      bool     // masters take writes without replicas, too
 	busy      bool     // clients are often held up
-	leaders   bool     // everybody leads while there are faults
-	step      *step    // what happens to the first agent at one of its calls
-	sabotage  sabotage // what is taken out
+	leaders   bool     // all agents lead while there are faults
+	step      *step    // the fault of the first agent at one of its calls
+	sabotage  sabotage // the protections that are taken out
 	script    func(w *world)
 	person    bool // a person decides about partitions that wait for that
 }
 
-// event is something that happened. It is put in words only if somebody reads it.
+// event is an entry of the history. It is formatted only if it is printed.
 type event struct {
 	at     time.Duration
 	format string
@@ -98,7 +98,7 @@ func (w *world) history() string {
 	return b.String()
 }
 
-// host is what others can reach: a server, the directory, an agent, a client.
+// host is a process on the network: a server, the directory, an agent, a client.
 type host struct {
 	id      int
 	net     int // where it is on the network
@@ -106,8 +106,8 @@ type host struct {
 	down    bool
 	paused  bool
 	slow    time.Duration // how much longer answers take at most
-	kills   []int         // who ended all others' connections, in order
-	queue   []*call       // what came while it was paused
+	kills   []int         // the hosts that ended all others' connections, in order
+	queue   []*call       // the calls that came while it was paused
 	trouble time.Time     // when it last was not well
 }
 
@@ -117,7 +117,7 @@ func (w *world) newHost(name string) host {
 }
 
 // draw returns a number below n that depends on the seed, on two hosts and on how
-// often it was drawn for them, and not on who runs first.
+// often it was drawn for them, and not on the order in which goroutines run.
 func (w *world) draw(from, to *host, n int64) int64 {
 	key := [2]int{from.id, to.id}
 	w.drawn[key]++
@@ -142,7 +142,7 @@ func (w *world) delay(from, to *host) time.Duration {
 	return d
 }
 
-// What a caller is told by the network.
+// Errors that the network returns to a caller.
 var (
 	errRefused = errors.New("connection refused")
 	errReset   = errors.New("connection reset")
@@ -160,7 +160,7 @@ type call struct {
 	do       func() error
 	over     bool
 	err      error
-	done     chan struct{} // nil if nobody waits
+	done     chan struct{} // nil if no caller waits
 }
 
 func (c *call) answer(err error) {
@@ -170,7 +170,7 @@ func (c *call) answer(err error) {
 	}
 }
 
-// killed reports whether the connection was ended by somebody else.
+// killed reports whether another host ended the connection.
 func (c *call) killed() bool {
 	for _, by := range c.to.kills[c.kills:] {
 		if by != c.from.id {
@@ -181,7 +181,7 @@ func (c *call) killed() bool {
 }
 
 // carry has a host do something and brings back the error. A caller that gives up
-// does not stop what is under way: it may be done later.
+// does not stop a call under way: it may be done later.
 func (w *world) carry(ctx context.Context, from, to *host, do func() error) error {
 	w.mu.Lock()
 	c := &call{from: from, to: to, kills: len(to.kills), do: do}
@@ -259,7 +259,7 @@ func (w *world) cut(a, b *host) {
 	a.trouble, b.trouble = time.Now(), time.Now()
 }
 
-// mend lets through what comes from now on, and some of what was held up.
+// mend lets new calls through, and some of those that were held up.
 func (w *world) mend(a, b *host) {
 	if !w.isCut(a, b) {
 		return
@@ -278,7 +278,7 @@ func (w *world) mend(a, b *host) {
 	w.held = still
 }
 
-// pause stops a host; what is sent to it waits there.
+// pause stops a host; calls to it wait there.
 func (w *world) pause(h *host) {
 	if !h.down && !h.paused {
 		h.paused, h.trouble = true, time.Now()

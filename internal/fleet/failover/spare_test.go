@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// TestReplaceDead is the decision alone: what follows is shown by the simulation.
+// TestReplaceDead tests the decision alone: the simulation shows the rest.
 func TestReplaceDead(t *testing.T) {
 	t.Parallel()
 	const every = time.Second

@@ -125,7 +125,7 @@ func (s situation) replace(prefer string) action {
 	return change{edit: s.inaugurate(chosen), say: []string{say}}
 }
 
-// losses says whether data is lost with a new master, how much, and what a person is to do.
+// losses describes the data lost with a new master, and the person's next step.
 func (s situation) losses(b ballot, chosen directory.Member, restored bool) string {
 	lost := fmt.Sprintf("%s behind what was there, and what is missing is lost", b.age(chosen))
 	if b.behind(chosen) == 0 {
@@ -151,8 +151,8 @@ func (s situation) losses(b ballot, chosen directory.Member, restored bool) stri
 // unmet is a number of replicas that no master has.
 const unmet = 1000
 
-// drain returns nil when no client writes by a map that was replaced, nor takes a late reply for a success, and replicas have
-// what the master has.
+// drain returns nil when no client writes by a map that was replaced, nor takes a late reply for
+// a success, and replicas have all data of the master.
 //
 // If the master serves and another member is preferred, the master is made to refuse all writes instead, and no Grace needs to
 // pass: by whatever map a client writes, this master refuses it. A replica that does not get all within a second ends that.
@@ -234,7 +234,7 @@ func (s situation) inaugurate(chosen directory.Member) func(p *directory.Partiti
 	}
 }
 
-// repair makes replicas follow a master that serves, and stores in the map what probes found.
+// repair makes replicas follow a master that serves, and stores the results of probes in the map.
 func (s situation) repair() action {
 	master := s.of(s.p.Master.Addr)
 	if !master.seen {
@@ -309,7 +309,7 @@ func (s situation) copied() bool {
 		s.now.Sub(s.copying.since) > copyTimeout || s.of(s.p.Master.Addr).missed >= misses
 }
 
-// record stores in the map what is new about the master and replicas.
+// record stores the new facts about the master and replicas in the map.
 func (s situation) record(h health, changed map[string]directory.Member) action {
 	master, boot := h.report, cmp.Or(h.boot, s.p.Master.Boot)
 	if len(changed) == 0 && boot == s.p.Master.Boot && s.p.History == master.History && s.p.Master.Run == master.Run && s.p.Floor == master.Floor {
@@ -357,7 +357,7 @@ func (s situation) reorder() action {
 	}
 }
 
-// hasAll reports whether a replica is up, and has what the master had one probe ago.
+// hasAll reports whether a replica is up, and has all data that the master had one probe ago.
 func (s situation) hasAll(addr string) bool {
 	i := index(s.p, addr)
 	return i >= 0 && s.has(s.p.Replicas[i], s.of(s.p.Master.Addr).before.Offset)

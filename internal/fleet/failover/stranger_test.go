@@ -13,7 +13,7 @@ import (
 
 // TestAServerThatIsUsedElsewhere by now keeps its data, though an old map names it as a
 // replica: while others join and leave, and in an election. One of them is fenced, and
-// refuses to say what it has.
+// refuses reads.
 func TestAServerThatIsUsedElsewhere(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 1})

@@ -105,8 +105,8 @@ func (a *Agent) joined(ctx context.Context, former, master string) {
 // Help runs an agent until end is called.
 type Help = func(ctx context.Context) (end func())
 
-// Help runs an agent until end is called: it does what this process stores in the map, unless another one leads. So a command
-// needs no other agent.
+// Help runs an agent until end is called: it carries out the tasks that this process stores in the
+// map, unless another agent leads. So a command needs no other agent.
 func (a *Agent) Help(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -11,7 +11,7 @@ import (
 // TaskDone begins the last event of a task; its plan follows.
 const TaskDone = "the change of members is done: "
 
-// TaskWaits begins an event that says what a task waits for.
+// TaskWaits begins an event that gives the reason why a task waits.
 const TaskWaits = "the task waits: "
 
 // pauseIntervals is how many intervals an agent waits before it repeats a step that
@@ -158,7 +158,7 @@ func (s situation) count(replicas []directory.Member, offset int64) (n int) {
 // its word that it has a write. So it waits until no client uses such a map, and then until
 // all replicas that are up have all that the master has by then.
 //
-// A member that is dead can leave: the master has what it confirmed. So it matters that the
+// A dead member can leave: the master has all writes that it confirmed. So it matters that the
 // master is the same all the time. If it is replaced meanwhile, the election counts the
 // member that leaves, and the partition has a new epoch: the wait begins again.
 //

@@ -57,7 +57,7 @@ func (w *world) done(id int) (p directory.Partition) {
 }
 
 // TestAReplicaMoves under load, then the master does: nothing confirmed is lost, and the
-// servers that have left are fenced and nobody's members.
+// servers that have left are fenced and belong to no partition.
 func TestAReplicaMoves(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1})
@@ -90,7 +90,7 @@ func TestAReplicaMoves(t *testing.T) {
 	servers := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(servers.Close)
 	for _, member := range before.Members() {
-		redistest.Eventually(t, member.Addr+" is nobody's member", func() bool {
+		redistest.Eventually(t, member.Addr+" belongs to no partition", func() bool {
 			report, err := servers.Fence(t.Context(), member.Addr)
 			return err == nil && report.Unread && report.Identity == ""
 		})

@@ -66,7 +66,7 @@ func (s *refusals) Hold(ctx context.Context, name, holder string, ttl time.Durat
 	return now, err
 }
 
-// TestInStep: a master says how many replicas it sends what it does.
+// TestInStep: a master tells how many replicas receive its writes.
 func TestInStep(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 1, Replicas: 1})

@@ -18,7 +18,7 @@
 //	open      the old masters refuse to place tags for older maps; new tags may go to the
 //	          new partitions
 //
-// A call that was cut off before has changed nothing that the same call does not find again.
+// A call that was cut off before that can be repeated: it finds its own changes and goes on.
 //
 // # Guarantees
 //

@@ -25,7 +25,7 @@ func (c *Config) Examine(ctx context.Context, m *directory.Map, joining map[dire
 	return c.joining(joining, func(servers []*server) error { return c.fit(ctx, m, servers) })
 }
 
-// Prove does what Examine does, and proves the boot fence of each server by one restart.
+// Prove examines as Examine does, and proves the boot fence of each server by one restart.
 func (c *Config) Prove(ctx context.Context, m *directory.Map, joining map[directory.Member]int) error {
 	return c.joining(joining, func(servers []*server) error { return c.proveFit(ctx, m, servers) })
 }
@@ -83,7 +83,7 @@ func (c *Config) fit(ctx context.Context, m *directory.Map, servers []*server) e
 }
 
 // fit returns ErrUnfit unless the server can become a member: it must be empty except for
-// what an earlier attempt left, with the expected identity, and its policy must not evict
+// keys of an earlier attempt, with the expected identity, and its policy must not evict
 // keys without a TTL. One that joins a partition may have an old copy of it.
 func (s *server) fit(ctx context.Context, expected string) error {
 	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
@@ -131,7 +131,7 @@ func (s *server) unfit(hint, format string, args ...any) error {
 	return ErrUnfit.Errorf("the server at "+s.Addr+" "+format, args...).WithHint(hint)
 }
 
-// failed returns what an error of a call to the server means to the caller, nil for none.
+// failed returns the caller's error for an error of a call to the server, nil for none.
 func (s *server) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -142,7 +142,7 @@ func (s *server) failed(ctx context.Context, err error) error {
 	return Unavailable(err, "%s does not answer", s.Addr)
 }
 
-// Unavailable returns the error for a server that cannot be used, and says what to do.
+// Unavailable returns the error for a server that cannot be used, with the next step.
 func Unavailable(why error, format string, args ...any) error {
 	return members.ErrUnavailable.Errorf(format, args...).Wrap(why).
 		WithHint("Start a redis-server there, or give the right address, and repeat the command: it skips what is done.")

@@ -37,7 +37,7 @@ func ExampleInit() {
 	m, err := grow.Init(ctx, dir, []grow.Partition{
 		{Master: directory.Member{Addr: addrs[1], Node: "a"}},
 		{Master: directory.Member{Addr: addrs[2], Node: "b"}, Weight: 2},
-	}, grow.Config{RestartTimeout: -1}) // nobody starts the servers of this example again
+	}, grow.Config{RestartTimeout: -1}) // the servers of this example are not started again
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestAnAddThatWasCutOffIsFinished, at each step where it can be: what it would have
-// done is done, and tags are placed again.
+// TestAnAddThatWasCutOffIsFinished at each step where it can be cut off: the remaining steps
+// are done, and tags are placed again.
 func TestAnAddThatWasCutOffIsFinished(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		cut    func(tf *testFleet, m *directory.Map)
-		blocks bool // whether nobody places tags until then
+		blocks bool // whether no client places tags until then
 	}{
 		{"announced", func(*testFleet, *directory.Map) {}, false},
 		{"before masters know the floor", func(tf *testFleet, _ *directory.Map) {

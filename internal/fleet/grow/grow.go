@@ -198,7 +198,7 @@ func (c *Config) Announce(ctx context.Context, dir *directory.Directory, m *dire
 	})
 }
 
-// askEvery is how often Add looks for what agents say.
+// askEvery is how often Add reads the answers of agents.
 const askEvery = time.Second
 
 // wait returns the map when partitions that were announced take tags.

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestInitRefuses what cannot become a fleet, says why, and changes nothing.
+// TestInitRefuses servers that cannot become a fleet, gives the reason, and changes nothing.
 func TestInitRefuses(t *testing.T) {
 	t.Parallel()
 	dirs := redistest.Durable(t)
@@ -86,7 +86,7 @@ func TestInitRefuses(t *testing.T) {
 	wantError(t, err, millrace.ErrBadArgument)
 }
 
-// TestInitAgain finishes what was cut off before the directory was told.
+// TestInitAgain finishes a call that was cut off before the directory had the map.
 func TestInitAgain(t *testing.T) {
 	t.Parallel()
 	dirs := redistest.Durable(t)
@@ -103,7 +103,7 @@ func TestInitAgain(t *testing.T) {
 	must(t, put(t.Context(), tf.open(fleet.Config{}).Client(), "{a}", "x"))
 }
 
-// TestAddBesideOtherChanges: somebody changes the map while partitions are opened.
+// TestAddBesideOtherChanges: another process changes the map while partitions are opened.
 // The floor is then raised again, to the epoch that they are opened with.
 func TestAddBesideOtherChanges(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func (s *meddler) Put(ctx context.Context, revision string, texts ...directory.T
 	return s.Store.Put(ctx, revision, texts...)
 }
 
-// TestReplicasByTheirNames: hosts have names, and who makes a fleet is told if a master
+// TestReplicasByTheirNames: hosts have names, and the caller of Init is warned if a master
 // knows a replica by another address than the map.
 func TestReplicasByTheirNames(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// Settings for tests. By the quick ones the fence is what it is, only faster; by
-// the calm ones it does not close while a busy machine stands still for a moment.
+// Settings for tests. The quick ones only shorten the fence's times; with the calm ones it
+// does not close while a busy machine stands still for a moment.
 var (
 	quick = directory.Settings{ViewTTL: 600 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: 700 * time.Millisecond}
 	calm  = directory.Settings{ViewTTL: 5 * time.Second, ReplyTimeout: 5 * time.Second, PlacementTTL: 5 * time.Second}
@@ -117,7 +117,7 @@ func (tf *testFleet) change(change func(m *directory.Map)) *directory.Map {
 	return next
 }
 
-// put is set by one who repeats what nobody can say to have been done.
+// put sets a key, and repeats a set that may or may not have been done.
 func put(ctx context.Context, c rueidis.Client, key, value string) error {
 	return retry.Policy{}.Do(ctx, func(int) error { return set(ctx, c, key, value) })
 }

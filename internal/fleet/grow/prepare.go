@@ -21,7 +21,7 @@ type server struct {
 	directory.Member
 
 	partition int  // of which it is to be a member
-	joins     bool // whether the partition exists, so that what the server has of it is replaced
+	joins     bool // whether the partition exists, so that the server's data of it is replaced
 	client    rueidis.Client
 	secret    string // see members.Login
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestInitProvesTheBootFence by a restart: it takes servers that come back fenced, and
-// refuses those that come back otherwise, or not at all, and says what to do.
+// TestInitProvesTheBootFence by a restart: it takes servers that come back fenced, and refuses
+// those that come back otherwise, or not at all, with the next step.
 func TestInitProvesTheBootFence(t *testing.T) {
 	t.Parallel()
 	fence, unread := []string{"--replicaof", "127.0.0.1", "1"}, []string{"--replica-serve-stale-data", "no"}
@@ -23,7 +23,7 @@ func TestInitProvesTheBootFence(t *testing.T) {
 		name      string
 		args      []string
 		file      string // a configuration file, which CONFIG REWRITE may write
-		abandoned bool   // nobody starts it again
+		abandoned bool   // it is not started again
 		says      string // empty for none
 	}{
 		{"on the command line", append(fence, unread...), "", false, ""},

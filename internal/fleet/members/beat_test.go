@@ -50,8 +50,8 @@ func TestBeatOrder(t *testing.T) {
 	}
 }
 
-// TestWriteABeat into the right server, in the right run, and never a lower one; a fenced member
-// says what it has.
+// TestWriteABeat into the right server, in the right run, and never a lower one; a fenced
+// member reports its own.
 func TestWriteABeat(t *testing.T) {
 	t.Parallel()
 	s, ctx := redistest.Start(t, redistest.Options{TCP: true}), t.Context()

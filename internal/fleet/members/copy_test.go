@@ -30,7 +30,7 @@ func TestCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keep(1, "lost", "f?") // it belongs to nobody yet
+	keep(1, "lost", "f?") // it belongs to no fleet yet
 	set("SET", IdentityKey, Identity("f", 3))
 	set("SET", FloorKey, "7")
 	if got := keep(5, "five", "f"); got != 5 {

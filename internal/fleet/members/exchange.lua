@@ -14,7 +14,7 @@
 -- Reply    {'exchanged', after}; {'other', the record that there is, '' for none};
 --          {'stranger', identity} if this is another server than expected
 -- Cost     O(1)
--- Repeat   harmless: what is there already counts as exchanged
+-- Repeat   harmless: a record that equals after already counts as exchanged
 local record = K .. ':{' .. ARGV[3] .. '}'
 local found = redis.call('GET', record) or ''
 if found == ARGV[5] then

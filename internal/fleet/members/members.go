@@ -87,7 +87,7 @@ func (p *Pool) Close() {
 	clear(p.clients)
 }
 
-// Secret is what all processes with the same option know.
+// Secret is a secret that all processes with the same option share.
 func (p *Pool) Secret() string { return p.option.Password }
 
 // Option returns how the pool connects to a server.

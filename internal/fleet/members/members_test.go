@@ -47,7 +47,7 @@ func id(ctx context.Context, c rueidis.Client) (int64, error) {
 	return c.Do(ctx, c.B().ClientId().Build()).ToInt64()
 }
 
-// The connection is kept, also by callers who come at the same time, and a server that
+// Concurrent callers share one connection, which is kept, and a server that
 // was away is asked again.
 func TestPoolKeepsConnections(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestPoolKeepsConnections(t *testing.T) {
 	}
 }
 
-// A frozen server holds nobody up who has no more time.
+// A frozen server does not delay a caller whose context ends.
 func TestAskEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TCP: true})

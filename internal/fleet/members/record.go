@@ -18,7 +18,7 @@ const (
 	MapKey      = Base + ":map"   // a copy of the fleet's map, see Copy
 	BeatKey     = Base + ":beat"  // how new the data is, see Beat
 
-	RestoredKey = Base + ":restored" // what is to be done since the partition got older data, see package restored
+	RestoredKey = Base + ":restored" // the repair since the partition got older data, see package restored
 )
 
 // Identity returns the identity of the members of a partition.
@@ -35,14 +35,14 @@ func RecordedTag(key string) (tag string, ok bool) {
 	return strings.CutSuffix(tag, "}")
 }
 
-// Record is what a partition stores about a tag: "3", or with a mark "3 +to.7.RUN".
+// Record is a partition's record of a tag: "3", or with a mark "3 +to.7.RUN".
 type Record struct {
 	Home  int    // the partition that has the tag
-	Mark  Mark   // what is being done with the tag
+	Mark  Mark   // the operation on the tag
 	Token string // of the call that marked it
 }
 
-// Mark says what is being done with a tag.
+// Mark names the operation on a tag.
 type Mark string
 
 // Marks.

@@ -79,8 +79,8 @@ func Fence(ctx context.Context, c rueidis.Client) error {
 }
 
 // Retire takes the identity of a fenced server away, and leaves it fenced: no agent takes it
-// for a member any more, whatever map that has. The commands arrive together, so nobody
-// writes while it is not a replica.
+// for a member any more, by whatever map. The commands arrive together, so no client writes
+// while it is a master.
 func Retire(ctx context.Context, c rueidis.CoreClient, identity string) error {
 	retire := c.B().Eval().Script(Scripts.Script("retire").Source()).Numkeys(1).Key(Base).Arg(identity).Build()
 	alone := set(c.B(), "min-replicas-to-write", "0") // it may have been a master

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestAReplicaFollowsOneRun of its master: when that was started again it is let in only
-// when somebody says so.
+// TestAReplicaFollowsOneRun of its master: after the master's restart the replica copies from
+// it only when told to.
 func TestAReplicaFollowsOneRun(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, redistest.Options{TCP: true})
@@ -57,8 +57,8 @@ func TestAReplicaFollowsOneRun(t *testing.T) {
 	redistest.Eventually(t, "the replica is linked again", linked)
 }
 
-// TestInAnotherRun: a server was restarted, and came back fenced. That is an error, and no
-// reason for the process to end.
+// TestInAnotherRun: a server was restarted, and came back fenced. InRun returns an error, and the
+// process goes on.
 func TestInAnotherRun(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--replicaof", FenceHost, FencePort, "--replica-serve-stale-data", "no"}})

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// Report is what a server says about itself. Fields that were not asked for are zero.
+// Report is a server's report about itself. Fields that were not asked for are zero.
 type Report struct {
 	Identity string // which partition of which fleet it belongs to
 	Floor    int64  // the epoch below which a map is too old to place a tag
@@ -24,7 +24,7 @@ type Report struct {
 	Copy     int64  // the epoch of its copy of the map, 0 for none
 	Unread   bool   // whether it refuses reads: it loads its data, or was restarted and not examined
 
-	// What INFO says.
+	// Fields of INFO.
 	Run     string    // the run id: each start has a new one
 	Version string    // of the program, such as "7.0.15", or "valkey 8.1.0"
 	PID     int       // the process
@@ -77,14 +77,14 @@ func ExamineAll(ctx context.Context, c rueidis.Client) (Report, info.Fields, err
 	r := reportOf(fields)
 	err = r.readKeys(replies[1])
 	if r.Unread = retry.Code(err, "LOADING") || retry.Code(err, "MASTERDOWN"); r.Unread {
-		err = nil // it says what it is, but not what it has
+		err = nil // it answers INFO, and no reads
 	}
 	held, _ := replies[2].ToString() // clients may lack the permission, and need it not
 	r.Copy = ParseCopy(held).Epoch
 	return r, fields, err
 }
 
-// epochDigits is more than the epoch of a copy has, which is all of it that a report needs.
+// epochDigits is more digits than an epoch has. A report needs no more of a copy.
 const epochDigits = 24
 
 func keys(b rueidis.Builder) rueidis.Completed {
@@ -106,8 +106,8 @@ func (r *Report) readKeys(result rueidis.RedisResult) error {
 	return nil
 }
 
-// FenceAndExamine fences a server, and returns its report. If it refuses reads, it is
-// opened for the moment that it takes to read what it has.
+// FenceAndExamine fences a server, and returns its report. If it refuses reads, it is opened
+// for the moment that it takes to read the report.
 func FenceAndExamine(ctx context.Context, c rueidis.Client) (Report, error) {
 	if err := Fence(ctx, c); err != nil {
 		return Report{}, err
@@ -123,8 +123,8 @@ func FenceAndExamine(ctx context.Context, c rueidis.Client) (Report, error) {
 	return r, err
 }
 
-// ExamineFenced asks a server for a report. If it refuses reads, it is opened for the moment that
-// it takes to read what it has.
+// ExamineFenced asks a server for a report. If it refuses reads, it is opened for the moment
+// that it takes to read the report.
 func ExamineFenced(ctx context.Context, c rueidis.Client) (Report, error) {
 	r, err := Examine(ctx, c)
 	if err != nil || !r.Unread || r.Loading {

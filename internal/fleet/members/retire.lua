@@ -4,7 +4,7 @@
 --
 -- Touches  id
 -- KEYS[1]  K
--- ARGV[1]  identity: what it must be
+-- ARGV[1]  identity: the one to take away
 -- Reply    whether the server had that identity
 -- Cost     O(1)
 -- Repeat   harmless: nothing is left to be taken

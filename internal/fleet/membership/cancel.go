@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// Cancel drops what is left of a plan, for instance because a new server has died. What has
-// been done stays, and members that are leaving leave.
+// Cancel drops the remaining tasks of a plan, for instance because a new server has died.
+// Finished steps stay, and members that are leaving leave.
 type Cancel struct{ Plan string }
 
 func (r Cancel) words() []string { return []string{"cancel", r.Plan} }

@@ -16,7 +16,7 @@ import (
 )
 
 // TestChangesUnderLoad replaces and restarts every server of a fleet while writers wait for
-// replicas: nothing that was confirmed is lost, and each read finds what was written.
+// replicas: no confirmed write is lost, and each read finds the last write.
 func TestChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Nodes: 2, Partitions: 2})
@@ -127,8 +127,8 @@ func TestADeadNodeIsReplaced(t *testing.T) {
 	l.check(t)
 }
 
-// TestCutOffAtEachStep cuts commands off after each step that they report. What is left is
-// done by an agent, or by the same command.
+// TestCutOffAtEachStep cuts commands off after each step that they report. An agent or the same
+// command completes the rest.
 func TestCutOffAtEachStep(t *testing.T) {
 	t.Parallel()
 	requests := map[string]func(w *world, m directory.Member) Request{
@@ -284,7 +284,7 @@ func TestPublishOnlyWhatWasAgreed(t *testing.T) {
 	}
 }
 
-// TestCancel takes back what waits for a server that has died. What was done stays.
+// TestCancel cancels tasks that wait for a server that has died. Finished steps stay.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Nodes: 2, Partitions: 2})

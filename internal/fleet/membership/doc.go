@@ -4,13 +4,13 @@
 // # The problem
 //
 // Machines get old, and versions too. Each change of one member is short, but a node has
-// dozens, a copy of each takes minutes, and the command that began may die. What was half
-// done must not stay so. And no step may leave a partition with fewer copies than writers
+// dozens, a copy of each takes minutes, and the command that began may die. A change must not
+// stay half done. And no step may leave a partition with fewer copies than writers
 // count on, or all masters on the machines that were touched last.
 //
 // # The mechanism
 //
-// A [Request] says what an operator wants. [Make] turns it into a [Plan], which has a
+// A [Request] is an operator's wish. [Make] turns it into a [Plan], which has a
 // directory.Task for each partition concerned, and asks no server. [Publish] stores all
 // tasks in one change of the map. From then on agents (package failover) carry them out,
 // one step of a partition at a time:
@@ -27,7 +27,7 @@
 //
 // [Config.Wait] runs Config.Agent, so that no other agent is needed. A command that was
 // killed has lost nothing: agents continue, and the same request finds its tasks, by its
-// [ID], and waits for them. [Cancel] drops what is left of a plan.
+// [ID], and waits for them. [Cancel] drops the remaining tasks of a plan.
 //
 // The planner keeps masters even. For a node that is replaced or drained it chooses the
 // master of each partition such that no two nodes differ by more than one, if the members

@@ -13,14 +13,16 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// Config says how servers are reached and proved, and what carries plans out. The zero value works. Its Settings are not used.
+// Config says how servers are reached and proved, and which agent carries plans out. The zero value
+// works. Its Settings are not used.
 type Config grow.Config
 
 func (c *Config) report(format string, args ...any) { (*grow.Config)(c).Report(format, args...) }
 
 // Examine checks that a plan can be carried out, and changes nothing. New servers must fit,
 // and be able to copy their partitions, or the error is grow.ErrUnfit. Members to restart
-// must be whole, or it is ErrRefused. Warnings are what an operator should know. A plan that has begun needs no check.
+// must be whole, or it is ErrRefused. Warnings are facts that an operator should know. A plan that
+// has begun needs no check.
 func (c *Config) Examine(ctx context.Context, m *directory.Map, p *Plan) (warnings []string, err error) {
 	if p.Begun {
 		return nil, nil

@@ -142,7 +142,7 @@ func (w *world) done(r Request) {
 	w.t.Logf("%s took %v", ID(r), time.Since(began).Round(time.Millisecond))
 }
 
-// story logs what agents did.
+// story logs the events of agents.
 func (w *world) story() {
 	events, err := w.dir.Events(w.t.Context())
 	must(w.t, err)
@@ -186,7 +186,7 @@ func (w *world) client() *fleet.Fleet {
 	return f
 }
 
-// load writes to sets of several tags until it is stopped, and reads what it wrote.
+// load writes to sets of several tags until it is stopped, and reads its writes.
 type load struct {
 	f    *fleet.Fleet
 	stop func()

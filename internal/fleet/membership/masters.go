@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/plan"
 )
 
-// masters chooses who leads when all tasks are done, so that no two machines differ by more
+// masters chooses the masters for when all tasks are done, so that no two machines differ by more
 // than one master if the members allow that. Only partitions that may switch get another
 // master. One that would lead anyway is replaced only if that makes the fleet more even.
 func (d *draft) masters(may func(id int) bool) {

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// Request is what an operator wants: [AddReplica], [RemoveReplica], [MoveReplica],
+// Request is a change that an operator wants: [AddReplica], [RemoveReplica], [MoveReplica],
 // [ReplaceNode], [DrainNode], [Restart] or [Cancel].
 type Request interface {
 	// words identify the request. Equal requests have equal words.
@@ -31,7 +31,7 @@ func ID(r Request) string {
 	return words[0] + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
 }
 
-// Plan is what is to be done for a request.
+// Plan holds the tasks of a request.
 type Plan struct {
 	ID    string
 	Tasks map[int]directory.Task // by partition
@@ -91,7 +91,7 @@ func (p *Plan) Newcomers() map[directory.Member]int {
 	return all
 }
 
-// Change is what a plan does to one partition. Its JSON is a contract.
+// Change describes a plan's effect on one partition. Its JSON is a contract.
 type Change struct {
 	Partition    int      `json:"partition"`
 	Comes        string   `json:"comes,omitempty"`    // the address of a new member
@@ -180,7 +180,7 @@ func without(p *directory.Partition, addr string) []directory.Member {
 }
 
 // spare refuses that a member leaves without another one, if the members that stay and
-// answer are too few for what writers wait for.
+// answer are fewer than writers wait for.
 func (d *draft) spare(p *directory.Partition, addr string, force bool) error {
 	up := slices.DeleteFunc(without(p, addr), func(m directory.Member) bool { return m.Down })
 	need := d.m.Settings.Effective().Confirmed

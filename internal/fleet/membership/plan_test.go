@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
-// TestPlans makes plans for random fleets, carries them out on the map, and checks what
-// package membership promises of each.
+// TestPlans makes plans for random fleets, carries them out on the map, and checks the promises
+// of package membership for each.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -141,7 +141,7 @@ func drawRequest(t *rapid.T, m *directory.Map, node string) Request {
 	}
 }
 
-// carryOut does what agents do with tasks, and checks that each can be carried out.
+// carryOut carries out tasks as agents do, and checks that each can be carried out.
 func carryOut(t *rapid.T, m *directory.Map, p *Plan) *directory.Map {
 	after := m.Clone()
 	for id, task := range p.Tasks {
@@ -311,7 +311,7 @@ func pair() *directory.Map {
 	return m
 }
 
-// TestRefusals of requests that must not be carried out, each of which says what to do.
+// TestRefusals of requests that must not be carried out, each with the next step.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	c0, c1 := directory.Member{Addr: "c:0", Node: "c"}, directory.Member{Addr: "c:1", Node: "c"}

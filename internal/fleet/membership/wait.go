@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// How often Wait looks at the map, and how often it says what it waits for.
+// How often Wait looks at the map, and how often it reports why it waits.
 const (
 	lookEvery = 100 * time.Millisecond
 	sayEvery  = 10 * time.Second
@@ -86,7 +86,7 @@ func (c *Config) Wait(ctx context.Context, dir *directory.Directory, plan string
 	}
 }
 
-// compare reports what has changed in the partitions of a plan.
+// compare reports the changes in the partitions of a plan.
 func (c *Config) compare(was, now *directory.Map, begun map[int]directory.Task) {
 	for _, id := range sortedKeys(begun) {
 		if id >= min(len(was.Partitions), len(now.Partitions)) {
@@ -121,7 +121,7 @@ func (c *Config) compare(was, now *directory.Map, begun map[int]directory.Task) 
 	}
 }
 
-// explain reports what is still to be done, with the newest event of each partition.
+// explain reports the remaining tasks, with the newest event of each partition.
 func (c *Config) explain(ctx context.Context, dir *directory.Directory, m *directory.Map, plan string) {
 	events, err := dir.Events(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *Config) explain(ctx context.Context, dir *directory.Directory, m *direc
 }
 
 // lost returns ErrConflict if tasks are gone that were not done: the directory was restored
-// from an older state, or somebody has withdrawn them.
+// from an older state, or the plan was cancelled.
 func lost(m *directory.Map, begun map[int]directory.Task) error {
 	var undone []string
 	for _, id := range sortedKeys(begun) {

@@ -10,11 +10,11 @@ import (
 	"github.com/millrace/millrace/internal/fleet/membership"
 )
 
-// Change is what a command does to the members of partitions.
+// Change describes a command's effect on the members of partitions.
 type Change struct {
 	Plan     string              `json:"plan"`
 	Changes  []membership.Change `json:"changes"`
-	Drops    []Task              `json:"drops,omitempty"` // what fleet cancel drops
+	Drops    []Task              `json:"drops,omitempty"` // the tasks that fleet cancel drops
 	Warnings []string            `json:"warnings,omitempty"`
 	Begun    bool                `json:"begun"` // whether an earlier command has begun it; then changes are those that were left
 	Done     bool                `json:"done"`
@@ -30,7 +30,7 @@ func NewChange(m *directory.Map, r membership.Request, plan *membership.Plan) Ch
 	return doc
 }
 
-// Table writes the plan, and what may be wrong with it.
+// Table writes the plan and its warnings.
 func (doc Change) Table(w io.Writer) {
 	if len(doc.Changes) == 0 {
 		fmt.Fprintln(w, "there is nothing to do")

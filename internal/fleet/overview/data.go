@@ -43,7 +43,7 @@ func dataOf(ctx context.Context, option rueidis.ClientOption, dir *directory.Dir
 	return docs
 }
 
-// drawData writes what there is of partitions that wait for a master.
+// drawData writes the data of partitions that wait for a master.
 func drawData(w io.Writer, data []Data) {
 	for _, d := range data {
 		if d.Waits != "" {

@@ -3,17 +3,17 @@
 //
 // # The problem
 //
-// The map says who the members are, the members how they are, and the directory what agents
-// did, which snapshots there are and what is left of changes. An operator needs all of it on one
+// The map lists the members, the members report their states, and the directory keeps the log of
+// agents, the snapshots and the unfinished changes. An operator needs all of it on one
 // screen, at night, also when a part of it does not answer.
 //
 // # The mechanism
 //
 // [Read] asks all members and the directory at once and joins the answers in a [Fleet]. Its JSON is
-// a contract, described in docs/CLI.md. [Fleet.Table] writes the same for people: what is wrong
-// comes in words below the partitions, and what happened last.
+// a contract, described in docs/CLI.md. [Fleet.Table] writes the same for people: faults and the
+// last events come in words below the partitions.
 //
-// [Settle] looks again and again, until nothing becomes better any more.
+// [Settle] asks again and again, until the states of members do not improve any more.
 //
 // # Guarantees
 //
@@ -22,5 +22,5 @@
 //
 // # When not to use it
 //
-// To judge a fleet: package check says what is wrong and what to do.
+// To judge a fleet: package check reports faults and their remedies.
 package overview

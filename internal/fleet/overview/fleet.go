@@ -15,18 +15,18 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// Fleet is a fleet at one time. What the directory knows is absent if it does not answer.
+// Fleet is a fleet at one time. Data of the directory is absent if it does not answer.
 type Fleet struct {
 	fleet.Status
 	Data      []Data             `json:"data,omitempty"`     // how old the data of each member is
-	Tasks     []Task             `json:"tasks,omitempty"`    // what is left of changes of members
+	Tasks     []Task             `json:"tasks,omitempty"`    // unfinished changes of members
 	Spares    []directory.Member `json:"spares,omitempty"`   // servers that replace dead members
 	Snapshots []Snapshot         `json:"snapshots,omitzero"` // of the partitions with an attempt
 	Events    []directory.Event  `json:"events,omitzero"`    // the newest first
 }
 
-// Read asks all members of a fleet, and what the directory knows about agents and snapshots. If that
-// cannot be read the log says why.
+// Read asks all members of a fleet, and the directory for agents and snapshots. If the directory
+// cannot be read, the log says why.
 func Read(ctx context.Context, f *fleet.Fleet, log *slog.Logger) (doc Fleet, err error) {
 	if doc.Status, err = f.Status(ctx); err != nil {
 		return doc, err
@@ -51,7 +51,7 @@ func Read(ctx context.Context, f *fleet.Fleet, log *slog.Logger) (doc Fleet, err
 // newest is how many events people see.
 const newest = 10
 
-// drawEvents writes what happened, the newest first.
+// drawEvents writes the events, the newest first.
 func drawEvents(w io.Writer, events []directory.Event) {
 	if len(events) == 0 {
 		return

@@ -29,13 +29,13 @@ type ForcedPartition struct {
 	To        string         `json:"to"`
 	Data      string         `json:"data"`    // how old that of the new master is, for people
 	Behind    int64          `json:"behind"`  // in beats, about as many seconds
-	Members   []failover.Age `json:"members"` // what there was
+	Members   []failover.Age `json:"members"` // all members, with the age of their data
 	Done      bool           `json:"done"`
 	Took      int64          `json:"took_ms"`
 }
 
-// Force returns what it means to go on without the members that do not answer: in these partitions, or in all of which the
-// master does not answer.
+// Force returns the consequences of going on without the members that do not answer: in these
+// partitions, or in all whose master does not answer.
 func Force(ctx context.Context, option rueidis.ClientOption, dir *directory.Directory, m *directory.Map, partitions []int, to string) (Forced, error) {
 	all := len(partitions) == 0
 	if all {
@@ -93,7 +93,7 @@ func (doc *Forced) Do(ctx context.Context, dir *directory.Directory, servers fai
 	return errors.Join(failed...)
 }
 
-// Loses writes what may be lost, for people.
+// Loses writes the possible losses, for people.
 func (doc Forced) Loses(w io.Writer) {
 	for _, f := range doc.Partitions {
 		fmt.Fprintf(w, "Partition %d: %s becomes the master, in place of %s.\n%s\n", f.Partition, f.To, f.From, strings.Join(AgeLines(f.Members), "\n"))
@@ -112,7 +112,7 @@ func (doc Forced) without(w io.Writer) {
 	}
 }
 
-// Table writes what was done, for people.
+// Table writes the results, for people.
 func (doc Forced) Table(w io.Writer) {
 	for _, f := range doc.Partitions {
 		if f.Done {

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// Moved is what was moved.
+// Moved counts the moved tags and their data.
 type Moved struct {
 	Tags         int    `json:"tags"`
 	Keys         int64  `json:"keys"`
@@ -27,7 +27,7 @@ type Kept struct {
 	Why string        `json:"why"`
 }
 
-// NewMoved describes what was moved.
+// NewMoved returns the counts of a report.
 func NewMoved(r rebalance.Report) Moved {
 	doc := Moved{
 		Tags: r.Tags, Keys: r.Keys, Bytes: r.Bytes, Took: r.Took.Milliseconds(),

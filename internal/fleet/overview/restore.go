@@ -26,7 +26,7 @@ type Restored struct {
 	Data      string          `json:"data"`           // how old it is, for people
 	Behind    int64           `json:"behind"`         // in beats, about as many seconds
 	Saved     time.Time       `json:"saved,omitzero"` // when a file was saved
-	Members   []failover.Age  `json:"members"`        // what there was
+	Members   []failover.Age  `json:"members"`        // all members, with the age of their data
 	Doubtful  int             `json:"doubtful"`       // how many tags have data of an earlier time, or none
 	Tags      []document.Text `json:"tags"`           // some of them
 	Ick       string          `json:"ick,omitempty"`  // to which agents add them
@@ -39,7 +39,7 @@ const someTags = 20
 // ErrNoData means that a partition cannot go on with the data that was named.
 var ErrNoData = &millrace.Error{Code: "no_data", Hint: "Look at millrace fleet show. Start a member with its data, or go on with a snapshot: millrace fleet restore PARTITION --from FILE."}
 
-// RestoreMember returns what it means to go on with the data of a member.
+// RestoreMember returns the consequences of going on with the data of a member.
 func RestoreMember(partition int, from string, data failover.Data) (Restored, failover.Choice, error) {
 	doc := Restored{Partition: partition, From: from, Into: from, Members: data.Members, Tags: []document.Text{}}
 	at := slices.IndexFunc(data.Members, func(age failover.Age) bool { return age.Addr == from })
@@ -53,7 +53,7 @@ func RestoreMember(partition int, from string, data failover.Data) (Restored, fa
 	return doc, failover.Choice{Addr: from}, nil
 }
 
-// RestoreFile returns what it means to load a file into the member whose data is missed least.
+// RestoreFile returns the consequences of loading a file into the member whose data is missed least.
 func RestoreFile(ctx context.Context, option rueidis.ClientOption, fleet string, partition int, path string, data failover.Data, log *slog.Logger) (Restored, failover.Choice, error) {
 	log.InfoContext(ctx, "reading the file", "file", path)
 	file, err := snapshot.Examine(ctx, path)

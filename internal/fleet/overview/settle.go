@@ -50,7 +50,7 @@ func Settle(ctx context.Context, f *fleet.Fleet) error {
 	return nil
 }
 
-// errWithoutMaster means that some partitions elect nobody yet.
+// errWithoutMaster means that some partitions elect no master yet.
 var errWithoutMaster = &millrace.Error{
 	Code: "no_master",
 	Hint: "Bring their members back with their data; millrace fleet show says more. Agents go on by themselves: start them with millrace fleet agent.",

@@ -67,7 +67,7 @@ func attempts(ages snapshot.Ages) []Snapshot {
 	return docs
 }
 
-// snapshotOf returns what is known of a partition's snapshots.
+// snapshotOf returns the entry of a partition's snapshots.
 func snapshotOf(known []Snapshot, id int) Snapshot {
 	if i := slices.IndexFunc(known, func(s Snapshot) bool { return s.Partition == id }); i >= 0 {
 		return known[i]

@@ -97,7 +97,7 @@ func memberWord(m fleet.MemberStatus) string {
 	return word
 }
 
-// summary counts what the fleet has.
+// summary counts a fleet's members.
 func summary(s fleet.Status) []string {
 	servers, nodes := 0, map[string]bool{}
 	generations := 0
@@ -120,7 +120,7 @@ func summary(s fleet.Status) []string {
 	return append(words, "epoch "+strconv.FormatInt(s.Epoch, 10))
 }
 
-// drawTotals writes what all partitions have together, and the fullest one.
+// drawTotals writes the totals of all partitions, and the fullest one.
 func drawTotals(w io.Writer, s fleet.Status) {
 	var memory, limit, tags int64
 	unlimited := false

@@ -38,7 +38,7 @@ func grownStatus(t *testing.T, partitions int) fleet.Status {
 	return s
 }
 
-// shown returns what a terminal shows of a fleet.
+// shown returns the text of a fleet on a terminal.
 func shown(doc Fleet) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -80,7 +80,7 @@ Without maxmemory a server has no limit of memory but the machine's, and sends n
 	}
 }
 
-// TestFleetTableWithAgents has what agents left word of, in the zone of who looks.
+// TestFleetTableWithAgents shows the log of agents, in the reader's time zone.
 func TestFleetTableWithAgents(t *testing.T) {
 	t.Parallel()
 	s := grownStatus(t, 2)

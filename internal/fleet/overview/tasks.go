@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// Task is what is left of a change of a partition's members. Absent fields: nothing of
-// that kind.
+// Task is an unfinished change of a partition's members. A field is absent if nothing of that
+// kind remains.
 type Task struct {
 	Partition int      `json:"partition"`
 	Plan      string   `json:"plan,omitempty"`
@@ -46,7 +46,7 @@ func TasksOf(m *directory.Map) []Task {
 	return docs
 }
 
-// drawTasks writes what is left of changes of members.
+// drawTasks writes the unfinished changes of members.
 func drawTasks(w io.Writer, tasks []Task) {
 	if len(tasks) == 0 {
 		return

@@ -33,7 +33,7 @@
 // room for one more instance:
 //
 //	memory of an instance  =  memory of the node / (its instances + 1)
-//	users of a partition   =  memory of an instance / what a user needs at most
+//	users of a partition   =  memory of an instance / a user's need at most
 //
 // 14 nodes of 96 GB with 160 partitions in two copies have 320 instances, at most 23 on a
 // node, and each gets a 24th of 96 GB, which is 4 GB.
@@ -51,16 +51,16 @@
 // 16 threads, and each has its own overhead and its own connection to every client. A
 // fleet can also grow by partitions (package ring).
 //
-// # What it does not know
+// # Limits of the calculation
 //
 //   - Load: only a measurement shows whether memory or the thread is nearer its limit.
 //   - Differences between users, and between partitions: of 160 partitions the fullest has
 //     4% more users than the average.
-//   - Overhead: measure what a user needs in Redis at its largest, with keys and
-//     fragmentation. Subtract from a node's memory what the system, network buffers,
-//     replicas and the page cache need.
-//   - The limit at which partitions forward new tags, 80% by default: plan with what a user
-//     needs at most, or subtract a fifth.
+//   - Overhead: measure the memory that a user needs in Redis at its largest, with keys and
+//     fragmentation. Subtract from a node's memory the need of the system, network buffers,
+//     replicas and the page cache.
+//   - The limit at which partitions forward new tags, 80% by default: plan with a user's
+//     need at most, or subtract a fifth.
 //
 // # When not to use it
 //

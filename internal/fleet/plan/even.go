@@ -7,16 +7,16 @@ import "slices"
 type Spread struct {
 	Choices [][]int // of each item, the places that it may have
 	Now     []int   // of each item, the place that it has; -1 for none
-	Others  []int   // of each place, what it has besides the items
+	Others  []int   // of each place, its load besides the items
 	Room    []int   // of each place, how many items it takes at most; nil for no limit
 }
 
 // Even gives each item a place such that no other way is more even: it has the smallest
-// sum of squares of what places have. So they differ by at most one if that is possible.
+// sum of squares of the loads of places. So they differ by at most one if that is possible.
 // An item that has a place moves only if that makes it more even. The result is nil if
 // there is not enough room.
 func (s Spread) Even() []int {
-	e := evening{Spread: s, at: slices.Clone(s.Now), items: make([]int, len(s.Others))}
+	e := balancer{Spread: s, at: slices.Clone(s.Now), items: make([]int, len(s.Others))}
 	for _, place := range e.at {
 		if place >= 0 {
 			e.items[place]++
@@ -38,8 +38,8 @@ func (s Spread) Even() []int {
 	return e.at
 }
 
-// evening is a Spread that is being made even.
-type evening struct {
+// balancer is a Spread that is being made even.
+type balancer struct {
 	Spread
 
 	at    []int // the place of each item
@@ -55,7 +55,7 @@ type step struct {
 
 // walk finds, by the fewest moves, all places where one more item can go if one comes to
 // the starts. An index without a step was not reached.
-func (e *evening) walk(starts []int, item int) []*step {
+func (e *balancer) walk(starts []int, item int) []*step {
 	reached := make([]*step, len(e.items))
 	var queue []int
 	for _, place := range starts {
@@ -84,7 +84,7 @@ func (e *evening) walk(starts []int, item int) []*step {
 
 // emptiest returns the place with room that has the least of those reached, -1 if there is
 // none.
-func (e *evening) emptiest(reached []*step) int {
+func (e *balancer) emptiest(reached []*step) int {
 	best := -1
 	for place, step := range reached {
 		if step != nil && (e.Room == nil || e.items[place] < e.Room[place]) && (best < 0 || e.load(place) < e.load(best)) {
@@ -94,11 +94,11 @@ func (e *evening) emptiest(reached []*step) int {
 	return best
 }
 
-func (e *evening) load(place int) int { return e.Others[place] + e.items[place] }
+func (e *balancer) load(place int) int { return e.Others[place] + e.items[place] }
 
 // shift makes the moves that end at a place. The first of them leaves the start, or brings
 // the new item there.
-func (e *evening) shift(reached []*step, to, item int) {
+func (e *balancer) shift(reached []*step, to, item int) {
 	e.items[to]++
 	for {
 		s := reached[to]
@@ -115,7 +115,7 @@ func (e *evening) shift(reached []*step, to, item int) {
 
 // improve moves one item from a fuller to an emptier place, perhaps by way of others, and
 // reports whether it did.
-func (e *evening) improve() bool {
+func (e *balancer) improve() bool {
 	for from := range e.items {
 		w := e.walk([]int{from}, -1)
 		to := e.emptiest(w)

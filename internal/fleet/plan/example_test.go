@@ -25,7 +25,7 @@ func ExampleMake() {
 	// on 6 nodes: 8 instances a node, 92832 users
 }
 
-// When c is lost, a and b share what it did.
+// When c is lost, a and b share its masters.
 func ExamplePlace() {
 	placement, err := plan.Place([]string{"a", "b", "c"}, 6, 2)
 	if err != nil {

@@ -15,7 +15,7 @@ const maxLine = 4096
 var comment = regexp.MustCompile(`(^|\s)#.*`)
 
 // Lines calls do with each line of a file that an operator writes: machines, partitions. It
-// leaves out comments, the white space around what is left, and then empty lines. It stops at
+// strips comments and surrounding white space, and leaves out empty lines. It stops at
 // the first error, and returns it as millrace.ErrBadArgument that names the file and the line.
 func Lines(file, text string, do func(number int, line string) error) error {
 	number := 0

@@ -65,7 +65,7 @@ func PlaceMore(nodes []string, present [][]string, more, copies int) ([][]string
 	return names, nil
 }
 
-// layout is what each node has, by its index.
+// layout counts each node's members, by its index.
 type layout struct {
 	masters  []int
 	replicas []int
@@ -125,7 +125,7 @@ func (l *layout) around(master, copies int) ([]int, cost) {
 	return members, total
 }
 
-// cost is what nodes have already where a member is to be added.
+// cost is the load of the nodes to which a member may be added.
 type cost struct{ replicas, members, backing int }
 
 func (c cost) compare(d cost) int {

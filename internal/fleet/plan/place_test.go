@@ -19,7 +19,7 @@ func nodeNames(n int) []string {
 	return names
 }
 
-// tally is what a placement puts on each node.
+// tally counts a placement's members on each node.
 type tally struct {
 	masters, replicas, members map[string]int
 	backing                    map[string]map[string]int // by the node of the master, then of the replica
@@ -59,8 +59,8 @@ func extent(nodes []string, counts map[string]int) (least, most int) {
 	return least, most
 }
 
-// checkEven checks what Place promises, where nearly evenly means that a node has
-// as many more replicas of another one's masters as slack says.
+// checkEven checks the promises of Place, where nearly evenly means that a node has at most
+// slack more replicas of another one's masters.
 func checkEven(t rapid.TB, nodes []string, placement [][]string, copies, slack int) {
 	t.Helper()
 	sum := tallyOf(t, nodes, placement, copies)
@@ -116,7 +116,7 @@ func TestPlaceMoreKeepsItEven(t *testing.T) {
 	})
 }
 
-// A fleet whose nodes were added to and lost, with members wherever.
+// A fleet whose nodes were added to and lost, with members on any of them.
 func TestPlaceMoreEvensOut(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,7 +12,7 @@ import (
 // MaxPartitions is the greatest number of partitions: a ring has as many points.
 const MaxPartitions = 1 << 16
 
-// Config says what a fleet is made of. Nodes, RAM and Threads are required.
+// Config describes a fleet's machines. Nodes, RAM and Threads are required.
 type Config struct {
 	Nodes      int     // machines, at most MaxPartitions; not used with Machines
 	RAM        int64   // of a node for Redis, in bytes
@@ -20,14 +20,14 @@ type Config struct {
 	UserBytes  int64   // of a user at most; by default the plan counts no users
 	Growth     float64 // how many times the nodes may grow without more partitions; not used with Partitions; defaults to 1
 	Copies     int     // members of a partition, with the master; defaults to 2
-	Partitions int     // of a fleet that exists, for instance; defaults to what Threads and Growth give
+	Partitions int     // of a fleet that exists, for instance; by default Threads and Growth decide
 
 	// Machines are the machines that get the servers, see PlaceServers. Defaults to a plan without a
 	// placement, for so many Nodes.
 	Machines []Machine
 }
 
-// Plan is what to build. Its JSON is a contract.
+// Plan is a fleet to build. Its JSON is a contract.
 type Plan struct {
 	Partitions int `json:"partitions"` // of the fleet
 	Copies     int `json:"copies"`     // members of a partition
@@ -43,7 +43,7 @@ type Plan struct {
 	*Placement // on Config.Machines, nil without
 }
 
-// Size is what a fleet holds on a number of nodes.
+// Size is the capacity of a fleet on a number of nodes.
 type Size struct {
 	Nodes             int   `json:"nodes"`                         // machines
 	InstancesPerNode  int   `json:"instances_per_node"`            // the most on any node
@@ -92,7 +92,7 @@ func Make(cfg Config) (Plan, error) {
 	return p, nil
 }
 
-// size returns what the plan's instances hold on a number of nodes.
+// size returns the capacity of the plan's instances on a number of nodes.
 func (c *Config) size(p Plan, nodes int) Size {
 	perNode := (p.Instances + nodes - 1) / nodes
 	s := Size{

@@ -13,7 +13,7 @@
 -- Reply    {'done', expected}; {'other', the record that there is, '' for none};
 --          {'stranger', identity} if this is another server than expected
 -- Cost     O(1) for each key, of any size
--- Repeat   harmless: what is deleted already is left alone
+-- Repeat   harmless: a key that is deleted already is left alone
 if found ~= ARGV[4] then
   return {'other', found}
 end

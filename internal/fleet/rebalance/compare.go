@@ -283,8 +283,8 @@ func (c *comparison) apply(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// give gives tags up in favour of a partition that has them, too. What clients have written here
-// since the partition went back is lost.
+// give gives tags up in favour of a partition that has them, too. Writes of clients made here
+// since the partition went back are lost.
 //
 //	record here           clients
 //

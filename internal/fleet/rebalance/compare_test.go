@@ -16,8 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// putBack moves a tag from partition 0 to 1, and then gives partition 0 back what it had
-// before.
+// putBack moves a tag from partition 0 to 1, and then restores the earlier data of partition 0.
 func (tf *testFleet) putBack(m *Mover, tag string) {
 	t, ctx, server := tf.t, tf.t.Context(), tf.direct[0]
 	t.Helper()
@@ -61,7 +60,7 @@ func (tf *testFleet) restoredSince(m *Mover, tag string) {
 }
 
 // TestATagThatWasMovedToASilentPartition is used where it was before, until that partition
-// answers. Then it is used there again. Only what was reported as lost is lost.
+// answers. Then it is used there again. Only writes that were reported as lost are lost.
 func TestATagThatWasMovedToASilentPartition(t *testing.T) {
 	t.Parallel()
 	for name, skipped := range map[string][]string{
@@ -184,14 +183,14 @@ func TestGivingUpIsCutOff(t *testing.T) {
 				t.Fatalf("Compare = %v, want it cut off", err)
 			}
 			if r, err := parseRecord(tf.records(tag)[0]); err != nil || r.Home != 0 && !told {
-				t.Errorf("the record is %q (%v), and nobody was told", tf.records(tag), err)
+				t.Errorf("the record is %q (%v), and no report was made", tf.records(tag), err)
 			}
 			again := tf.mover(Config{Moves: tf.dir})
 			must(t, tf.compare(again, 0, 1, lost))
 			_, err = again.resume(ctx, 0) // at the end of a restoration an agent does so
 			must(t, err)
 			if !told {
-				t.Errorf("nobody was told that %q is lost", tag)
+				t.Errorf("no report says that %q is lost", tag)
 			}
 			tf.wantHome(tf.open(), tag, 1)
 		})
@@ -442,7 +441,7 @@ func TestComparisonsWait(t *testing.T) {
 	}
 }
 
-// TestATagThatWentOn: a partition that went back to the middle of a move deletes what is left of a
+// TestATagThatWentOn: a partition that went back to the middle of a move deletes its data of a
 // tag that has gone on from its destination since.
 func TestATagThatWentOn(t *testing.T) {
 	t.Parallel()
@@ -496,8 +495,8 @@ func TestLeftMarksOfGivingUp(t *testing.T) {
 	}
 }
 
-// TestAClientBeginsTheLostTag at its destination while it is taken back: it stays there, and what is
-// left where it was is kept.
+// TestAClientBeginsTheLostTag at its destination while it is taken back: it stays there, and its
+// old data is kept where it was.
 func TestAClientBeginsTheLostTag(t *testing.T) {
 	t.Parallel()
 	tf, ctx := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{}), t.Context()

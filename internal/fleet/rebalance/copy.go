@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A chunk is what one step copies: that many keys, of that size together by what the server
-// reports, or one larger key.
+// A chunk is the unit that one step copies: that many keys, of that size together as the server
+// reports it, or one larger key.
 const (
 	chunkKeys  = 200
 	chunkBytes = 1 << 20

@@ -31,7 +31,7 @@
 //	unmark    D               D +from.S.R       the same
 //	settle    D               D                 remember D
 //
-// Writers of a tag wait from freeze to flip: the pause, which [Report] has. Each batch of
+// Writers of a tag wait from freeze to flip: [Report] gives this pause. Each batch of
 // tags needs one pass over the keys of S during the pause, since a server has no other
 // list of a tag's keys. Keys are copied with DUMP, PTTL and RESTORE, in chunks of at most
 // a megabyte. A chunk shows its keys as they are at one moment.
@@ -42,13 +42,13 @@
 // Keys are copied and deleted only while the record is the expected one, so a process
 // that was suspended does no harm when it continues after others have moved the tag.
 //
-// What a cut-off move has left is read from the records alone. If the tag has arrived, the
-// rest is done. If not, the next call first makes sure that it cannot arrive any more, and
+// The next call reads the rest of a cut-off move from the records alone. If the tag has arrived,
+// it does the rest. If not, it first makes sure that the tag cannot arrive any more, and
 // that writers go on: it replaces the claim, and S !to.D.R by S +to.D.R.thawed. Then it takes
 // the tag over: its own leave and claim replace these, and it copies the tag anew.
 //
-// A record counts only by the word of the partition's elected master, in the run that the map
-// has: one script reads it, passes the fence as a write does, and says in which run the server is
+// A record counts only if the partition's elected master returned it, in the run that the map
+// names: one script reads it, passes the fence as a write does, and says in which run the server is
 // and whether it went back in time. Until a partition that went back is compared with the others,
 // no tag is moved from it or to it, and nothing is deleted elsewhere because a tag is there.
 //
@@ -67,7 +67,7 @@
 //   - Wherever a call is cut off, the tag is in use in one place. Until the next call,
 //     writers may have to wait, and some keys may lie in the other partition too. The same
 //     call completes the move; so do agents ([Mover.Maintain]). A call that moves the tag
-//     elsewhere takes back what has not arrived.
+//     elsewhere first takes back a move that has not arrived.
 //
 //   - A call that fails or is cancelled lets the writers of all tags that it can reach go
 //     on. The moves that it has begun are to be completed. Tags that it keeps stay where they

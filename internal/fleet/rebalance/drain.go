@@ -48,7 +48,7 @@ type DrainConfig struct {
 	To []int
 }
 
-// Drain moves tags of a partition as Move does. It also finishes what earlier calls have
+// Drain moves tags of a partition as Move does. It also finishes the moves that earlier calls have
 // left there. A tag that another call moves or forgets meanwhile is in Report.Kept, and is
 // no error.
 //
@@ -71,8 +71,8 @@ func (m *Mover) Drain(ctx context.Context, from int, cfg DrainConfig) (Report, e
 	return m.registered(ctx, func() (Report, error) { return m.carry(ctx, items, here.left) })
 }
 
-// resume finishes what calls that were cut off have left in a partition, of tags that were
-// to leave it and of tags that were to come.
+// resume finishes cut-off moves in a partition, of tags that were to leave it and of tags that
+// were to come.
 func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 	here, err := m.list(ctx, partition)
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 	return m.carry(ctx, here.marked, here.left)
 }
 
-// listed is what the records of a partition say.
+// listed is the result of reading a partition's records.
 type listed struct {
 	tags   []string // that are there
 	marked []*item  // tags that are being moved from there, or have just come

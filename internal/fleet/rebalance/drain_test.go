@@ -151,7 +151,7 @@ func TestForgottenTag(t *testing.T) {
 	mark(0, forwarded, "2")
 	mark(2, forwarded, "2")
 	at(m, "restore", func() {
-		// Whoever forgets it looks for keys where it was, and finds none.
+		// A client that forgets it looks for keys where it was, and finds none.
 		if outcome, _, err := m.eval(ctx, 0, 0, members.Scripts.Script("exchange"), forwarded, "2 -T", ""); outcome != "other" || err != nil {
 			t.Errorf("the record by which the tag is found was removed: %v, %v", outcome, err)
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// Settings for tests. By the quick ones moving is what it is, only faster; by the
-// calm ones nothing is late on a busy machine, and nobody can wait for it.
+// Settings for tests. The quick ones only shorten the times of a move; with the calm ones
+// nothing is late on a busy machine, but they are too long to wait for.
 var (
 	quick = directory.Settings{ViewTTL: 600 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond, PlacementTTL: 600 * time.Millisecond}
 	calm  = directory.Settings{ViewTTL: 5 * time.Second, ReplyTimeout: 5 * time.Second, PlacementTTL: 5 * time.Second}
@@ -115,7 +115,7 @@ func (tf *testFleet) tagOf(partition int, name string) string {
 	}
 }
 
-// keys returns the keys of a partition but for what is the fleet's own, sorted.
+// keys returns the keys of a partition without the fleet's own, sorted.
 func (tf *testFleet) keys(partition int) []string {
 	tf.t.Helper()
 	c := tf.direct[partition]
@@ -198,7 +198,7 @@ func (tf *testFleet) homes() []int {
 	return all
 }
 
-// do is for one who repeats what nobody can say to have been done.
+// do runs a command, and repeats it if it may or may not have been done.
 func do(ctx context.Context, c rueidis.Client, cmd func(b rueidis.Builder) rueidis.Completed) error {
 	return retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error { return c.Do(ctx, cmd(c.B())).Error() })
 }

@@ -16,8 +16,8 @@ var soak = os.Getenv("MILLRACE_SOAK") != ""
 
 var errKilled = errors.New("killed by the test")
 
-// interrupt has a mover say what it is about to do; an error ends that step before it
-// is done. Such a mover waits for nobody: there is nobody to wait for.
+// interrupt has a mover call before with each step that it is about to do; an error ends that
+// step before it is done. Such a mover does not wait for clients: there are none.
 func interrupt(m *Mover, before func(step, tag string) error) *Mover {
 	m.step = func(step, tag string, do func() error) error {
 		if err := before(step, tag); err != nil {
@@ -84,7 +84,7 @@ func (tf *testFleet) place(owner, from int, name string) string {
 	return tag
 }
 
-// TestKilledAnywhere kills a call at each of its steps. What goes on afterwards
+// TestKilledAnywhere kills a call at each of its steps. Each recovery afterwards
 // finds the tag in one place, and leaves nothing behind.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
@@ -235,7 +235,7 @@ func TestHeldUpAnywhere(t *testing.T) {
 }
 
 // TestFailsAnywhere makes each step fail, once. Writers go on at once, and the same call
-// finishes what was begun.
+// finishes the move.
 func TestFailsAnywhere(t *testing.T) {
 	t.Parallel()
 	for which, journey := range journeys {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestMaintain: a call is killed while writers for its tag wait, or its caller goes. Maintain
-// completes it, and leaves alone what goes on.
+// completes it, and leaves running calls alone.
 func TestMaintain(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"killed": errKilled, "interrupted": context.Canceled} {
@@ -50,7 +50,7 @@ func TestMaintain(t *testing.T) {
 			mover := interrupt(tf.mover(Config{Moves: tf.dir}), func(step, tag string) error {
 				if step == "restore" && !reached {
 					reached = true
-					// While it goes on nobody finishes it: two rounds begin, so one has ended.
+					// No round finishes a call that goes on: two rounds begin, so one has ended.
 					<-rounds
 					<-rounds
 					if text := tf.records(tag)[0]; !strings.Contains(text, "!") {

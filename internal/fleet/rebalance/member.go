@@ -29,7 +29,7 @@ var library = script.Load(folder, "K:")
 func (m *Mover) client(partition int) rueidis.Client { return m.f.Partitions()[partition] }
 
 // eval runs a script for a tag in a partition, and waits a moment until that many replicas
-// have what it wrote, if there are any.
+// have its writes, if there are any.
 func (m *Mover) eval(ctx context.Context, partition, copies int, s *script.Script, tag string, args ...string) (outcome, detail string, err error) {
 	current := m.fleetMap()
 	if err := checkID(current, partition); err != nil {
@@ -108,7 +108,7 @@ func (m *Mover) confirm(ctx context.Context, partition, copies int, timeout time
 	return replicas.ConfirmAmong(ctx, m.client(partition), members.Base, counts, copies, timeout, cmds...)
 }
 
-// secure makes sure that replicas that are not down have what was written to a partition:
+// secure makes sure that replicas that are not down have all writes to a partition:
 // as many as writers wait for, and at least one.
 func (m *Mover) secure(ctx context.Context, step string, partition int) error {
 	set := m.fleetMap().Settings.Effective()
@@ -199,7 +199,7 @@ func replaced(partition int) error {
 	return fleet.ErrUnavailable.Errorf("partition %d got another master while its keys were read", partition)
 }
 
-// Secure makes sure that replicas have what was written for a tag.
+// Secure makes sure that replicas have all writes for a tag.
 func (m *Mover) Secure(ctx context.Context, tag string) error {
 	l, err := m.place(ctx, tag)
 	if err != nil {

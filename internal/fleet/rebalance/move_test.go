@@ -92,7 +92,7 @@ func TestMoveForwarded(t *testing.T) {
 	}
 }
 
-// TestMoveAllTypes: what a key holds, and for how long, is the same afterwards.
+// TestMoveAllTypes: values and their expiry are the same afterwards.
 func TestMoveAllTypes(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, redistest.Options{}, redistest.Options{})

@@ -50,7 +50,7 @@ type Progress struct {
 	LongestPause time.Duration
 }
 
-// Report is what a call has done.
+// Report is the result of a call.
 type Report struct {
 	Tags         int           // moved
 	Keys         int64         // copied
@@ -110,8 +110,8 @@ func New(f *fleet.Fleet, cfg Config) (*Mover, error) {
 // Move moves tags to a partition while they are in use. It returns when the moved tags
 // are there, and nothing of them is left where they were.
 //
-// A tag that is there already is not in the report; what an earlier move of it left
-// behind is cleaned up. If tags were kept, the call moves the others and fails with
+// A tag that is there already is not in the report; the remains of an earlier move of it
+// are cleaned up. If tags were kept, the call moves the others and fails with
 // ErrNotMoved. Any other error ends it at once, with every tag either moved or in use where it
 // was: millrace.ErrFull for a full partition, fleet.ErrUnavailable for one that does not
 // answer. When ctx ends, the call needs a second or two until writers of the current batch

@@ -25,7 +25,7 @@ type power struct {
 	f      *fleet.Fleet
 	random *rand.Rand
 	base   []map[string]string   // the empty partitions
-	dumps  [][]map[string]string // of each partition, what it had at some time, as DUMP has it
+	dumps  [][]map[string]string // of each partition, its data at several times, as DUMP has it
 	tags   []string
 	epoch  int
 
@@ -106,7 +106,7 @@ func (p *power) keyAt(id int, tag string) int {
 	return value
 }
 
-// lose has some partitions lose power. Each comes back with what it has now, or had at some time.
+// lose has some partitions lose power. Each comes back with its present or earlier data.
 func (p *power) lose() {
 	t, ctx := p.tf.t, p.tf.t.Context()
 	some := p.random.Perm(3)[:1+p.random.IntN(3)]
@@ -191,7 +191,7 @@ func (p *power) write(tag string, value int) {
 	}
 }
 
-// repair does what agents do for the restored partitions, in any order, with a mover that may be
+// repair repairs the restored partitions as agents do, in any order, with a mover that may be
 // killed.
 func (p *power) repair(ctx context.Context, m *Mover) (all error) {
 	for _, id := range p.random.Perm(3) {
@@ -228,7 +228,7 @@ func (p *power) repair(ctx context.Context, m *Mover) (all error) {
 }
 
 // history plays some calls, each of which may be cut off, and losses of power between their steps,
-// and then lets agents do what they do until nothing is left.
+// and then lets agents work until no move is left.
 func (p *power) history(sabotage func(m *Mover)) error {
 	ctx := p.tf.t.Context()
 	mover := func(power bool) *Mover {
@@ -275,7 +275,7 @@ func (p *power) history(sabotage func(m *Mover)) error {
 	return p.judge()
 }
 
-// judge returns what is wrong in the end.
+// judge returns the faults in the end.
 func (p *power) judge() (wrong error) {
 	ctx := p.tf.t.Context()
 	report := func(tag, format string, args ...any) {

@@ -54,7 +54,7 @@ func late(m *Mover, step, before string) {
 	}
 }
 
-// old is a move that was held up while somebody else moved the tag, and a new value
+// old is a move that was held up while another call moved the tag, and a new value
 // was written.
 func old(tf *testFleet, m *Mover, tag string) (*item, []dumped, error) {
 	it := &item{tag: tag, trip: trip{from: 0, to: 1, run: "OLD"}}
@@ -69,7 +69,7 @@ func old(tf *testFleet, m *Mover, tag string) (*item, []dumped, error) {
 	return it, values, set(tf.t.Context(), tf.open().Client(), "{"+tag+"}:1", "new")
 }
 
-// isNew returns an error unless a key of the tag has what was written last.
+// isNew returns an error unless a key of the tag has the last value that was written.
 func isNew(tf *testFleet, tag string) error {
 	got, err := get(tf.t.Context(), tf.open().Client(), "{"+tag+"}:1")
 	if err != nil || got != "new" {
@@ -425,8 +425,8 @@ var replicated = []history{
 	}},
 }
 
-// protections are what keeps the histories from failing, and how to take it out: from
-// the scripts, or as a step that is left out.
+// protections keep the histories from failing. Each is taken out of a script, or is a step
+// that is left out.
 var protections = []struct {
 	name, old, replacement string
 	leaveOut               string
@@ -525,7 +525,7 @@ func TestHistories(t *testing.T) {
 }
 
 // TestEveryProtectionIsNeeded takes each protection out and expects the histories to
-// notice. That the waits are needed is shown by TestUsersOfAMovingTag.
+// notice. TestUsersOfAMovingTag shows that the waits are needed.
 func TestEveryProtectionIsNeeded(t *testing.T) {
 	t.Parallel()
 	for _, p := range protections {

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// record is what a partition stores about a tag. The token of a mark says where the tag
+// record is a partition's record of a tag. The token of a mark says where the tag
 // goes or came from, and by which run: "3 +to.7.RUN".
 type record struct{ members.Record }
 

@@ -69,7 +69,7 @@ func (m *Mover) giveUp(ctx context.Context, items []*item) error {
 	return errors.Join(err, m.tidy(ctx, filter(items, func(it *item) bool { return it.arrived })))
 }
 
-// drop removes the marks of moves that cannot arrive, and what was copied: the tags stay, or
+// drop removes the marks of moves that cannot arrive, and their copies: the tags stay, or
 // go elsewhere. A record that has changed meanwhile belongs to another call and is left alone.
 func (m *Mover) drop(ctx context.Context, items []*item) error {
 	foreign := filter(items, func(it *item) bool { return it.keys == nil && it.claimed != "" && it.doubtful })
@@ -80,7 +80,7 @@ func (m *Mover) drop(ctx context.Context, items []*item) error {
 	return err
 }
 
-// withdraw takes back the claim with what was copied, and the marks.
+// withdraw takes back the claim with the copied keys, and the marks.
 func (m *Mover) withdraw(ctx context.Context, it *item) error {
 	if it.claimed != "" && !it.doubtful { // the number in the claim is not certain
 		text, _, err := m.read(ctx, it.to, it.tag)

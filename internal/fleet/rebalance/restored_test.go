@@ -8,7 +8,7 @@ import (
 )
 
 // TestARestoredPartitionHasNoTagThatWasMoved: the archive brings the record and the data
-// of a tag back that is elsewhere by now. What is there counts, and the old data goes.
+// of a tag back that is elsewhere by now. The data there counts, and the old data is deleted.
 func TestARestoredPartitionHasNoTagThatWasMoved(t *testing.T) {
 	t.Parallel()
 	tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}), t.Context()
@@ -21,7 +21,7 @@ func TestARestoredPartitionHasNoTagThatWasMoved(t *testing.T) {
 	_, err := m.Move(ctx, 1, moved)
 	must(t, err)
 	must(t, f.Client().Do(ctx, f.Client().B().Set().Key("{"+moved+"}").Value("new").Build()).Error())
-	// What an archive of before the move has.
+	// The data of an archive from before the move.
 	server := tf.direct[0]
 	for key, value := range map[string]string{members.RecordKey(moved): "0", "{" + moved + "}": "old", members.Base + ":tags": "2"} {
 		must(t, server.Do(ctx, server.B().Set().Key(key).Value(value).Build()).Error())

@@ -113,7 +113,7 @@ func (m *Mover) wentOn(ctx context.Context, tag string) (home int, back bool, er
 	return l.Partition, back, err
 }
 
-// settle deletes what is left at the old place, and removes the marks: at the new place
+// settle deletes the rest at the old place, and removes the marks: at the new place
 // last, so that the tag's own record shows that there is work left.
 func (m *Mover) settle(ctx context.Context, it *item) error {
 	if it.err != nil {

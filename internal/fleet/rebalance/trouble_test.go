@@ -29,7 +29,7 @@ func (tf *testFleet) wantAt(tag string, home, n int) {
 	}
 }
 
-// TestFullPartition: what does not fit stays where it is, and what fits is moved.
+// TestFullPartition: tags that do not fit stay where they are, and tags that fit are moved.
 func TestFullPartition(t *testing.T) {
 	t.Parallel()
 	settings := calm
@@ -188,7 +188,7 @@ func TestTwoAtOnce(t *testing.T) {
 }
 
 // TestCancelled: when the caller goes, writers wait no longer, and the same call finishes
-// what was begun.
+// the move.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"leave", "claim", "freeze", "scan", "restore", "arrive", "flip", "settle"} {
@@ -223,7 +223,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestRate: bytes a second are copied on average, and the rest is taken while nobody
+// TestRate: a call keeps to an average of bytes a second, and rests only while no writer
 // waits.
 func TestRate(t *testing.T) {
 	t.Parallel()

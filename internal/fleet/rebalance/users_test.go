@@ -101,9 +101,8 @@ func (u *users) lost(t *testing.T, f *fleet.Fleet, tag string) (n int64) {
 }
 
 // TestUsersOfAMovingTag: readers and writers of a tag that is moved to and fro see
-// every write. The network is slow for them and quick for who moves the tag, so that
-// they do much with what they found out before; that each wait is needed shows when
-// it is left out.
+// every write. The network is slow for them and quick for the mover, so that they do much
+// by a place that they found before. The cases without a wait show that it is needed.
 func TestUsersOfAMovingTag(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -80,7 +80,7 @@ func (s *search) choose() error {
 
 // forked returns ErrForked if there is another map with the epoch of the newest one, or of
 // that from which it was made. Then the directory was changed after it had lost maps, and
-// either may have what the other one lacks.
+// either may have changes that the other one lacks.
 func (s *search) forked() error {
 	id, parent := s.from.m.ID(), s.from.m.Parent
 	for _, c := range s.copies {

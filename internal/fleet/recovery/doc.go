@@ -13,7 +13,7 @@
 //
 // While the directory works, the leading agent keeps a copy of the present map on all
 // members (package failover), and keepers of snapshots keep one in the archive. When maps are lost,
-// [Find] collects what is left, [Found.Store] stores a new map, and agents do the rest:
+// [Find] collects the remaining copies, [Found.Store] stores a new map, and agents do the rest:
 //
 //	addresses, archive ─▶ ask for copies ─▶ ask the members that they name ─┐
 //	                           ▲                                            │
@@ -21,7 +21,7 @@
 //	                                                                        ▼
 //	      the newest map ◀─ servers that joined since, epochs, floors, records of tags
 //	           │    ▲
-//	           │    └── the directory, asked last: members hold what it had before
+//	           │    └── the directory, asked last: members hold its earlier maps
 //	           ▼
 //	     a map with an epoch above all that members know and above the clock,
 //	     all partitions read-only ─▶ directory ─▶ elections
@@ -39,19 +39,19 @@
 // # Guarantees
 //
 //   - Find changes nothing.
-//   - A directory that has the newest map is not changed, nor one of another fleet.
+//   - A directory that has the newest map is not changed, nor is one of another fleet.
 //   - If there are two maps of the newest epoch, or the newest one was not made from the map
 //     that others have of its parent's epoch, Find fails until an operator chooses one.
 //   - Clients go on by themselves if the new directory is at the old address: the epoch
 //     is higher than theirs. Until then they only read.
-//   - What a replica has confirmed (WaitReplicas) is not lost: a partition whose members
+//   - Writes that a replica has confirmed (WaitReplicas) are not lost: a partition whose members
 //     do not answer in sufficient number stays read-only until they do.
 //   - A map that lacks a partition is not stored if any server or record of a tag that was
 //     found shows that there is one. Partitions take tags only after the masters of all
 //     others have a copy of a map that names them (package grow).
 //   - Moves of tags, additions and changes of members that were in progress go on.
 //
-// # What it cannot know
+// # Limits of its knowledge
 //
 // Changes after the newest copy: a copy is some seconds old at most while an agent runs,
 // and as old as the last agent otherwise. Servers that are in no copy, unless they are

@@ -25,7 +25,7 @@ var (
 	}
 
 	// ErrForked means that the directory was changed after it had lost maps: there are two
-	// maps of one epoch, and either may have what the other one lacks.
+	// maps of one epoch, and either may have changes that the other one lacks.
 	ErrForked = &millrace.Error{
 		Code: "forked",
 		Hint: "Decide with millrace fleet recover --from COPY: the address of a member whose map is right, or the word directory. With --dry-run it shows what that one has.",

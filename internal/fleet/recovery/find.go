@@ -23,11 +23,11 @@ import (
 
 // Servers is how members are asked.
 type Servers interface {
-	// Inspect asks a member for what it is and has. It changes nothing.
+	// Inspect asks a member for its report and its copy of the map. It changes nothing.
 	Inspect(ctx context.Context, addr string) (Inspection, error)
 }
 
-// Inspection is what a member says that concerns the map.
+// Inspection is a member's report as far as it concerns the map.
 type Inspection struct {
 	members.Report
 
@@ -72,7 +72,7 @@ type Config struct {
 // TheDirectory is where the directory's own map comes from.
 const TheDirectory = "directory"
 
-// answer is what one server said.
+// answer is the answer of one server.
 type answer struct {
 	Inspection
 

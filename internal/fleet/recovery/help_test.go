@@ -217,8 +217,8 @@ func find(t *testing.T, cfg recovery.Config) (*recovery.Found, error) {
 	return recovery.Find(t.Context(), cfg)
 }
 
-// load writes to several tags until it is stopped, and knows what was confirmed by a
-// replica.
+// load writes to several tags until it is stopped, and records the writes that a replica
+// confirmed.
 type load struct {
 	w    *world
 	f    *fleet.Fleet

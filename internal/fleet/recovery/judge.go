@@ -9,15 +9,15 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// Found is what there is of a fleet whose directory has lost maps.
+// Found describes a fleet whose directory has lost maps.
 type Found struct {
 	Fleet    string
 	Copies   []Copy   // of the map, the newest first
 	From     Copy     // the one that was chosen, the newest unless Config.From names another one
 	Members  []Member // by partition, in the order of the chosen map; others come last
 	Known    int64    // the highest epoch that a map or a member has
-	Findings []string // what differs from the chosen map, or goes on, in sentences
-	Unknown  []string // what is not known, in sentences
+	Findings []string // differences from the chosen map, and changes in progress, in sentences
+	Unknown  []string // unknown facts, in sentences
 
 	// Present is the map of the directory, nil if it has none. Behind says that it is not the
 	// chosen one, or that members know of later ones.
@@ -35,20 +35,20 @@ type Found struct {
 	directory *directory.Directory
 }
 
-// State is what a server was found to be.
+// State is the state in which a server was found.
 type State string
 
 // States of a server.
 const (
 	Master   State = "master"   // it takes writes
 	Replica  State = "replica"  // it has the data of its master
-	Fenced   State = "fenced"   // it was restarted: it has what was on its disk
+	Fenced   State = "fenced"   // it was restarted: it has the data of its disk
 	Loading  State = "loading"  // it reads its data from disk
 	Down     State = "down"     // it does not answer
 	Stranger State = "stranger" // it belongs to another fleet or partition, or has no data
 )
 
-// Member is what was found at an address.
+// Member is the server that was found at an address.
 type Member struct {
 	Partition int    `json:"partition"` // -1 for a server that belongs to none
 	Addr      string `json:"addr"`
@@ -64,7 +64,7 @@ type Member struct {
 // its map, or while partitions are added.
 const Ahead = 2
 
-// judge compares the newest copy with what members say, and makes the map to store.
+// judge compares the newest copy with the reports of members, and makes the map to store.
 func (s *search) judge() (*Found, error) {
 	if err := s.lacks(); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (s *search) joined(a answer, p directory.Partition) bool {
 	return follows && r.Linked || r.Master && r.Floor > floor
 }
 
-// compare says what differs from the newest copy, what goes on, and what is not known.
+// compare lists differences from the newest copy, changes in progress, and unknown facts.
 func (s *search) compare(f *Found) {
 	if f.Known > f.From.Epoch {
 		f.doubt("The map was changed after the newest copy: members know the epoch %d, the copy has %d. What was changed is not known, except for what is listed above.", f.Known, f.From.Epoch)

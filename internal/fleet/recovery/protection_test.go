@@ -69,7 +69,7 @@ func TestElectionsAreNeeded(t *testing.T) {
 				return err == nil && s.Partitions[1].State == fleet.Healthy
 			})
 			if tc.safe {
-				redistest.Eventually(t, "the agent says that it can elect nobody", func() bool {
+				redistest.Eventually(t, "the agent says that it can elect no member", func() bool {
 					events, err := w.dir.Events(t.Context())
 					return err == nil && says(texts(events), "no new master", "replicas answered")
 				})

@@ -18,8 +18,8 @@ import (
 )
 
 // TestTheDirectoryIsEmptied under load, with clients and agents connected: the fleet becomes
-// read-only, is recovered from the copy of one member at the same address, and everybody goes
-// on.
+// read-only, is recovered from the copy of one member at the same address, and all clients and
+// agents go on.
 func TestTheDirectoryIsEmptied(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 2})
@@ -58,7 +58,7 @@ func TestTheDirectoryIsEmptied(t *testing.T) {
 	}
 }
 
-// dirHasNone checks that nobody has put a map into the directory.
+// dirHasNone checks that the directory has no map.
 func (w *world) dirHasNone() {
 	w.t.Helper()
 	if m, err := w.dir.Confirm(w.t.Context(), 0); !errors.Is(err, directory.ErrNoFleet) {
@@ -66,7 +66,7 @@ func (w *world) dirHasNone() {
 	}
 }
 
-// TestTheDirectoryIsGone, with all who used it: another one is made from the archive alone.
+// TestTheDirectoryIsGone, with all its clients: another one is made from the archive alone.
 func TestTheDirectoryIsGone(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 2})
@@ -218,8 +218,8 @@ func TestTheMasterChangedAfterTheCopy(t *testing.T) {
 	l.check(f)
 }
 
-// TestAPartitionIsSilent when the directory is lost: the others serve, and it is known what
-// is missing. When it is back it serves, too.
+// TestAPartitionIsSilent when the directory is lost: the others serve, and Unknown names
+// the missing one. When it is back it serves, too.
 func TestAPartitionIsSilent(t *testing.T) {
 	t.Parallel()
 	w := start(t, devfleet.Config{Partitions: 3})
@@ -236,7 +236,7 @@ func TestAPartitionIsSilent(t *testing.T) {
 	w.lose()
 	found := w.find(recovery.Config{Members: []string{m.Partitions[0].Master.Addr}})
 	if !says(found.Unknown, "What partition 2 has") || len(found.Unknown) != 2 {
-		t.Errorf("not known is %q, want that of partition 2 nobody answers", found.Unknown)
+		t.Errorf("not known is %q, want that no member of partition 2 answers", found.Unknown)
 	}
 	for _, member := range found.Members {
 		if (member.State == recovery.Down) != (member.Partition == 2) {
@@ -369,7 +369,7 @@ func TestAServerWasUsedAgain(t *testing.T) {
 	}
 }
 
-// TestFindRefuses what would be no recovery, and says why.
+// TestFindRefuses input that gives no recovery, with the reason.
 func TestFindRefuses(t *testing.T) {
 	t.Parallel()
 	a, b := start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas}), start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas})

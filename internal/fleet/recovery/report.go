@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Report is what was found, as it is printed.
+// Report is a Found in its printed form.
 type Report struct {
 	Fleet    string   `json:"fleet"`
 	From     string   `json:"from"`        // the copy that is taken, the newest without --from
@@ -19,7 +19,7 @@ type Report struct {
 	Unknown  []string `json:"unknown"`
 }
 
-// Report describes what was found.
+// Report returns the printed form.
 func (f *Found) Report() Report {
 	return Report{
 		Fleet: f.Fleet, From: f.From.From, Epoch: f.From.Epoch, Known: f.Known, Copies: f.Copies, Members: f.Members,

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// Question is what to ask before Store.
+// Question is the question to a person before Store.
 func (f *Found) Question() string {
 	if f.Present != nil {
 		return fmt.Sprintf("The directory has a map of epoch %d of this fleet. Replace it?", f.Present.Epoch)
@@ -16,8 +16,9 @@ func (f *Found) Question() string {
 	return "The old directory must be gone for good: clients and agents that reach it would go on by the old map. Store the new map?"
 }
 
-// Store stores the map if the directory is behind, and notes it in the log by that name. The call can be repeated, also with what
-// is found later. ErrConflict means that another process has changed the map since Find.
+// Store stores the map if the directory is behind, and notes it in the log by that name. The call
+// can be repeated, also with
+// later findings. ErrConflict means that another process has changed the map since Find.
 //
 // An old directory in another place must not answer any more. Clients and agents that reach
 // it would go on by the old map.

@@ -1,4 +1,4 @@
-// Package restored deals with what a partition has lost when it goes on with older data:
+// Package restored handles the losses of a partition that goes on with older data:
 // from an archived file, or because its master was restarted and no replica had more.
 //
 // # The problem
@@ -12,7 +12,7 @@
 // # The mechanism
 //
 // The script that promotes a restarted master (package failover) stores the hash
-// mr:fleet:restored there. It is a list of what was done; as long as it exists, some agent
+// mr:fleet:restored there. It lists the finished steps; as long as it exists, some agent
 // does the rest:
 //
 //	promotion     epoch
@@ -22,7 +22,7 @@
 //	              first one had to change something
 //	the end       an agent finishes the moves of which the old data has marks
 //
-// Only the elected master of a partition is believed, in the run that the map has. A partition
+// Only the elected master of a partition counts, in the run that the map names. A partition
 // without one is silent, and its step waits. [BeforeUse] does a part of the work before clients
 // write: it gives tags back to partitions that are sure to have them.
 //
@@ -68,7 +68,7 @@
 // To mark a tag means to add it to an Ick (package ick) that the setting RestoredIck names:
 // consumers of that Ick bring these tags in line. Without the setting nothing is marked.
 //
-// A step that was cut off is done again. That marks tags twice, which is harmless: an Ick
+// A step that was cut off is done again. A repeat marks tags twice, which is harmless: an Ick
 // folds. Each step first marks and then changes records. It counts as done when replicas of
 // the Ick's partition have the marks. A partition that goes back a second time meanwhile has
 // another epoch, and starts over.
@@ -79,10 +79,10 @@
 //     partition went back. Nothing but the loss of the Ick prevents that: it is done when the
 //     partitions concerned answer, and when the Ick takes marks.
 //   - A tag that was moved away is in use in one place: where it was moved to. If that was
-//     silent, or went back as well, it is used here until it is compared. What was written here
-//     is then not used any more, and the tag is marked behind the last such write.
+//     silent, or went back as well, it is used here until it is compared. Writes made here
+//     are then not used any more, and the tag is marked behind the last such write.
 //   - No key and no record is deleted because a partition that went back has a tag. Agents
-//     delete what was left elsewhere when that partition is compared with all others.
+//     delete its remains elsewhere when that partition is compared with all others.
 //
 // # The wrinkle
 //
@@ -91,8 +91,8 @@
 // several partitions that all went back, and for tags that were used here because their partition
 // was silent, if this one goes back once more before the two are compared.
 //
-// A restart alone does not show what was lost. So a partition whose master was restarted is
-// marked as a whole even if its append-only file had everything. Replicas avoid that: one
+// A restart alone does not show which writes were lost. So a partition whose master was restarted
+// is marked as a whole even if its append-only file had everything. Replicas avoid that: one
 // that was not restarted is elected.
 //
 // If no agent has ever seen a master, a restart of that master is not noticed.

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/restored"
 )
 
-// The only member of a partition is restarted with what it saved a while ago. A consumer of
+// The only member of a partition is restarted with data that it saved a while ago. A consumer of
 // the Ick "rebuild" is given the user, whose later name is lost, and writes it again.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
@@ -48,7 +48,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// What millrace fleet agent does.
+	// The same as millrace fleet agent does.
 	mover, err := rebalance.New(f, rebalance.Config{Moves: dir, Logger: quiet})
 	if err != nil {
 		log.Fatal(err)

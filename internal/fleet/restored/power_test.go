@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// saved is what a member had when it wrote its dump: the tags that had a home there with a value.
+// saved is the content of a member's dump: the tags that had a home there with a value.
 type saved map[string]bool
 
 // save has the members of a partition with that role write a dump.

@@ -16,7 +16,7 @@ var folder embed.FS
 
 var library = script.Load(folder, "K:")
 
-// progress is what the hash of a restored partition says.
+// progress is the content of a restored partition's hash.
 type progress struct {
 	epoch  string // of the restoration, empty if nothing is to be done
 	fields map[string]string

@@ -25,8 +25,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Job does what is to be done in partitions that went back in time. Any number of agents
-// may have one.
+// Job repairs partitions that went back in time. Any number of agents may have one.
 type Job struct {
 	f        *fleet.Fleet
 	dir      *directory.Directory
@@ -46,7 +45,7 @@ func New(f *fleet.Fleet, mover *rebalance.Mover, cfg Config) *Job {
 	return &Job{f: f, dir: directory.Of(f.Client()), mover: mover, cfg: cfg, interval: every}
 }
 
-// Run does what is to be done, until ctx ends, and returns the cause.
+// Run repairs restored partitions until ctx ends, and returns the cause.
 func (j *Job) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -92,7 +91,7 @@ func (j *Job) attend(ctx context.Context, id int, c rueidis.Client) error {
 	return j.finish(ctx, id, c, t)
 }
 
-// BeforeUse returns what failover.Config.Restored is to do before clients use a restored
+// BeforeUse returns the function for failover.Config.Restored that runs before clients use a restored
 // partition: it gives tags that were moved away back to the partitions that are sure to have
 // them. A [Job] does the rest. Option has the user, the password and the TLS settings for members.
 func BeforeUse(option rueidis.ClientOption, log *slog.Logger) func(ctx context.Context, m *directory.Map, partition int, addr string) error {
@@ -197,7 +196,7 @@ func (j *Job) step(ctx context.Context, m *directory.Map, id int, p directory.Pa
 	return err
 }
 
-// note writes to the fleet's log what was found.
+// note writes a repair's result to the fleet's log.
 func (j *Job) note(ctx context.Context, m *directory.Map, id int, t progress) {
 	var what string
 	switch ick := m.Settings.RestoredIck; {

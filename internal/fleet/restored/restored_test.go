@@ -99,7 +99,7 @@ func (w *world) mark(ctx context.Context, name string, tags []string) error {
 	return err
 }
 
-// errFull is what an Ick returns that takes no marks.
+// errFull is the error of an Ick that takes no marks.
 var errFull = errors.New("full")
 
 // agents runs an agent until the test ends. The first times that it marks tags it is cut off,
@@ -165,7 +165,7 @@ func (w *world) marksIn(name string) {
 	must(w.t, w.dir.Change(w.t.Context(), m.Epoch, next))
 }
 
-// write changes a row of the database, and then its value in the fleet. That may fail:
+// write changes a row of the database, and then its value in the fleet. The second may fail:
 // a program would mark the tag then.
 func (w *world) write(ctx context.Context, tag string) error {
 	w.mu.Lock()
@@ -286,7 +286,7 @@ func (w *world) consume(name string) []string {
 	return slices.Compact(tags)
 }
 
-// events returns what the fleet's log says of a partition.
+// events returns a partition's entries in the fleet's log.
 func (w *world) events(partition int) (all []string) {
 	w.t.Helper()
 	events, err := w.dir.Events(w.t.Context())

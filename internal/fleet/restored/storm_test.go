@@ -25,9 +25,10 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// TestPowerStorm has members of all partitions die one by one and lose power together, while programs write, tags move, masters
-// are switched and agents are killed. Members come back with dumps of any age. In the end each tag has one home, and what
-// the database has: what was lost was marked. MILLRACE_SOAK makes it half an hour.
+// TestPowerStorm has members of all partitions die one by one and lose power together, while
+// programs write, tags move, masters are switched and agents are killed. Members come back with
+// dumps of any age. In the end each tag has one home, and the data of the database: lost writes
+// were marked. MILLRACE_SOAK makes it half an hour.
 func TestPowerStorm(t *testing.T) {
 	t.Parallel()
 	accidents, lasts := 8, time.Duration(0)
@@ -152,7 +153,7 @@ func (s *powerStorm) run(accidents int) {
 			}
 		})
 	}
-	work.Go(func() { // writes what is marked from the database
+	work.Go(func() { // writes marked tags from the database
 		_ = s.marks.Consume(life, ick.ConsumeConfig{}, func(_ context.Context, batch []ick.Entry) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -180,7 +181,7 @@ func (s *powerStorm) run(accidents int) {
 	}
 	quiet()
 	writers.Wait()
-	s.blackout() // what was written since the dumps is not written again, unless it is marked
+	s.blackout() // writes since the dumps are not repeated, unless their tags are marked
 	s.judge()
 }
 
@@ -222,7 +223,7 @@ func (s *powerStorm) accident(ctx context.Context) {
 	}
 }
 
-// rewrite writes again what the program knows to have failed, and returns what fails again.
+// rewrite repeats the writes that the program knows to have failed, and returns those that fail again.
 func (s *powerStorm) rewrite() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +240,7 @@ func (s *powerStorm) failed() []string {
 	return slices.Sorted(maps.Keys(s.dirty))
 }
 
-// unfinished says what is still to be done.
+// unfinished describes the work that remains, "" for none.
 func (s *powerStorm) unfinished() string {
 	if tags := s.rewrite(); len(tags) > 0 {
 		return fmt.Sprint("writes fail: ", tags)
@@ -261,7 +262,7 @@ func (s *powerStorm) unfinished() string {
 	return ""
 }
 
-// judge waits until all is repaired, and says what is wrong.
+// judge waits until all is repaired, and reports faults.
 func (s *powerStorm) judge() {
 	for began, why := time.Now(), "x"; why != ""; {
 		if why = s.unfinished(); why != "" && time.Since(began) > 2*time.Minute {

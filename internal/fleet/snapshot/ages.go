@@ -15,11 +15,11 @@ type Ages struct {
 	// Partitions has all partitions by their numbers.
 	Partitions []directory.Snapshot
 
-	// Saved is what is lost if all members of a partition lose their memory, and one disk
+	// Saved is the loss if all members of a partition lose their memory, and one disk
 	// with a snapshot is left.
 	Saved Exposure
 
-	// Archived is what is lost if all disks are lost, too.
+	// Archived is the loss if all disks are lost, too.
 	Archived Exposure
 }
 

@@ -79,7 +79,7 @@ func TestArchiveIsRestored(t *testing.T) {
 			t.Errorf("an archived file is called %q: %v", name, err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v, want it to be nobody else's", name, info.Mode(), err)
+			t.Errorf("%s: %v, %v, want it to be private", name, info.Mode(), err)
 		}
 		if _, err := checkByTool(t.Context(), path); err != nil {
 			t.Error(err)
@@ -112,7 +112,7 @@ func TestArchiveOfAMaster(t *testing.T) {
 	}
 }
 
-// An archive that cannot be written keeps nobody from saving.
+// An archive that cannot be written does not prevent saves.
 func TestArchiveThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
@@ -132,7 +132,7 @@ func TestArchiveThatIsNotThere(t *testing.T) {
 	}
 }
 
-// Nor does a member that does not hand its data out.
+// A member that does not hand its data out does not prevent saves either.
 func TestArchiveWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
@@ -222,7 +222,7 @@ func member(t *testing.T, then []byte) string {
 	return listener.Addr().String()
 }
 
-// received has a member send this, and returns what came of it and of the archive.
+// received has a member send this, and returns the files of the archive and the error.
 func received(t *testing.T, sent []byte) (names []string, err error) {
 	t.Helper()
 	w := &work{k: New(nil, Config{Archive: t.TempDir()}), pool: newPool(rueidis.ClientOption{})}
@@ -267,9 +267,9 @@ func TestNothingHalfWrittenIsArchived(t *testing.T) {
 	}
 }
 
-// A server with rdbchecksum off says nothing by which a wrong bit could be found;
-// the tools that servers bring along find what is no snapshot at all. The tool on PATH
-// may be older than the server: that it does not know a format says nothing.
+// A server with rdbchecksum off stores no checksum by which a wrong bit could be found;
+// the tools that come with servers only find files that are no snapshots. The tool on PATH
+// may be older than the server: an unknown format is no fault of the file.
 func TestSnapshotWithoutChecksum(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(redistest.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	rdb := real(t, "--rdbchecksum", "no")
@@ -381,7 +381,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// What cannot be removed is told, and what was archived is so.
+// A failure to remove old files is reported, and the new snapshot is archived.
 func TestRotationFails(t *testing.T) {
 	t.Parallel()
 	dir, rdb := t.TempDir(), real(t)
@@ -429,7 +429,7 @@ func TestTools(t *testing.T) {
 		unknown = "echo \"[offset 9] Can't handle RDB format version 12\"; exit 1"
 	)
 	for _, tc := range []struct {
-		redis, valkey string // what the tools do; none is not there
+		redis, valkey string // the scripts of the tools; "" for no tool
 		checked, ok   bool
 	}{
 		{"", "", false, true},

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// choose returns the member of a partition to save: a replica that has what its master has,
+// choose returns the member of a partition to save: a replica that has all data of its master,
 // else the master. If the last attempt failed, the members after that one come first.
 func (w *work) choose(ctx context.Context, s view, p directory.Partition) (directory.Member, error) {
 	if p.ReadOnly {
@@ -49,7 +49,7 @@ func follows(l, master members.Report) bool {
 	return !l.Master && l.Linked && !l.Copying && !l.Loading && l.History == master.History && l.Identity == master.Identity
 }
 
-// stepLimit is how long a replica may take to receive what its master has.
+// stepLimit is how long a replica may take to catch up with its master.
 const stepLimit = 2 * time.Second
 
 // inStep returns a report of a member that has all that its master had at the call, and can

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// gate is a way to a server through which what that says passes only while the gate
-// is open. It returns the way's address.
+// gate proxies a server, whose replies pass only while the gate is open. It returns the
+// proxy's address.
 func gate(t *testing.T, target string, open <-chan struct{}) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func gate(t *testing.T, target string, open <-chan struct{}) string {
 	return listener.Addr().String()
 }
 
-// A replica is saved when it has what its master had, and not if that takes long.
+// A replica is saved when it has caught up with its master, and not if that takes long.
 func TestReplicaThatIsBehind(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--repl-diskless-sync-delay", "0"}})

@@ -4,7 +4,7 @@
 // # The problem
 //
 // Replicas protect against a lost machine. When all members of a partition are lost, or
-// data is deleted by mistake, only a file is left, and its age is what is lost. Redis writes
+// data is deleted by mistake, only a file is left, and writes since its time are lost. Redis writes
 // the file by forking: the child writes the memory as it was at that moment, and each page
 // that the server changes meanwhile exists twice. One server that forks is slow for some
 // milliseconds. If all servers of a machine fork at once, they are slow for a third of a
@@ -69,7 +69,7 @@
 //
 // A server with save points refuses writes after a failed save: run members with save "".
 // A restarted member reads the snapshot in its folder; as part of a fleet it is fenced and
-// then copies what is new.
+// then copies newer data.
 //
 // A master that never had a replica begins a new history when it sends its first snapshot,
 // as it does with its first replica. The failover agent treats that as a restart and raises

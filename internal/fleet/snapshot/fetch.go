@@ -61,7 +61,7 @@ func (f *fetch) finish(ctx context.Context, cfg Config) (done directory.Archived
 	return done, nil
 }
 
-// close discards what is not finished.
+// close discards an unfinished file.
 func (f *fetch) close() {
 	f.link.close()
 	f.draft.discard()

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// File is a snapshot with what it says of itself.
+// File is a snapshot with the facts that it holds about itself.
 type File struct {
 	Path      string
 	Fleet     string
@@ -23,7 +23,7 @@ type File struct {
 	Bytes     int64
 }
 
-// Examine reads a file to its end, and returns what it says. The error is ErrFile unless it is a complete
+// Examine reads a file to its end, and describes it. The error is ErrFile unless it is a complete
 // snapshot of a member of a fleet. It does not load the data: the format of values changes with the
 // versions of servers, and that of two short texts never did.
 func Examine(ctx context.Context, path string) (File, error) {
@@ -80,7 +80,7 @@ const (
 // stored a text with a mark, there are several.
 type finder struct {
 	values [len(marks)][]string
-	rest   []byte // the end of what was written: a value may go on in the next part
+	rest   []byte // the end of the bytes written: a value may go on in the next part
 }
 
 // longest is at least how long a mark and its value are.

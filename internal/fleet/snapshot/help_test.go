@@ -167,7 +167,7 @@ func (b *bench) begin(k *Keeper) *going {
 	return g
 }
 
-// wait returns what came of it.
+// wait returns the result of the call.
 func (g *going) wait(t *testing.T) (directory.Snapshot, error) {
 	t.Helper()
 	select {
@@ -178,7 +178,7 @@ func (g *going) wait(t *testing.T) (directory.Snapshot, error) {
 	return g.s, g.err
 }
 
-// known returns what the directory knows of partition 0.
+// known returns the directory's entry of partition 0.
 func (b *bench) known() directory.Snapshot {
 	b.t.Helper()
 	ages, err := Read(deadline(b.t), b.dir)

@@ -181,7 +181,7 @@ func (s view) due(cfg Config) []int {
 }
 
 // rest is for how long a partition is left alone after a failure. It leaves time for the pause
-// between two checks for what is due.
+// between two checks for due snapshots.
 func (c Config) rest() time.Duration { return min(c.Interval/20, 50*time.Second) }
 
 // from returns the time of the newest snapshot of a partition, with an archive of the newest

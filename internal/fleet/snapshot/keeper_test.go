@@ -116,7 +116,7 @@ func TestRunTakesThemAgain(t *testing.T) {
 	}
 }
 
-// Run tries again what failed, on another member, and is not stopped by a directory
+// Run repeats a failed save on another member, and is not stopped by a directory
 // that is away for a while.
 func TestRunGoesOn(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ var crcTable = crc64.MakeTable(bits.Reverse64(0xad93d23594c935a9))
 // and at the end, Redis does not.
 func crc(sum uint64, text []byte) uint64 { return ^crc64.Update(^sum, crcTable, text) }
 
-// checksum computes the checksum of what is written to it, until ctx ends.
+// checksum computes the checksum of the bytes written to it, until ctx ends.
 type checksum struct {
 	ctx context.Context
 	sum uint64
@@ -35,8 +35,8 @@ func (c *checksum) Write(text []byte) (int, error) {
 // rdbEnd stands before the checksum.
 const rdbEnd = 0xff
 
-// checkRDB returns nil if a file is a complete snapshot of that length. What it reads also goes to
-// reader.
+// checkRDB returns nil if a file is a complete snapshot of that length. It copies the bytes that it
+// reads to reader.
 func checkRDB(ctx context.Context, path string, length int64, reader io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {

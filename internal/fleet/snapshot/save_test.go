@@ -100,8 +100,8 @@ func TestMasterWhereNoReplicaIsInStep(t *testing.T) {
 	}
 }
 
-// A replica of one that was master for a while has another history than the master,
-// and what it lacks nobody can say.
+// A replica of a server that was master for a while has another history than the master,
+// so its missing writes are unknown.
 func TestReplicaOfAnotherMaster(t *testing.T) {
 	t.Parallel()
 	b := start(t, devfleet.Config{Nodes: 3, Partitions: 1, Replicas: 2})
@@ -129,7 +129,7 @@ func TestFencedMasterIsNotSaved(t *testing.T) {
 	wantError(t, "Now", err, ErrNoMember)
 }
 
-// What was restarted without its data is not worth a snapshot, and would push good
+// A master that was restarted without its data is not worth a snapshot, which would push good
 // ones out of the archive.
 func TestEmptyMasterIsNotSaved(t *testing.T) {
 	t.Parallel()
@@ -242,8 +242,7 @@ func wantEvents(t *testing.T, b *bench, want ...string) {
 	}
 }
 
-// A save that somebody else asked for holds older data, and is not taken for one's
-// own.
+// A save that another client asked for holds older data, and does not count as one's own.
 func TestSaveInProgress(t *testing.T) {
 	t.Parallel()
 	for what, command := range map[string][]string{
@@ -268,7 +267,7 @@ func TestSaveInProgress(t *testing.T) {
 	}
 }
 
-// What a member answers when it has begun to save after it was looked at.
+// TestBusyMember: a member that has begun to save after it was looked at refuses.
 func TestBusyMember(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--rdb-key-save-delay", "10000000"}})
@@ -367,7 +366,7 @@ func TestNowEndsWithItsContext(t *testing.T) {
 	if known := b.known(); known.Failed.Why != "" {
 		t.Errorf("the directory was told %+v, want nothing", known)
 	}
-	// The turn is free, and another keeper waits for what goes on.
+	// The turn is free, and another keeper waits for the save in progress.
 	b.slow(0, b.f.Servers()[1])
 	if got, err := b.dir.Turn(t.Context(), b.f.Servers()[1].Node, "x", 0); err != nil || !got {
 		t.Errorf("the turn is not free: %t, %v", got, err)

@@ -28,7 +28,7 @@ func (b *bench) settle(s devfleet.Server) {
 	})
 }
 
-// What happens until it is his turn he goes by.
+// A keeper heeds changes that happen while it waits for its turn.
 func TestMasterIsReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
@@ -45,7 +45,7 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 		p.Master, p.Replicas[0] = p.Replicas[0], p.Master
 		return b.dir.Change(ctx, m.Epoch, next)
 	}})
-	// Nobody told the servers, so that the new master is none.
+	// The servers were not told, so that the new master is none.
 	_, err := b.begin(k).wait(t)
 	wantError(t, "Now", err, ErrNoMember)
 }
@@ -117,7 +117,7 @@ func (s *beforeTurn) Hold(ctx context.Context, name, holder string, ttl time.Dur
 }
 
 // A re-sync and a snapshot never happen together, and neither do snapshots of several
-// processes: whoever is at work has the node's turn.
+// processes: the one at work has the node's turn.
 func TestNoSaveInAnothersTurn(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
@@ -159,7 +159,7 @@ func (s *refusals) Hold(ctx context.Context, name, holder string, ttl time.Durat
 	return now, err
 }
 
-// What servers of the node do that nobody took a turn for is waited for.
+// A save on the node is waited for even if no process took a turn for it.
 func TestNoSaveBesideAnotherServers(t *testing.T) {
 	t.Parallel()
 	b := start(t, devfleet.Config{Nodes: 1, Partitions: 2, Replicas: devfleet.NoReplicas})
@@ -181,7 +181,7 @@ func TestNoSaveBesideAnotherServers(t *testing.T) {
 }
 
 // TestNeverTwoOnANode has two keepers, of two processes as far as they know, go
-// round as fast as they can, and somebody ask for a snapshot again and again.
+// round as fast as they can, and a third party ask for a snapshot again and again.
 func TestNeverTwoOnANode(t *testing.T) {
 	t.Parallel()
 	b := start(t, devfleet.Config{Nodes: 2, Partitions: 4})

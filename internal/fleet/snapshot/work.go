@@ -25,7 +25,7 @@ type work struct {
 
 // outcome is the result of an attempt.
 type outcome struct {
-	result directory.Snapshot // with times by this process's clock; what was done, also if the rest failed
+	result directory.Snapshot // with times by this process's clock; finished steps, also if the rest failed
 	err    error              // errBusy if nothing was tried
 }
 

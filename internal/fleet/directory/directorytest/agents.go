@@ -178,7 +178,7 @@ func moves(t *testing.T, d *directory.Directory) {
 	adopt("of what the run that was stopped has left", true)(true)
 	adopt("of what was finished", false)
 
-	// What is left without a run of its own is finished in the same way.
+	// Entries that have no run are finished in the same way.
 	for range 2 {
 		if err := d.Unfinished(t.Context(), "left"); err != nil {
 			t.Fatal(err)

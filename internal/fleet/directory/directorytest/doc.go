@@ -3,5 +3,5 @@
 //	directorytest.Run(t, func(t *testing.T) *directory.Directory { ... })
 //
 // The function returns a directory without a fleet, which a test may use from several
-// goroutines. What only one store can break is tested beside it.
+// goroutines. A fault that only one store can have is tested beside that store.
 package directorytest

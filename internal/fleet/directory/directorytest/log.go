@@ -51,7 +51,7 @@ func snapshots(t *testing.T, d *directory.Directory) {
 			t.Fatal(err)
 		}
 	}
-	// want compares what is stored. The time of each result is how long ago it began.
+	// want compares the stored snapshots. The time of each result is how long ago it began.
 	want := func(want ...directory.Snapshot) {
 		t.Helper()
 		got, err := d.Snapshots(t.Context())
@@ -78,7 +78,7 @@ func snapshots(t *testing.T, d *directory.Directory) {
 			directory.Snapshot{Partition: 12, Failed: directory.Failed{At: at(10 * hour), Why: "no member\nanswers"}})
 	}
 
-	// A failure leaves what was saved, and a success ends it.
+	// A failure keeps the snapshot that was saved before, and a success ends the failure.
 	full := directory.Failed{Addr: "b:1", Why: "the archive is full"}
 	told(8*hour, directory.Snapshot{Partition: 0, Saved: directory.Saved{Addr: "b:1"}, Failed: full})
 	told(8*hour, directory.Snapshot{Partition: 12, Saved: directory.Saved{Addr: "c:1"}})
@@ -86,7 +86,7 @@ func snapshots(t *testing.T, d *directory.Directory) {
 	other := directory.Snapshot{Partition: 12, Saved: directory.Saved{At: at(8 * hour), Addr: "c:1"}}
 	want(directory.Snapshot{Partition: 0, Saved: directory.Saved{At: at(8 * hour), Addr: "b:1"}, Archived: archived, Failed: full}, other)
 
-	// A result that comes late changes nothing, and fills in what is not there.
+	// A late result changes no field that is set, and fills in the empty ones.
 	told(9*hour, directory.Snapshot{Partition: 0, Saved: directory.Saved{Addr: "old:1"}})
 	told(9*hour, directory.Snapshot{Partition: 12, Archived: archived, Failed: directory.Failed{Why: "old"}})
 	late := archived

@@ -200,7 +200,7 @@ func change(t *testing.T, d *directory.Directory, epoch int64, next *directory.M
 	}
 }
 
-// wantMap checks what Load or Confirm returned; want is nil for a confirmation.
+// wantMap checks the map that Load or Confirm returned; want is nil for a confirmation.
 func wantMap(t *testing.T, what string, got *directory.Map, err error, want *directory.Map) {
 	t.Helper()
 	if err != nil {
