@@ -71,7 +71,9 @@ const (
 	identity = iota
 	beat
 	saved
+)
 
+const (
 	typeString = 0x00 // before a key of which the value is a string
 	typeAux    = 0xfa // before a field that describes the file
 )
@@ -115,7 +117,7 @@ func shortValue(text []byte) (value string, ok bool) {
 	case n < 64 && len(text) > n:
 		return string(text[1 : 1+n]), true
 	case n == 0xc2: // a number of 32 bits
-		return strconv.Itoa(int(int32(binary.LittleEndian.Uint32(text[1:])))), true //nolint:gosec // it is signed
+		return strconv.Itoa(int(int32(binary.LittleEndian.Uint32(text[1:])))), true
 	default:
 		return "", false
 	}

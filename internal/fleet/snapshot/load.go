@@ -53,8 +53,8 @@ func (l Load) Run(ctx context.Context) error {
 	if err != nil {
 		return l.failed(ctx, err)
 	}
-	defer listener.Close()
-	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	defer func() { _ = listener.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	secret := rand.Text()
 	times := 0
 	for until := time.Now().Add(connectTimeout); ; {
