@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/dial"
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/open"
@@ -34,6 +35,9 @@ type app struct {
 	quiet  bool // nothing is logged
 
 	chosen *choice // the server that the command works on; nil until first needed
+
+	entry      *audit.Entry // of the command in the audit log; nil for none
+	unanswered bool         // a question is not answered with yes, so nothing is changed
 
 	keep bool           // one client serves all looks of --watch
 	kept rueidis.Client // it; nil before the first
@@ -140,9 +144,9 @@ func keysDeleted(n int, err error) (any, table, error) {
 	return document.Deleted{Deleted: n}, says("%s", said), err
 }
 
-// on makes a value of a structure on the Redis at hand, has do work with it, and prints
-// the result. It makes one without a connection before, to check names and
-// settings.
+// on makes a value of a structure on the Redis at hand, has do work with it, enters that in the
+// audit log if it is a change by people, and prints the result. It makes one without a connection
+// before, to check names and settings.
 func on[T any](ctx context.Context, a *app, open func(rueidis.Client) (T, error), do func(T) (any, table, error)) error {
 	if _, err := open(nil); err != nil {
 		return err
@@ -156,7 +160,9 @@ func on[T any](ctx context.Context, a *app, open func(rueidis.Client) (T, error)
 	if err != nil {
 		return err
 	}
-	return a.show(do(value))
+	doc, table, err := do(value)
+	a.noteCommand(ctx, client, err)
+	return a.show(doc, table, err)
 }
 
 // besides is an error, or none, that does not keep a result from being printed.

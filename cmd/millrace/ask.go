@@ -27,6 +27,7 @@ func (a *app) ask(ctx context.Context, yes bool, question string) error {
 	if a.chosen != nil && a.chosen.context != "" {
 		question += " The context is " + a.chosen.context + "."
 	}
+	a.unanswered = true
 	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
 	answers := make(chan string, 1)
 	go func() {
@@ -41,6 +42,7 @@ func (a *app) ask(ctx context.Context, yes bool, question string) error {
 		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 			return errDeclined
 		}
+		a.unanswered = false
 		return nil
 	case <-ctx.Done():
 		fmt.Fprintln(a.stderr)

@@ -103,7 +103,7 @@ func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return c.with(ctx, a, lease.Config{AllowEvictable: c.AllowEvictable}, func(l *lease.Locker, name string) (any, table, error) {
-		token := rand.Text()
+		token := leaseToken(rand.Text())
 		held, err := l.Acquire(ctx, name, c.TTL, lease.AcquireConfig{Wait: c.Wait, Metadata: string(c.Metadata), Token: token})
 		if err == nil {
 			err = c.print(a, held)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/cmd/millrace/top"
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/fleet/open"
 )
 
@@ -45,14 +46,15 @@ func (c *topCommand) Run(ctx context.Context, a *app) error {
 		}
 		defer f.Close()
 		cfg.Client, cfg.Fleet = f.Client(), f
-		return top.Run(ctx, cfg)
+	} else {
+		client, err := a.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		cfg.Client = client
 	}
-	client, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	cfg.Client = client
+	cfg.Note = func(ctx context.Context, e audit.Entry, failed error) { a.note(ctx, cfg.Client, e, failed) }
 	return top.Run(ctx, cfg)
 }
 

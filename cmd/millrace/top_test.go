@@ -126,7 +126,7 @@ func flooded(t *testing.T) (*redistest.Server, *fairqueue.Queue) {
 }
 
 // TestTop works at a terminal: it sorts, filters, opens, pauses, resumes, resizes, and stops
-// Redis for a while.
+// Redis for a while. The audit log has its changes.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	server, q := flooded(t)
@@ -201,6 +201,18 @@ func TestTop(t *testing.T) {
 
 	term.keys("q")
 	term.want("ended with 0")
+
+	var noted []string
+	for _, e := range (shell{t: t, url: server.URL()}).auditLog() {
+		noted = append(noted, strings.TrimSpace(e.Action+" "+e.Way+" "+e.Name+": "+e.Result+" "+e.Error))
+	}
+	want := []string{
+		"queue.resume command orders: millrace top: queue orders goes on", "queue.pause command orders: millrace top: queue orders is paused",
+		"tenant.resume command orders: millrace top: acme of queue orders goes on", "tenant.pause command orders: millrace top: acme of queue orders is paused",
+	}
+	if !slices.Equal(noted, want) {
+		t.Errorf("the audit log has %q, want %q", noted, want)
+	}
 }
 
 // TestTopReadOnly asks for an action that a read-only view refuses, and for no colours.

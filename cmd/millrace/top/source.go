@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/survey"
@@ -63,6 +64,7 @@ type redisSource struct {
 	ctx    context.Context //nolint:containedctx // commands of the terminal library have none
 	client rueidis.Client
 	survey *survey.Survey
+	note   func(context.Context, audit.Entry, error)
 }
 
 func (r *redisSource) look(fresh bool) *survey.View {
@@ -80,11 +82,24 @@ func (r *redisSource) act(a action) error {
 	err := a.do(ctx, r.client)
 	switch {
 	case ctx.Err() != nil:
-		return errUncertain
+		err = errUncertain
 	case retry.Denied(err):
-		return errDenied
+		err = errDenied
 	}
+	r.note(ctx, audit.Entry{Action: a.kind(), Name: a.queue, Result: "millrace top: " + a.done()}, err)
 	return err
+}
+
+// kind is what the audit log calls the action.
+func (a action) kind() string {
+	noun, verb := "queue", "pause"
+	if a.tenant != "" {
+		noun = "tenant"
+	}
+	if a.resume {
+		verb = "resume"
+	}
+	return noun + "." + verb
 }
 
 // do does it.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -41,6 +42,9 @@ type Config struct {
 	// Input and Output are the terminal.
 	Input  io.Reader
 	Output io.Writer
+
+	// Note enters an action in the audit log, with the error if it failed. Defaults to not at all.
+	Note func(ctx context.Context, e audit.Entry, failed error)
 
 	// Env looks up variables of the environment, such as TERM and NO_COLOR. Defaults to os.Getenv.
 	Env func(string) string
@@ -69,6 +73,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Interval == 0 {
 		cfg.Interval = 2 * time.Second
 	}
+	if cfg.Note == nil {
+		cfg.Note = func(context.Context, audit.Entry, error) {}
+	}
 	if cfg.Env == nil {
 		cfg.Env = os.Getenv
 	}
@@ -78,7 +85,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer listing.Wait()
 	defer stop() // a look that is under way, too
 	listing.Go(func() { s.KeepListing(ctx) })
-	m := newModel(&redisSource{ctx, cfg.Client, s}, time.Now(), cfg.Interval, cfg.ReadOnly)
+	m := newModel(&redisSource{ctx, cfg.Client, s, cfg.Note}, time.Now(), cfg.Interval, cfg.ReadOnly)
 	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(cfg.Input), tea.WithOutput(cfg.Output),
 		tea.WithEnvironment(environment(cfg.Env)), tea.WithoutSignalHandler()).Run()
 	switch {

@@ -19,13 +19,13 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server/internal/access"
-	"github.com/millrace/millrace/server/internal/audit"
 )
 
 const (
@@ -123,7 +123,7 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, audit: audit.New(cfg.Client, cfg.Logger), lockers: make(map[bool]*lease.Locker)}
+	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, audit: audit.New(cfg.Client, cfg.Logger, slog.LevelWarn), lockers: make(map[bool]*lease.Locker)}
 	if a.counters == nil { // with one client of the caller's, there is nothing to close
 		if a.counters, err = scatter.New(scatter.Clients(cfg.Client), scatter.Config{Hooks: cfg.Hooks}); err != nil {
 			return nil, err

@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/server/internal/access"
-	"github.com/millrace/millrace/server/internal/audit"
 )
 
 // audited are the operations of operators, by their names in the audit log, and those that only
@@ -81,10 +83,16 @@ func what(operation string, r *http.Request, body []byte) string {
 
 func (a *API) routeAudit() {
 	register(a, op(http.MethodGet, "/v1/audit", "listActions", "List what operators changed, the latest first",
-		"The last 200 of each kind of action: those of the pages, and requests that pause, limit, resize, redrive, purge, cancel or delete, make messages dead, or release the lease of another client. Each entry is written after its action, once for each Idempotency-Key; if that fails, the action counts all the same."),
+		"The last 200 of each kind of action, for 90 days: those of the pages and of the command, and requests that pause, limit, resize, redrive, purge, cancel or delete, make messages dead, or release the lease of another client. Each entry is written after its action, once for each Idempotency-Key; if that fails, the action counts all the same."),
 		func(ctx context.Context, in *auditRequest) (doc auditedActions, err error) {
-			entries, err := a.audit.List(ctx, in.From, in.Max)
-			entries = slices.DeleteFunc(entries, func(e audit.Entry) bool { return !access.Of(ctx).Owns(e.Name) })
+			list := audit.ListConfig{Action: in.Action, First: in.From, Most: in.Max}
+			if in.Action != "" && !slices.Contains(audit.Actions(), in.Action) {
+				return doc, millrace.ErrBadArgument.Errorf("there is no action %q", in.Action).WithHint("The actions are " + strings.Join(audit.Actions(), ", ") + ".")
+			}
+			if client := access.Of(ctx); client.Prefix != "" {
+				list.Owns = func(e audit.Entry) bool { return client.Owns(e.Name) }
+			}
+			entries, err := a.audit.List(ctx, list)
 			doc.Actions = make([]auditedAction, len(entries))
 			for i, e := range entries {
 				doc.Actions[i] = auditedAction{
@@ -96,8 +104,9 @@ func (a *API) routeAudit() {
 }
 
 type auditRequest struct {
-	Max  int `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of actions."`
-	From int `query:"from" default:"0" minimum:"0" maximum:"10000" doc:"How many of the latest actions to leave out."`
+	Max    int    `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of actions."`
+	From   int    `query:"from" default:"0" minimum:"0" maximum:"10000" doc:"How many of the latest actions to leave out."`
+	Action string `query:"action" doc:"Only actions of this kind. Defaults to all." example:"queue.delete"`
 }
 
 type auditedActions struct {
@@ -106,11 +115,11 @@ type auditedActions struct {
 
 type auditedAction struct {
 	At     time.Time     `json:"at" doc:"By the server's clock, in UTC."`
-	Who    document.Text `json:"who" doc:"The client by its credentials: a user, or the beginning of a hash of its token. Empty without credentials." example:"\"ops\""`
-	From   string        `json:"from" doc:"Its address." example:"127.0.0.1:51034"`
-	Way    string        `json:"way" enum:"pages,api" doc:"The pages, or this API."`
+	Who    document.Text `json:"who" doc:"The client by its credentials: a user, or the beginning of a hash of its token; of the command the user and the host of its process. Empty without credentials." example:"\"ops\""`
+	From   string        `json:"from" doc:"Its address; empty for the command." example:"127.0.0.1:51034"`
+	Way    string        `json:"way" enum:"pages,api,command" doc:"The pages, this API, or the command."`
 	Action string        `json:"action" doc:"What it was." example:"queue.pause"`
 	Name   document.Text `json:"name" doc:"The name of the structure." example:"\"orders\""`
-	Result document.Text `json:"result" doc:"What was done: a sentence of a page, or the request." example:"\"The queue is paused.\""`
+	Result document.Text `json:"result" doc:"What was done: a sentence of a page, the request, or the command line without secrets and bodies." example:"\"The queue is paused.\""`
 	Error  document.Text `json:"error" doc:"Why nothing was done. Empty if it was done." example:"\"\""`
 }

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"
-	"github.com/millrace/millrace/server/internal/audit"
 )
 
 type actions struct {
@@ -22,6 +22,8 @@ type actions struct {
 
 func audits(s service, _ string) {
 	s.ask("GET", "/v1/audit?max=1", nil).want(200, "")
+	s.ask("GET", "/v1/audit?action=queue.delete", nil).want(200, "")
+	s.ask("GET", "/v1/audit?action=queue.rm", nil).refused(400, "bad_argument")
 	s.ask("GET", "/v1/audit?from=20000", nil).refused(400, "bad_request")
 }
 
@@ -72,6 +74,38 @@ func TestActionsAreAudited(t *testing.T) {
 	}
 	if got := s.log(); !slices.Equal(got, want) {
 		t.Errorf("the log has %q, want %q", got, want)
+	}
+}
+
+// TestOthersActionsHideNone: a client with a prefix gets the actions that it may see, though the
+// latest ones are of other names, and one kind can be listed alone.
+func TestOthersActionsHideNone(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{Client: redistest.Start(t, redistest.Options{}).Client(t)})
+	for _, name := range []string{"acme-orders", "other"} {
+		s.ask("POST", "/v1/queues/"+name+"/messages", object{"tenant": "a"}).want(201, "")
+	}
+	s.ask("POST", "/v1/queues/acme-orders/pause", nil).want(200, "")
+	s.ask("DELETE", "/v1/queues/acme-orders", nil).want(200, "")
+	for range 3 {
+		s.ask("POST", "/v1/queues/other/pause", nil).want(200, "")
+	}
+	acme := func(r *http.Request) {
+		*r = *r.WithContext(access.With(r.Context(), access.Client{Role: access.Viewer, Prefix: "acme-"}))
+	}
+	for path, want := range map[string][]string{
+		"?max=1":                     {"queue.delete acme-orders"},
+		"?max=1&from=1":              {"queue.pause acme-orders"},
+		"?max=2&action=queue.pause":  {"queue.pause acme-orders"},
+		"?max=2&action=queue.delete": {"queue.delete acme-orders"},
+	} {
+		var got []string
+		for _, e := range read[actions](s.ask("GET", "/v1/audit"+path, nil, acme).want(200, "")).Actions {
+			got = append(got, e.Action+" "+e.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("of %s it has %q, want %q", path, got, want)
+		}
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/server/internal/access"
-	"github.com/millrace/millrace/server/internal/audit"
 )
 
 // dialog is an action as a page offers it: a button, and a dialog that explains the

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/server/internal/audit"
+	"github.com/millrace/millrace/internal/audit"
 )
 
 // TestAuditPage shows each action and its author, the latest first, and failed actions; a log
@@ -37,6 +37,9 @@ func TestAuditPage(t *testing.T) {
 		t.Errorf("the page has %d actions, want %d", len(got), auditRows)
 	}
 	page.says("Earlier")
+	if got := h.get("/audit?action=queue.pause").want(http.StatusOK).all("data-action", "*"); len(got) != 1 || !strings.Contains(got[0], "queue.pause") {
+		t.Errorf("the page of one kind has %q", got)
+	}
 	if got := h.get("/audit?from=50").want(http.StatusOK).all("data-action", "*"); len(got) != 2 {
 		t.Errorf("the page before has %q", got)
 	}

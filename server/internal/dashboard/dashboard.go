@@ -13,9 +13,9 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/scatter"
-	"github.com/millrace/millrace/server/internal/audit"
 )
 
 // Survey is the source of all numbers. A *survey.Survey is one.
@@ -88,7 +88,7 @@ func New(cfg Config) (*Dashboard, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	d := &Dashboard{cfg: cfg, audit: audit.New(cfg.Client, cfg.Logger), streams: make(chan struct{}, maxStreams), drained: make(chan struct{})}
+	d := &Dashboard{cfg: cfg, audit: audit.New(cfg.Client, cfg.Logger, slog.LevelWarn), streams: make(chan struct{}, maxStreams), drained: make(chan struct{})}
 	var err error
 	if d.assets, err = readAssets(); err != nil {
 		return nil, err

@@ -19,6 +19,9 @@ const (
 	// Max is how many entries of each action stay.
 	Max = 200
 
+	// Age is for how long an entry stays, by the server's clock.
+	Age = 90 * 24 * time.Hour
+
 	// keyPrefix begins the key of an action. All lie in one slot of a Cluster.
 	keyPrefix = "mr:audit:{log}:"
 
@@ -58,7 +61,7 @@ type Entry struct {
 	Action string    `json:"-"`                // one of Actions
 	Who    string    `json:"who,omitempty"`    // the client by its credentials; empty if there are none
 	From   string    `json:"from,omitempty"`   // its address
-	Way    string    `json:"way"`              // pages or api
+	Way    string    `json:"way"`              // pages, api or command
 	Name   string    `json:"name,omitempty"`   // of the structure
 	Result string    `json:"result,omitempty"` // of an action that succeeded
 	Error  string    `json:"error,omitempty"`  // why nothing was done
@@ -74,14 +77,16 @@ type Log struct {
 	client rueidis.Client
 	run    script.Runner
 	logger *slog.Logger
+	level  slog.Level
 }
 
-// New returns the log of a Redis. It asks Redis nothing.
-func New(client rueidis.Client, logger *slog.Logger) *Log {
-	return &Log{client, script.Runner{Client: client, Scripts: library}, logger}
+// New returns the log of a Redis. It asks Redis nothing. Entries that cannot be written are logged
+// with the level.
+func New(client rueidis.Client, logger *slog.Logger, level slog.Level) *Log {
+	return &Log{client, script.Runner{Client: client, Scripts: library}, logger, level}
 }
 
-// Note enters an action. A failure is logged.
+// Note enters an action, and removes old entries. A failure is logged.
 func (l *Log) Note(ctx context.Context, e Entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
@@ -91,10 +96,11 @@ func (l *Log) Note(ctx context.Context, e Entry) {
 	}
 	text, err := e.encode()
 	if err == nil {
-		_, err = l.run.Run(ctx, "note", keyPrefix+e.Action, id, text, strconv.Itoa(Max))
+		args := []string{id, text, strconv.Itoa(Max), strconv.Itoa(int(Age.Seconds()))}
+		_, err = l.run.Run(ctx, "note", keyPrefix+e.Action, append(args, Actions()...)...)
 	}
 	if err != nil {
-		l.logger.WarnContext(ctx, "an action is missing in the audit log", "action", e.Action, "err", err)
+		l.logger.Log(ctx, l.level, "an action is missing in the audit log", "action", e.Action, "err", err)
 	}
 }
 
@@ -111,12 +117,26 @@ func (e Entry) encode() (string, error) {
 	}
 }
 
-// List returns up to most actions, the latest first, without the first ones. Lines that are no
-// entry are left out.
-func (l *Log) List(ctx context.Context, first, most int) ([]Entry, error) {
+// ListConfig selects entries of the log.
+type ListConfig struct {
+	Action string           // one of Actions; empty for all
+	Owns   func(Entry) bool // nil for all
+	First  int              // how many of the latest ones to leave out
+	Most   int              // how many
+}
+
+// List returns the selected actions, the latest first. Lines that are no entry are left out.
+func (l *Log) List(ctx context.Context, cfg ListConfig) ([]Entry, error) {
+	actions, last := Actions(), min(cfg.First+cfg.Most, Max)
+	if cfg.Action != "" {
+		actions = []string{cfg.Action}
+	}
+	if cfg.Owns != nil {
+		last = Max // any of them may be selected
+	}
 	var reads rueidis.Commands
-	for _, action := range Actions() {
-		reads = append(reads, l.client.B().Lrange().Key(keyPrefix+action).Start(0).Stop(int64(first+most-1)).Build())
+	for _, action := range actions {
+		reads = append(reads, l.client.B().Lrange().Key(keyPrefix+action).Start(0).Stop(int64(last-1)).Build())
 	}
 	var entries []Entry
 	for i, reply := range l.client.DoMulti(ctx, reads...) {
@@ -125,15 +145,15 @@ func (l *Log) List(ctx context.Context, first, most int) ([]Entry, error) {
 			return nil, err
 		}
 		for _, line := range lines {
-			if e, ok := decode(line); ok {
-				e.Action = Actions()[i]
+			e, ok := decode(line)
+			if e.Action = actions[i]; ok && (cfg.Owns == nil || cfg.Owns(e)) {
 				entries = append(entries, e)
 			}
 		}
 	}
 	slices.SortStableFunc(entries, func(a, b Entry) int { return b.At.Compare(a.At) })
-	first = min(first, len(entries))
-	return entries[first:min(first+most, len(entries))], nil
+	first := min(cfg.First, len(entries))
+	return entries[first:min(first+cfg.Most, len(entries))], nil
 }
 
 // decode reads the stored form: "ID MICROSECONDS JSON".

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -27,7 +28,7 @@ func TestScriptsKeepTheRules(t *testing.T) {
 // said returns a log, and a buffer with its output.
 func said(client rueidis.Client) (*Log, *bytes.Buffer) {
 	var text bytes.Buffer
-	return New(client, slog.New(slog.NewTextHandler(&text, nil))), &text
+	return New(client, slog.New(slog.NewTextHandler(&text, nil)), slog.LevelWarn), &text
 }
 
 // TestTheLogIsBounded in the number of its entries and in their size, and has the latest first.
@@ -49,7 +50,7 @@ func TestTheLogIsBounded(t *testing.T) {
 	if err != nil || len(raw) > maxEntry+100 {
 		t.Errorf("an entry has %d bytes, %v, want at most %d", len(raw), err, maxEntry+100)
 	}
-	entries, err := l.List(t.Context(), 1, 2)
+	entries, err := l.List(t.Context(), ListConfig{First: 1, Most: 2})
 	if err != nil || len(entries) != 2 || entries[0].Name != strconv.Itoa(Max+4) || entries[1].Name != strconv.Itoa(Max+3) || entries[0].At.IsZero() {
 		t.Errorf("the entries are %+v, %v", entries, err)
 	}
@@ -67,16 +68,32 @@ func TestTheLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestAFloodReplacesOnlyItsOwnKind: a thousand harmless actions leave a deletion in the log, and
-// the list is in the order of all actions.
+// TestAFloodReplacesOnlyItsOwnKind: many cancels leave a deletion in the log, which is
+// found by its kind, and by a client that may see only its name; the list is in the order of all
+// actions.
 func TestAFloodReplacesOnlyItsOwnKind(t *testing.T) {
 	t.Parallel()
 	l, _ := said(redistest.Start(t, redistest.Options{}).Client(t))
 	l.Note(t.Context(), Entry{ID: rand.Text(), Way: "api", Action: "queue.delete", Name: "orders"})
+	cancels := 1000
+	if redistest.More() {
+		cancels = 10_000
+	}
+	for i := range cancels {
+		l.Note(t.Context(), Entry{ID: rand.Text(), Way: "api", Action: "queue.cancel", Name: strconv.Itoa(i)})
+	}
 	for i := range 1000 {
 		l.Note(t.Context(), Entry{ID: rand.Text(), Way: "api", Action: []string{"tenant.pause", "tenant.resume"}[i%2], Name: strconv.Itoa(i)})
 	}
-	entries, err := l.List(t.Context(), 0, 1000)
+	for name, cfg := range map[string]ListConfig{
+		"of its kind": {Action: "queue.delete", Most: 1},
+		"of its name": {Owns: func(e Entry) bool { return strings.HasPrefix(e.Name, "ord") }, Most: 1},
+	} {
+		if entries, err := l.List(t.Context(), cfg); err != nil || len(entries) != 1 || entries[0].Name != "orders" {
+			t.Errorf("the first entry %s is %+v, %v, want the deletion", name, entries, err)
+		}
+	}
+	entries, err := l.List(t.Context(), ListConfig{Most: 1000})
 	if err != nil || !slices.ContainsFunc(entries, func(e Entry) bool { return e.Action == "queue.delete" }) {
 		t.Errorf("the log has %d entries without the deletion, %v", len(entries), err)
 	}
@@ -84,6 +101,50 @@ func TestAFloodReplacesOnlyItsOwnKind(t *testing.T) {
 		if want := strconv.Itoa(999 - i); e.Name != want {
 			t.Fatalf("entry %d is of action %s, want %s: the latest first", i, e.Name, want)
 		}
+	}
+}
+
+// TestOldEntriesGo by the server's clock, with the actions of any kind, a hundred at a time; a key
+// of a foreign type is left alone.
+func TestOldEntriesGo(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	l, text := said(client)
+	server, err := client.Do(t.Context(), client.B().Time().Build()).AsIntSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := int64(24 * time.Hour / time.Microsecond)
+	now := server[0] * 1_000_000
+	put := func(action string, n int, age int64) {
+		t.Helper()
+		for i := range n {
+			line := fmt.Sprintf("%s%d %d {}", action, i, now-age)
+			if err := client.Do(t.Context(), client.B().Rpush().Key(keyPrefix+action).Element(line).Build()).Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put("queue.delete", 1, 89*day)
+	put("queue.delete", 150, 91*day)
+	put("queue.cancel", 30, 91*day)
+	if err := client.Do(t.Context(), client.B().Set().Key(keyPrefix+"lease.release").Value("x").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{182 - 100, 3, 4} { // the deletion of 89 days ago, and those that are entered
+		l.Note(t.Context(), Entry{ID: rand.Text(), Action: "schedule.run"})
+		got := 0
+		for _, action := range Actions() {
+			if n, err := client.Do(t.Context(), client.B().Llen().Key(keyPrefix+action).Build()).AsInt64(); err == nil {
+				got += int(n)
+			}
+		}
+		if got != want {
+			t.Errorf("after %d actions there are %d entries, want %d", i+1, got, want)
+		}
+	}
+	if text.Len() > 0 {
+		t.Errorf("it logs %s", text)
 	}
 }
 
@@ -113,7 +174,7 @@ func TestALostReply(t *testing.T) {
 
 // ids returns the ids of the entries of an action, sorted.
 func ids(ctx context.Context, l *Log, action string) string {
-	entries, err := l.List(ctx, 0, 100)
+	entries, err := l.List(ctx, ListConfig{Most: 100})
 	if err != nil {
 		return err.Error()
 	}
@@ -139,7 +200,7 @@ func TestAFullServerTakesAnEntry(t *testing.T) {
 	}
 	l, text := said(client)
 	l.Note(t.Context(), Entry{ID: rand.Text(), Action: "queue.purge"})
-	if entries, err := l.List(t.Context(), 0, 2); err != nil || len(entries) != 1 || text.Len() > 0 {
+	if entries, err := l.List(t.Context(), ListConfig{Most: 2}); err != nil || len(entries) != 1 || text.Len() > 0 {
 		t.Errorf("the entries are %+v, %v; it logs %s", entries, err, text)
 	}
 }

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"log/slog"
+	"os"
+	"os/user"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/alecthomas/kong"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/audit"
+)
+
+// audited are the commands of people that change something, by their words. The others look, do
+// the work of programs, or change a fleet, which has a log of its own.
+var audited = map[string]struct {
+	action string // as the service names it in the audit log
+	when   func(command any) bool
+}{
+	"hash rm":             {"hash.delete", only(func(c *hashRm) bool { return len(c.Fields) == 0 })},
+	"ick parked retry":    {"ick.retry", always},
+	"ick parked rm":       {"ick.drop", always},
+	"ick rm":              {"ick.delete", always},
+	"lease release":       {"lease.release", only(func(c *leaseRelease) bool { return !issuedHere(string(c.Token)) })},
+	"queue cancel":        {"queue.cancel", always},
+	"queue dead keep":     {"queue.keep-dead", always},
+	"queue dead purge":    {"queue.purge", only(func(c *deadPurge) bool { return !c.DryRun })},
+	"queue dead redrive":  {"queue.redrive", only(func(c *deadRedrive) bool { return !c.DryRun })},
+	"queue nack":          {"queue.dead", only(func(c *queueNack) bool { return c.Dead })},
+	"queue pause":         {"queue.pause", always},
+	"queue position":      {"queue.position", only(func(c *queuePosition) bool { return c.To != nil })},
+	"queue resize":        {"queue.resize", always},
+	"queue resume":        {"queue.resume", always},
+	"queue rm":            {"queue.delete", always},
+	"queue tenant clear":  {"tenant.clear", always},
+	"queue tenant pause":  {"tenant.pause", always},
+	"queue tenant purge":  {"tenant.purge", always},
+	"queue tenant resume": {"tenant.resume", always},
+	"queue tenant set":    {"tenant.limits", always},
+	"schedule pause":      {"schedule.pause", always},
+	"schedule resume":     {"schedule.resume", always},
+	"schedule rm":         {"schedule.remove", always},
+	"schedule run":        {"schedule.run", always},
+	"schedule set":        {"schedule.set", always},
+}
+
+func always(any) bool { return true }
+
+func only[C any](changes func(C) bool) func(any) bool {
+	return func(command any) bool {
+		c, ok := command.(C)
+		return ok && changes(c)
+	}
+}
+
+// unsaid are flags that the audit log leaves out: how to connect, ask and print, secrets, and bodies.
+var unsaid = []string{"redis", "context", "json", "yes", "token", "body", "header", "file"}
+
+// entryOf returns the entry of a command for the audit log, or nil if it needs none.
+func entryOf(parsed *kong.Context) *audit.Entry {
+	node := parsed.Selected()
+	command := node.Target.Addr().Interface()
+	row, ok := audited[strings.TrimPrefix(node.FullPath(), "millrace ")]
+	if !ok || !row.when(command) {
+		return nil
+	}
+	name := node.Positional[0].Target.String()
+	if rm, ok := command.(*hashRm); ok && !rm.All {
+		name += "/" + string(rm.Hash)
+	}
+	return &audit.Entry{Action: row.action, Name: name, Result: said(parsed.Args)}
+}
+
+// said returns the words of a command line as [arrange] returns them, without the flags that are
+// unsaid: the command, its arguments, its flags.
+func said(args []string) string {
+	words := []string{"millrace"}
+	var flags []string
+	end := slices.Index(args, "--")
+	for _, arg := range args[:end] {
+		name, isFlag := strings.CutPrefix(arg, "--")
+		name, _, _ = strings.Cut(name, "=")
+		switch {
+		case !isFlag:
+			words = append(words, arg)
+		case !slices.Contains(unsaid, name):
+			flags = append(flags, arg)
+		}
+	}
+	words = slices.Concat(words, args[end+1:], flags)
+	for i, word := range words {
+		if !plainWord.MatchString(word) {
+			words[i] = quoteFor("bash")(word)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord is a word that means itself in a shell.
+var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// noteCommand enters the command in the audit log, if people change something with it. It goes over
+// the connection of the command, after its work and before its result is printed: a program that
+// does not read the result may end the process.
+func (a *app) noteCommand(ctx context.Context, client rueidis.Client, failed error) {
+	unchanged := a.unanswered || errors.Is(failed, errDeclined) || strings.HasPrefix(millrace.Code(failed), "bad_")
+	if a.entry != nil && !unchanged {
+		a.note(ctx, client, *a.entry, failed)
+	}
+}
+
+// note enters an action, which may have failed, in the audit log. That is a memory aid: an entry
+// that cannot be written fails nothing.
+func (a *app) note(ctx context.Context, client rueidis.Client, e audit.Entry, failed error) {
+	e.ID, e.Who, e.Way = rand.Text(), person(), "command"
+	if failed != nil {
+		e.Error = failed.Error()
+	}
+	audit.New(client, a.logger(), slog.LevelDebug).Note(ctx, e)
+}
+
+// person returns USER@HOST of this process, or the part that is known.
+var person = sync.OnceValue(func() string {
+	var parts []string
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		parts = append(parts, u.Username)
+	}
+	if host, err := os.Hostname(); err == nil && host != "" {
+		parts = append(parts, host)
+	}
+	return strings.Join(parts, "@")
+})
+
+// leaseToken returns a token that begins with random letters. It ends with a mark of [person], by which
+// the audit log tells a release by the holder from one by another user, host or program.
+func leaseToken(random string) string {
+	random = random[:20]
+	mark := sha256.Sum256([]byte(random + person()))
+	return random + base32.StdEncoding.EncodeToString(mark[:])[:6]
+}
+
+// issuedHere reports whether a token was issued to this user on this host.
+func issuedHere(token string) bool { return len(token) == 26 && token == leaseToken(token) }
