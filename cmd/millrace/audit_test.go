@@ -215,9 +215,12 @@ func TestAQuestionThatIsInterruptedIsNotAudited(t *testing.T) {
 	}
 	defer in.Close()
 	defer stdin.Close()
-	time.AfterFunc(100*time.Millisecond, cancel)
-	var stdout, stderr bytes.Buffer
-	code := run(ctx, []string{"queue", "tenant", "purge", "q", "a"}, s.env, in, &stdout, &stderr)
+	var stdout bytes.Buffer
+	stderr, ended := new(redistest.Log), make(chan int, 1)
+	go func() { ended <- run(ctx, []string{"queue", "tenant", "purge", "q", "a"}, s.env, in, &stdout, stderr) }()
+	redistest.Eventually(t, "it asks", func() bool { return stderr.Count("[y/N]") > 0 })
+	cancel()
+	code := <-ended
 	if entries := s.auditLog(); code != 1 || len(entries) > 0 {
 		t.Errorf("it exits with %d, and the log has %+v", code, entries)
 	}
