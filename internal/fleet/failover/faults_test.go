@@ -43,7 +43,7 @@ func TestRestartedWithItsData(t *testing.T) {
 			master := w.server(w.mapNow().Partitions[0].Master.Addr)
 			if !file {
 				d := direct(t, master.Addr)
-				must(t, d.Do(ctx, d.B().Save().Build()).Error())
+				save(t, d)
 			}
 			must(t, master.Proc.Kill())
 			must(t, master.Proc.Restart(ctx))

@@ -61,7 +61,7 @@ func TestACompleteLogWins(t *testing.T) {
 	p := w.mapNow().Partitions[0]
 	master, replica := w.server(p.Master.Addr), w.server(p.Replicas[0].Addr)
 	d := direct(t, replica.Addr)
-	must(t, d.Do(ctx, d.B().Save().Build()).Error())
+	save(t, d)
 	logOn(t, master.Addr)
 	w.beats(0, 2)
 	set("new")

@@ -79,7 +79,7 @@ func (p *processes) strike(s devfleet.Server, k kind) {
 	}
 	if k.save {
 		d := direct(t, s.Addr)
-		must(t, d.Do(ctx, d.B().Save().Build()).Error())
+		save(t, d)
 		retry.Sleep(ctx, rand.N(100*time.Millisecond)) // for something to be written that it will lack
 	}
 	for range map[bool]int{false: 1, true: 2}[k.twice] {
@@ -99,6 +99,12 @@ func (p *processes) strike(s devfleet.Server, k kind) {
 			must(t, proc.Restart(ctx))
 		}
 	}
+}
+
+// save has a server save its data, as soon as it makes no copy for a replica.
+func save(t *testing.T, d rueidis.Client) {
+	t.Helper()
+	redistest.Eventually(t, "the server has saved", func() bool { return d.Do(t.Context(), d.B().Save().Build()).Error() == nil })
 }
 
 // direct returns a client of one server.
@@ -130,7 +136,7 @@ func TestAMasterIsBackWithOlderData(t *testing.T) {
 			set("old")
 			victim := w.server(w.mapNow().Partitions[0].Master.Addr)
 			d := direct(t, victim.Addr)
-			redistest.Eventually(t, "the master has saved", func() bool { return d.Do(ctx, d.B().Save().Build()).Error() == nil }) // not beside a copy
+			save(t, d)
 			set("new")
 
 			var mu sync.Mutex

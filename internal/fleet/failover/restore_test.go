@@ -54,7 +54,7 @@ func TestRestoredFromTheArchive(t *testing.T) {
 	p := w.mapNow().Partitions[0]
 	for _, m := range p.Members() {
 		d := direct(t, m.Addr)
-		must(t, d.Do(ctx, d.B().Save().Build()).Error()) // left over, and newer
+		save(t, d) // left over, and newer
 		must(t, w.server(m.Addr).Proc.Kill())
 	}
 	data, err := os.ReadFile(file)
@@ -107,7 +107,7 @@ func TestOldDataWaitsForAPerson(t *testing.T) {
 		w.beats(0, 1)
 		p := w.mapNow().Partitions[0]
 		d := direct(t, p.Master.Addr)
-		must(t, d.Do(ctx, d.B().Save().Build()).Error())
+		save(t, d)
 		saved := w.beatOf(p.Master.Addr)
 		redistest.Eventually(t, "the directory knows a newer beat", func() bool {
 			known, err := w.dir.Beats(ctx)
