@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"log/slog"
 	"maps"
 	"os"
@@ -23,11 +21,7 @@ import (
 // auditLog returns the entries in the audit log of a shell's server, the latest first.
 func (s shell) auditLog() []audit.Entry {
 	s.t.Helper()
-	a := &app{redis: s.url, env: s.env}
-	client, err := a.open(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	client := s.client()
 	defer client.Close()
 	entries, err := audit.New(client, slog.New(slog.DiscardHandler), slog.LevelDebug).List(s.t.Context(), audit.ListConfig{Most: 1000})
 	if err != nil {
@@ -140,11 +134,7 @@ func TestCommandsAreAudited(t *testing.T) {
 	token := answer[grantDoc](s, "lease", "acquire", "nightly", "--ttl", "1m").Token
 	no("lease refresh nightly --ttl 2m --token " + token)
 	no("lease release nightly --token " + token)
-	a := &app{redis: s.url, env: s.env}
-	client, err := a.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := s.client()
 	defer client.Close()
 	locker, err := lease.New(client, lease.Config{})
 	if err != nil {
@@ -208,19 +198,7 @@ func TestAQuestionThatIsInterruptedIsNotAudited(t *testing.T) {
 	t.Parallel()
 	s := shell{t: t, url: redistest.Start(t, redistest.Options{}).URL()}
 	s.put("q", "a", "1")
-	ctx, cancel := context.WithCancel(t.Context())
-	in, stdin, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	defer stdin.Close()
-	var stdout bytes.Buffer
-	stderr, ended := new(redistest.Log), make(chan int, 1)
-	go func() { ended <- run(ctx, []string{"queue", "tenant", "purge", "q", "a"}, s.env, in, &stdout, stderr) }()
-	redistest.Eventually(t, "it asks", func() bool { return stderr.Count("[y/N]") > 0 })
-	cancel()
-	code := <-ended
+	code := s.interruptedAtQuestion("queue", "tenant", "purge", "q", "a")
 	if entries := s.auditLog(); code != 1 || len(entries) > 0 {
 		t.Errorf("it exits with %d, and the log has %+v", code, entries)
 	}

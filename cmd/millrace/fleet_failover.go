@@ -44,10 +44,10 @@ func (c *fleetFailover) Run(ctx context.Context, a *app) error {
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
 		servers := failover.NewRedis(f.option)
 		defer servers.Close()
-		ctx := context.WithoutCancel(ctx) // halfway there is no master
 		if c.Force {
 			return c.force(ctx, a, f, servers)
 		}
+		ctx := context.WithoutCancel(ctx) // halfway there is no master
 		began, log, id := time.Now(), a.logger(), c.Partition[0]
 		if err := failover.Switch(ctx, f.dir, servers, id, c.To, log, a.help(f.dir, f.option)); err != nil {
 			return nil, nil, err
@@ -75,7 +75,7 @@ func (c *fleetFailover) force(ctx context.Context, a *app, f *fleetAt, servers f
 	if err := a.agree(ctx, c.Yes, doc, doc.Loses, "Are the silent members gone for good? Go on without them?"); err != nil {
 		return nil, nil, err
 	}
-	if err := doc.Do(ctx, f.dir, servers, a.logger(), a.help(f.dir, f.option)); err != nil {
+	if err := doc.Do(context.WithoutCancel(ctx), f.dir, servers, a.logger(), a.help(f.dir, f.option)); err != nil {
 		return doc, doc.Table, besides{err}
 	}
 	return doc, doc.Table, nil

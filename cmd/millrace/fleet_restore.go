@@ -40,6 +40,9 @@ func (c *fleetRestore) Run(ctx context.Context, a *app) error {
 	if _, err := os.Stat(c.From); isFile && err != nil {
 		return errUsage.Errorf("--from %s: there is no such file, and a member is named by its HOST:PORT", c.From)
 	}
+	if c.Doubtful && c.Ick != "" {
+		return errUsage.Errorf("--doubtful only lists tags: --ick is for a restore")
+	}
 	return a.withMap(ctx, func(f *fleetAt) (any, table, error) {
 		log := a.logger()
 		if c.Doubtful {

@@ -137,6 +137,7 @@ func TestFleetRestoreFile(t *testing.T) {
 		t.Errorf("restore from a file of another partition = %+v", f)
 	}
 	s.refused(2, "bad_usage", "fleet", "restore", "0")
+	s.refused(2, "bad_usage", "fleet", "restore", "0", "--doubtful", "--ick", "lost")
 	s.refusedAfterLog(1, "declined", "fleet", "restore", "0", "--from", files[0])
 	s.isFull()
 
@@ -206,6 +207,7 @@ func TestFleetFailoverForce(t *testing.T) {
 	first.end(syscall.SIGTERM)
 	redistest.Eventually(t, "the second agent leads", func() bool { return strings.Contains(second.stderr.String(), `"msg":"the agent leads"`) })
 	s.refused(1, "declined", "fleet", "failover", "--force")
+	s.interruptedAtQuestion("fleet", "failover", "--force")
 	s.refused(2, "bad_usage", "fleet", "failover", "0", "1")
 	s.refused(1, "no_data", "fleet", "failover", "2", "--force", "--yes")
 	got := s.run("fleet", "failover", "--force", "--yes", "--json")

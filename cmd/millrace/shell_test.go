@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
@@ -133,14 +136,53 @@ func (b batch) show() string {
 	return strings.Join(words, ", ")
 }
 
-// park has a consumer take the oldest mark and fail on it.
-func (s shell) park(name, reason string, cfg ick.ConsumeConfig) {
+// client connects as a command does. The caller closes it.
+func (s shell) client() rueidis.Client {
 	s.t.Helper()
-	a := &app{redis: s.url, env: s.env}
-	client, err := a.open(s.t.Context())
+	client, err := (&app{redis: s.url, env: s.env}).open(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return client
+}
+
+// interruptedAtQuestion interrupts a command when it asks, and returns its exit code, which says that
+// it has failed.
+func (s shell) interruptedAtQuestion(args ...string) int {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer in.Close()
+	defer stdin.Close()
+	stderr, ended := new(redistest.Log), make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"--redis", s.url}, args...), s.env, in, io.Discard, stderr)
+	}()
+	redistest.Eventually(s.t, "the command asks", func() bool { return stderr.Count("[y/N]") > 0 })
+	cancel()
+	var code int
+	redistest.Eventually(s.t, "the command ends", func() bool {
+		select {
+		case code = <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if code == 0 {
+		s.t.Errorf("millrace %v ends with 0 when it is interrupted at its question: %s", args, stderr)
+	}
+	return code
+}
+
+// park has a consumer take the oldest mark and fail on it.
+func (s shell) park(name, reason string, cfg ick.ConsumeConfig) {
+	s.t.Helper()
+	client := s.client()
 	defer client.Close()
 	k, err := ick.New(client, name, ick.Config{})
 	if err != nil {
