@@ -70,12 +70,15 @@ func (a *app) connect(ctx context.Context) (rueidis.Client, error) {
 		}
 		return &settling{f.Client()}, nil
 	}
-	client, err := dial.Redis(ctx, url)
+	client, err := dial.Redis(ctx, url, oneConnection)
 	if err != nil {
 		return nil, err
 	}
 	return &settling{client}, nil
 }
+
+// oneConnection to each server: a command does one thing at a time.
+func oneConnection(opt *rueidis.ClientOption) { opt.PipelineMultiplex = -1 }
 
 // settling is a client that does not close before its structures are registered: a
 // command may end right after it wrote to a queue.
