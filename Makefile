@@ -9,7 +9,7 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
 # third of the time without it, and so do the agents of a fleet, of which fleet/agent runs all with it: `make more`
 # tests them with it, too.
-PROGRAMS := /(cmd/millrace|conformance|dist|examples|grafana|internal/(bench|chaos|fleet|screen))(/|$$)|/millrace$$
+PROGRAMS := /(cmd/millrace|conformance|deploy|examples|internal/(bench|chaos|fleet|repo|screen))(/|$$)
 packages = $(or $(shell go list ./... | grep $(1) '$(PROGRAMS)'),$(error go list ./... names no package: see above))
 # Vet runs with the linters, since half its time here would go to the packages of others. Most tests wait for servers,
 # so twice as many packages are tested at a time as there are CPUs.
@@ -29,7 +29,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, PostgreSQL, Chromium
-	@scripts/test-deps
+	@internal/repo/scripts/test-deps
 
 # Two at a time: installing takes one CPU, and tests leave CPUs idle.
 test: ## Run all tests, with real Redis servers
@@ -43,7 +43,7 @@ test: ## Run all tests, with real Redis servers
 COMPILE := GOGC=400 go list -e -export -deps -test
 compile:
 	@$(COMPILE) -race $(call packages,-vE) >/dev/null 2>&1 || true
-	@test -n "$$MILLRACE_TEST_ETCD" || (cd internal/etcdtest/server && GOGC=400 go run -exec true go.etcd.io/etcd/server/v3) >/dev/null 2>&1 || true
+	@test -n "$$MILLRACE_TEST_ETCD" || (cd internal/test/etcdtest/server && GOGC=400 go run -exec true go.etcd.io/etcd/server/v3) >/dev/null 2>&1 || true
 	@$(COMPILE) $(call packages,-E) >/dev/null 2>&1 || true
 	@for module in $(NESTED); do (cd $$module && $(COMPILE) ./...) >/dev/null 2>&1 || true; done
 
@@ -58,7 +58,7 @@ $(NESTED:%=test/%): test/%:
 	cd $* && go test $(TESTFLAGS) ./...
 
 servers: ## Run what touches Redis on each server of MILLRACE_TEST_SERVERS, and print a table
-	@scripts/test-servers $(TESTFLAGS)
+	@internal/repo/scripts/test-servers $(TESTFLAGS)
 
 more: deps ## Run all tests with the race detector, and those that take long
 	@set -e; for module in $(MODULES); do \
@@ -70,8 +70,8 @@ soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -count=1 -timeout=2h -v -run 'MillionMessages|SkippedFlows|GrowingQueue|NothingGrows' ./fairqueue
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestEverything$$' ./fairqueue
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'EveryProtection|Killed|ManyKeys|Outage' ./fetch
-	go run ./internal/script/mutate -first 'Histories|Wrong|Version|Foreign|Refuse' ./ick ./ick/channel=./ick ./lease ./expiry ./pinned ./tracker ./scatter ./upkeep \
-		./internal/registry ./internal/shards=./expiry ./internal/shards=./pinned ./internal/reqid=./internal/script
+	go run ./internal/test/mutate -first 'Histories|Wrong|Version|Foreign|Refuse' ./ick ./ick/channel=./ick ./lease ./expiry ./pinned ./tracker ./scatter ./observe/upkeep \
+		./internal/redis/registry ./internal/redis/shards=./expiry ./internal/redis/shards=./pinned ./internal/redis/reqid=./internal/redis/script
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestACL$$|TestLoadWhile' ./conformance ./server
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v ./dist
 	cd tracker/sqltest && MILLRACE_SOAK=1 go test -count=1 -timeout=30m -v -run TestSparseMillion .
@@ -87,7 +87,7 @@ bench: deps ## Measure, each figure against its baseline
 	cd bench && go run .
 
 lint: ## Run the linters of .golangci.yaml, and look for retired words
-	@go test -count=1 -run 'TestWords' .
+	@go test -count=1 -run 'TestWords' ./internal/repo
 	@set -e; for module in $(MODULES); do \
 		echo "== $$module"; (cd $$module && $(GOLANGCI) run --config $(CURDIR)/.golangci.yaml); done
 

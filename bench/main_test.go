@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

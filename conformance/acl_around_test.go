@@ -8,11 +8,11 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/observe/doctor"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/steal"
-	"github.com/millrace/millrace/upkeep"
 )
 
 func walkTotals(w *walker) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/fleet/check"
@@ -22,8 +21,9 @@ import (
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/doctor"
 )
 
 // TestACLOnFleet has the users of a fleet do their work: no command may be

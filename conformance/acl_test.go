@@ -15,10 +15,10 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/commands"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/commands"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestACL creates each user of docs/SECURITY.md as it is written there, and has it
@@ -95,7 +95,7 @@ func TestACLHasEveryCommand(t *testing.T) {
 			t.Errorf("no scripts in %s", folder)
 		}
 		for _, file := range files {
-			if strings.Contains(file, "internal/replicas/") || strings.Contains(file, "internal/bench/") {
+			if strings.Contains(file, "internal/redis/replicas/") || strings.Contains(file, "internal/bench/") {
 				continue // for the users of a fleet, and of the bench
 			}
 			source, err := os.ReadFile(file)

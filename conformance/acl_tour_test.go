@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
 )
 
 // tour is a walk through everything that programs do with Redis: each stop is a

@@ -9,9 +9,9 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/tracker"
-	"github.com/millrace/millrace/upkeep"
 )
 
 // views is a walk through everything that can be looked at. Another user made the

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/schedule"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fetch"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // kitchen is a cache under load: two processes fetch values that run out again and

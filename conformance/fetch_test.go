@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fetch"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 var fetchBehaviours = []behaviour{

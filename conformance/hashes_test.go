@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/expiry"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 var hashesBehaviours = []behaviour{

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // ickStorm takes a server away while producers mark and every consumer is in the

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 var ickBehaviours = []behaviour{

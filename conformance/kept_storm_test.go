@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // keptBehaviours are those of all structures that keep something for a time or in

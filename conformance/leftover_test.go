@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/fairqueue/parts"
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestRefusalsAreNamed: no raw READONLY, NOREPLICAS, MASTERDOWN or OOM of a bare server reaches a program. Each is an error of the

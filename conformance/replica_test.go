@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/tracker"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // post writes messages to a queue and handles them. Each that was written must be handled,

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	one "github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/scatter"
 )
 

@@ -18,9 +18,9 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/shards"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/tracker"
 )
 

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/shards/shardstest"
+	"github.com/millrace/millrace/internal/test/shardstest"
 )
 
 // refusedHistories are about repeated and refused calls.

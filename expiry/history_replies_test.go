@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/shards/shardstest"
+	"github.com/millrace/millrace/internal/test/shardstest"
 )
 
 // replyHistories are the replies of Redis, in the order of its documentation, and the

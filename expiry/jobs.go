@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 // reapBudget is how many fields and hashes of a shard one call of the script reaps.

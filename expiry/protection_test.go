@@ -3,7 +3,7 @@ package expiry
 import (
 	"testing"
 
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // hashProtections are the safeguards that keep the histories from failing, and how to take

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 // repairCalls is how many calls a slice of the repair makes for the hashes of a namespace.

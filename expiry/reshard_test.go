@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/shards/shardstest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/shardstest"
 )
 
 // TestHashesWhileTheirSlotMoves: calls on hashes that are there go on, whatever the state

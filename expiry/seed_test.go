@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestHashesUnderASeed: a request that two processes send under the same seed

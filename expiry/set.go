@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 // SetConfig configures [Hashes.Set] and [Hashes.SetMany]. The zero value sets fields

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // die writes messages and has them die, and returns their ids.

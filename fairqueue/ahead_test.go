@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestNothingAheadOfHungHandlers: where handlers were quick and then hang, messages are not

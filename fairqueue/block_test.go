@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestBlockBoundsARead: a read of a server that does not answer ends with its Block, and not as if the queue

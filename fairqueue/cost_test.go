@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // setVirtual sets the virtual time of a queue in which no flow is active.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // miscounted compares the queue's counts with its contents. It returns the difference, "" for

@@ -15,9 +15,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/batch"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/batch"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 const (

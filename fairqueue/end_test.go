@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestEndOnASilentServer: a consumer that has nothing to settle ends soon, although the call that fetches

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // SoonAlone has a queue count a tenant as alone after half a second without another one, instead of a minute.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/redis/reqid"
 )
 
 // soaks is whether the long forms of tests run, on a machine that has nothing else to do.

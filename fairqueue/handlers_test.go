@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestHeartbeat: a handler that runs for longer than the visibility keeps its

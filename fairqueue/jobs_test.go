@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestJobs does due work in queues without readers.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestFullTenantsAmongOthers has many goroutines write through a network that loses replies.

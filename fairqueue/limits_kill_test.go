@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestLimitsWhenWorkersAreKilled kills worker processes with their hands full: a tenant never

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // clocked returns scripts whose clock is a key of the queue, so that a test sets the time.

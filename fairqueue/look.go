@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // A look reads a queue by plain commands, a pipeline a step: a message that moves between two

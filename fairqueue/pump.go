@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 const (

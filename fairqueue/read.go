@@ -6,7 +6,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // shortestAsk is the shortest time that a read waits for the server's answer: with less, a distant server

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // protections are the safeguards that the histories test, and how to take

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestFlowsOfNothingAreBounded: a call passes so many flows whose messages were cancelled,

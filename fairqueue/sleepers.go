@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/wake"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/wake"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestUnsettledAtTheEnd: Consume returns that messages were not settled at its end, with the reason and the

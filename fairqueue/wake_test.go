@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // blockedReaders waits until so many processes sleep on the server.

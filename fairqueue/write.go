@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // Written is the message of a draft.

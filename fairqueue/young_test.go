@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestDeadReaderOnAQuietQueue: a dead reader's messages come back at the end of their visibility to the only

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestOutageUnderLoad counts how often the source is asked while Redis is down and many

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestMemoryIsBounded: the memory stays within its bytes, whatever it holds.

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 // askAgain is the interval at which one caller asks Redis during an outage.

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/pinned"
 )
 

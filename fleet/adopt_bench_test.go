@@ -6,7 +6,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // BenchmarkAdopt measures the cost of a change of the map for a process.

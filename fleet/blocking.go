@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/commands"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/commands"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // blockSlack is how much longer than its timeout a command may block before its

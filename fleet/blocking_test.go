@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/wake"
+	"github.com/millrace/millrace/internal/redis/wake"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // doer is a client, or a connection of one's own.

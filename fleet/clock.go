@@ -3,7 +3,7 @@ package fleet
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // clockInterval is how often the two clocks of this process are compared.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestASuspendedMachineWritesNothing before the directory has confirmed the map again,

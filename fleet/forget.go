@@ -11,8 +11,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // ErrInUse means that tags were not forgotten because they have keys, or were written

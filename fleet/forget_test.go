@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/ring"
 )
 

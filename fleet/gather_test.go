@@ -8,7 +8,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestGather: written data arrives whole and in order, however it is cut, and a writer that

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 const (

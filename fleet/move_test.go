@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestMarksOfAMove: a tag that is leaving is asked for each time, and one that is

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestRefusalsAreNamed: no raw READONLY, NOREPLICAS, MASTERDOWN or OOM reaches a program, and a read that one member refuses is

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestAConnectionBelongsToOneRun: a server in another run than the map has is refused before a

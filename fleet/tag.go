@@ -3,7 +3,7 @@ package fleet
 import (
 	"strings"
 
-	"github.com/millrace/millrace/internal/commands"
+	"github.com/millrace/millrace/internal/redis/commands"
 )
 
 // Tag returns the tag of a key: the text in its first pair of braces, or the whole key

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/directory/directorytest"
+	"github.com/millrace/millrace/internal/test/directorytest"
 	"github.com/millrace/millrace/ring"
 )
 

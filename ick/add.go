@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 const (

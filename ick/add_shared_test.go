@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // waits counts the callers that wait for the end of the context.

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 const (

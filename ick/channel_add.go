@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // Add marks members as dirty, each in its Ick; see [Ick.Add]. It calls the Icks at the same time.

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 const (

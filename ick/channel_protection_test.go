@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // steerer plays the parts of a channel's producers and consumers by hand, with

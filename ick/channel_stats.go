@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
 )
 
 // ChannelStats describes a channel. Its Icks are read one by one, so the sums are not of one

@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/wake"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/wake"
 )
 
 const (

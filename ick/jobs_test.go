@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // someSlices runs some slices of a job, which are several rounds, and returns their

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // Failed returns the error with which a [Handler] reports that these members of the batch failed

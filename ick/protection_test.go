@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // A history plays one way in which a mark could be forgotten, and returns an

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // beforeRepeat is a hook that calls a function before the second try of a script.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestExchangeUnderASeed: an exchange that two processes send under the same seed

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
 )
 
 // overlapPage is how many reserved members one script call compares with the waiting ones.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestUncommittedAtTheEnd: Consume returns that the last batch was not committed at its end, because the server was

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestTryDo(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // Lease is an acquired lease. It is safe for concurrent use. Its holder releases it or

@@ -18,11 +18,11 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/policy"
-	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/wake"
+	"github.com/millrace/millrace/internal/redis/policy"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/redis/wake"
 )
 
 //go:embed *.lua

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 	"github.com/millrace/millrace/schedule/cron"
 )
 

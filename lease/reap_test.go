@@ -12,10 +12,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // reapRound goes round the index once, and returns the most that a slice found.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/dial"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 // Kind is the kind of a [Server].

@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/millracetest"
 )

@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/script/scripttest"
-	"github.com/millrace/millrace/internal/shards"
-	"github.com/millrace/millrace/internal/shards/shardstest"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/redis/shards"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
+	"github.com/millrace/millrace/internal/test/shardstest"
 )
 
 // TestValuesAreBounded: a value that is too large for one call is refused before Redis is

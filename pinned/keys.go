@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 // Keys is a namespace of values, each of which exists until its deadline and not after it.

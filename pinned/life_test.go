@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestKeyLife follows a value from nothing to nothing.

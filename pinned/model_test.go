@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // keyModel is a namespace as its documentation describes it. No time passes in

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 var errNotFound = millrace.ErrNotFound.Errorf("there is no such value, or it has expired")

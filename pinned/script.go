@@ -3,9 +3,9 @@ package pinned
 import (
 	"embed"
 
-	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 //go:embed *.lua

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestKeysUnderASeed: a call that another process repeats with the same seed takes effect

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // remembered is how long after its first try a flight may be repeated. The server remembers it

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // maxReply is the largest reply to a call: about maxBytes, and the bytes that one step of the

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestGatherIsWhatOneServerWouldHave makes the same writes on some servers, each on one

@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // A flushHistory plays one way in which a flush could break its word on a server, and

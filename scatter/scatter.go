@@ -15,7 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 	"github.com/millrace/millrace/ring"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/redis/reqid"
 )
 
 // TestFlushUnderASeed: a session that one process was asked to flush and another one is

@@ -10,9 +10,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/policy"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/policy"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 type server struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/server/internal/api"
-	"github.com/millrace/millrace/upkeep"
 )
 
 const (

@@ -14,13 +14,13 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/survey"
-	"github.com/millrace/millrace/metrics"
+	"github.com/millrace/millrace/observe/metrics"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"
 	"github.com/millrace/millrace/server/internal/dashboard"
 	"github.com/millrace/millrace/steal"
-	"github.com/millrace/millrace/upkeep"
 )
 
 // Config configures a service. It needs a Client.

@@ -163,8 +163,8 @@ func findNode(t *testing.T) string {
 		return path
 	}
 	if os.Getenv("CI") != "" {
-		t.Fatalf("this test needs node, and CI must not skip it; run scripts/test-deps: %v", err)
+		t.Fatalf("this test needs node, and CI must not skip it; run internal/repo/scripts/test-deps: %v", err)
 	}
-	t.Skipf("this test needs node; run scripts/test-deps to install it: %v", err)
+	t.Skipf("this test needs node; run internal/repo/scripts/test-deps to install it: %v", err)
 	return ""
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // TestScriptsRefuseWrongCalls makes calls that a program in another language may get wrong: each is

@@ -3,8 +3,8 @@ package tracker
 import (
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 func TestScriptsKeepTheRules(t *testing.T) {

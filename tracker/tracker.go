@@ -13,9 +13,9 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 //go:embed *.lua

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 // callgrindOut is the beginning of the names of files with counts.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

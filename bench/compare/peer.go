@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // peer is one of the compared systems.

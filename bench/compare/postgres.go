@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 // postgres is a private PostgreSQL server with the defaults of its distribution: each commit

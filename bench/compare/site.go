@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 // asChild is the environment variable with the job of a process.

@@ -20,7 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/open"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
 )
 
 // app is the environment of every command.

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/fleet/open"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 type benchCommand struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/bench"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestBench(t *testing.T) {

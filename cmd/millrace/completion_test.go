@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // completions are lines, with the cursor at their end, and the words that complete them.
@@ -118,7 +118,7 @@ func TestCompletion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := exec.LookPath(name); err != nil {
-				t.Fatalf("%v: scripts/test-deps installs it", err)
+				t.Fatalf("%v: internal/repo/scripts/test-deps installs it", err)
 			}
 			if out, err := exec.Command(name, "-n", script).CombinedOutput(); err != nil {
 				t.Fatalf("the script is none: %v\n%s", err, out)

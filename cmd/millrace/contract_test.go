@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 const contractPage = "../../docs/CLI.md"

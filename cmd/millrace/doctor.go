@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/internal/fleet/open"
+	"github.com/millrace/millrace/observe/doctor"
 )
 
 type doctorCommand struct {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/doctor"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/doctor"
 )
 
 // examined runs the doctor and returns its report and exit code.

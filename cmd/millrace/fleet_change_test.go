@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // twoMembers makes a fleet of one partition with a replica, whose settings are quick.

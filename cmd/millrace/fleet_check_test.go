@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestFleetCheck fails until an agent leads and the directory writes its map to the disk.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/open"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // process is a command that runs until it is interrupted, as a process of its own.

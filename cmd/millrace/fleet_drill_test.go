@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // drill is a fleet in use.

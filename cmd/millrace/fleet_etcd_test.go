@@ -20,11 +20,11 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/etcdtest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestFleetOnEtcd makes a fleet whose directory is in etcd, and loses a member of etcd

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // network is a network of machines: addresses of the loopback device, 127.X.Y.N, which no other test has.

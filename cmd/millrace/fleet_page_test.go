@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // inSection is a block of commands on docs/FLEET.md.

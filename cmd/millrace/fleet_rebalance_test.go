@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestFleetRebalance moves tags with their data, and gives a partition up.

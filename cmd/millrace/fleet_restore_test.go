@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestFleetRestore: both members of a partition lose power, and one comes back. The fleet says who

@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestASpareReplacesADeadMember, which is told by show and check, and has its data.

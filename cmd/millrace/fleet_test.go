@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/doctor"
 )
 
 // quickly are settings for tests that shorten waits. The other limits

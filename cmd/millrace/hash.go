@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 // hashCommands is the noun hash.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestIckRound(t *testing.T) {

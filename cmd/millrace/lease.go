@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/lease"
 )
 

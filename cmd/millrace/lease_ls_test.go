@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestLeaseLsBroken: a lease under whose key something else lies hides no other.

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/lease"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // grantDoc is the document of lease acquire.

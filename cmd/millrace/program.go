@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 // Exit codes of programs that the command runs, and of the command that runs one. Others are

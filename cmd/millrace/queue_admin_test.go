@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestQueuePause(t *testing.T) {

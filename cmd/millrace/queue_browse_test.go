@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestQueueBrowse finds messages by header and text, goes on, and groups the dead.

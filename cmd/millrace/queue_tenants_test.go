@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestQueueTenants(t *testing.T) {

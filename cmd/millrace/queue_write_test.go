@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // written reads the document of a queue write that was fed.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestSchedule(t *testing.T) {

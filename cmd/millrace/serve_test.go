@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // serving runs millrace serve on a port of its own until the test ends, and returns
@@ -136,7 +136,7 @@ func TestServeRefusesToBeOpen(t *testing.T) {
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("there is no curl; scripts/test-deps installs it")
+		t.Skip("there is no curl; internal/repo/scripts/test-deps installs it")
 	}
 	for page, least := range map[string]int{"../../README.md": 4, "../../docs/HTTP.md": 20} {
 		t.Run(filepath.Base(page), func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestTLS connects to a server that speaks TLS only, in processes of their own:

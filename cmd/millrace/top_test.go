@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // terminal is a real terminal of tmux, with a server of its own.
@@ -31,7 +31,7 @@ const screenTimeout = 60 * time.Second
 func startTerminal(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Fatalf("%v: scripts/test-deps installs it", err)
+		t.Fatalf("%v: internal/repo/scripts/test-deps installs it", err)
 	}
 	self, err := os.Executable()
 	if err != nil {

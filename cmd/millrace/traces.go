@@ -16,7 +16,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/tracing"
+	"github.com/millrace/millrace/observe/tracing"
 )
 
 // traces sends spans of requests to a collector of OpenTelemetry. A nil one does

@@ -16,7 +16,7 @@ func TestUnitsUseFlagsOfServe(t *testing.T) {
 	flag := regexp.MustCompile(`--[a-z-]+`)
 	known := flag.FindAllString(shell{t: t}.run("serve", "--help").stdout, -1)
 	var used []string
-	for _, name := range []string{"dist/millrace.service", "dist/millrace.service.d/public.conf", "Dockerfile"} {
+	for _, name := range []string{"deploy/millrace.service", "deploy/millrace.service.d/public.conf", "Dockerfile"} {
 		text, err := os.ReadFile(filepath.Join("../..", name))
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // watching runs a command with --watch until the test ends or stop is called, which returns the

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/millracetest"
 )
 

@@ -20,8 +20,8 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

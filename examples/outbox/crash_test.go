@@ -16,8 +16,8 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/pgtest"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/pgtest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // asRelay makes the test binary a relay that kills itself after some step.

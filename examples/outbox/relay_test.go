@@ -17,8 +17,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/pgtest"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/pgtest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

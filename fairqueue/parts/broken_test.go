@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestUnsettledOfABrokenPart: Consume reports at its end messages of a broken part that it did not settle, unless

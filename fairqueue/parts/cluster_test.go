@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestSlotMoves: while the slot of a part moves between the masters of a Cluster, writes and

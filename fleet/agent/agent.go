@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // Config says which fleet an agent works for, and how. Only Fleet is required.

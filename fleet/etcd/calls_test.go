@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/directory/directorytest"
+	"github.com/millrace/millrace/internal/test/directorytest"
+	"github.com/millrace/millrace/internal/test/etcdtest"
 )
 
 // intercept has do make the calls of a store that has made none yet. The name of a call

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/etcdtest"
-	"github.com/millrace/millrace/internal/fleet/directory/directorytest"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/directorytest"
+	"github.com/millrace/millrace/internal/test/etcdtest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestThousandClients has 1,000 clients, each with its own connections, confirm a map once a

@@ -23,10 +23,10 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/directory/directorytest"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/directorytest"
+	"github.com/millrace/millrace/internal/test/etcdtest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestParse(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/test/etcdtest"
 )
 
 func TestIsOld(t *testing.T) {

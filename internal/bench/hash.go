@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
 )
 
 //go:embed bare.lua

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/shards"
 	"github.com/millrace/millrace/steal"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/membership"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 func failoverFigures() []Figure {

@@ -18,8 +18,8 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
+	"github.com/millrace/millrace/internal/redis/info"
 	"github.com/millrace/millrace/ring"
 	"github.com/millrace/millrace/scatter"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fairqueue/parts"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 // partsFigures are those of one queue over several servers. The servers and this process share

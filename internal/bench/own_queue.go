@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/replicas"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/redis/replicas"
 )
 
 // MemoryOfWaiting is how the names of figures begin that measure the memory of messages.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 	"github.com/millrace/millrace/scatter"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 	"github.com/millrace/millrace/server"
 )
 

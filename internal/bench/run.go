@@ -17,8 +17,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/redis/shards"
 	"github.com/millrace/millrace/internal/screen"
-	"github.com/millrace/millrace/internal/shards"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestRunMeasuresAllAndCleansUp(t *testing.T) {

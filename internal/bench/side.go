@@ -13,8 +13,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
+	"github.com/millrace/millrace/internal/redis/info"
 )
 
 // Goroutines is how many call at once, on every side of a figure.

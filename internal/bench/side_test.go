@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // The first operations, which warm up, do not count.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // counter is a client that counts its commands and reports those that block.

@@ -47,7 +47,7 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/connect"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 	"github.com/millrace/millrace/internal/screen"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/dial"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // Arguments that make the test binary a process that ends only by a signal, and a parent

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/dial"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // childURL makes the test binary a child that writes to the Redis at that URL.

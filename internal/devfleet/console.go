@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 // verb is an accident that a person can cause.

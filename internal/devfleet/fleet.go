@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/plan"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // NoReplicas is for Config.Replicas.

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/plan"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // The zero Config is three nodes and four partitions with a replica each.

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/fleet/beside"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // binaryEnv names the server that the starter runs.

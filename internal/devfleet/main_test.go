@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // starterEnv makes the test binary a program that starts a fleet in the folder of

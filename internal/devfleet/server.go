@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 // Role is a server's role at its start. A failover changes the master; the directory knows

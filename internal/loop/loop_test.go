@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/millrace/millrace/internal/loop"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace/millrace/internal/fleet/check"
-	"github.com/millrace/millrace/metrics"
+	"github.com/millrace/millrace/observe/metrics"
 )
 
 // Collector returns a collector of the latest View: the metrics of all structures, as the

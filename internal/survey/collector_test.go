@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/metrics"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/metrics"
 )
 
 // family is a metric with its samples by their labels.

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 const (

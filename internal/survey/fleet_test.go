@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/grow"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // county is a fleet of two partitions, whose second one has a replica.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // BenchmarkOverview measures the reads of the overview page, the names of all structures and

@@ -10,10 +10,10 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/pinned"
-	"github.com/millrace/millrace/upkeep"
 )
 
 const (

@@ -16,12 +16,12 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/redis/registry"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/steal"
-	"github.com/millrace/millrace/upkeep"
 )
 
 func open(t *testing.T, cfg Config) *Survey {

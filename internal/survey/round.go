@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // round is the reads of one survey.

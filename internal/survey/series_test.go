@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/steal"
-	"github.com/millrace/millrace/upkeep"
 )
 
 // noon is when histories of tests begin.

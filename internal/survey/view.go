@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/pinned"
-	"github.com/millrace/millrace/upkeep"
 )
 
 // Kind is a kind of structure, or of other things in a survey.

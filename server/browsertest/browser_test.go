@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // pageTimeout is how long a page may take over anything.
@@ -57,9 +57,9 @@ func chromium(t *testing.T) string {
 		}
 	}
 	if os.Getenv("CI") != "" {
-		t.Fatal("there is no Chromium; scripts/test-deps installs it")
+		t.Fatal("there is no Chromium; internal/repo/scripts/test-deps installs it")
 	}
-	t.Skip("there is no Chromium; scripts/test-deps installs it")
+	t.Skip("there is no Chromium; internal/repo/scripts/test-deps installs it")
 	return ""
 }
 

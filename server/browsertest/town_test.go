@@ -17,13 +17,13 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/schedule/cron"
 	"github.com/millrace/millrace/server"
 	"github.com/millrace/millrace/steal"
-	"github.com/millrace/millrace/upkeep"
 )
 
 // town is a Redis in which something of everything is going on, and a service that

@@ -5,7 +5,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
 
-	"github.com/millrace/millrace/internal/pgtest"
+	"github.com/millrace/millrace/internal/test/pgtest"
 	"github.com/millrace/millrace/tracker"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/chaos"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // failingWorker makes the test binary a worker that ends by itself.

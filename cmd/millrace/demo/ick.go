@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/chaos"
-	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redis/info"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 	"github.com/millrace/millrace/lease"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/screen"
 )
 

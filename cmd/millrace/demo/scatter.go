@@ -17,8 +17,8 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/scatter"
 )
 

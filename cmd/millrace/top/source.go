@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/survey"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/fleet/agent"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // Agent returns a function that runs an agent for the fleet of a directory until its end is

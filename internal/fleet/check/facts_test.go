@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
-	"github.com/millrace/millrace/internal/info"
+	"github.com/millrace/millrace/internal/redis/info"
 )
 
 // made is a fleet of one partition whose servers report facts that a test cannot get from real

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/replicas"
+	"github.com/millrace/millrace/internal/redis/replicas"
 )
 
 // maxReplicaLag is how many seconds a replica may be silent.

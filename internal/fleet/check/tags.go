@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/ring"
 )
 

@@ -6,8 +6,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/directory/directorytest"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/directorytest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestContractOfMemory holds the store of tests to the same.

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/recovery"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // Config says how an agent works. The zero value works.

@@ -20,9 +20,9 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/redisproc"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestRestartedWithItsData: a master without a replica comes back, fenced, with the data

@@ -7,9 +7,9 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
-	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/etcdtest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestPause measures for how long no write is accepted after the SIGKILL of a master,

@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/recovery"
-	"github.com/millrace/millrace/internal/replicas"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/replicas"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // Servers is how an agent reaches the members. [Redis] is the implementation; tests

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // store is a kind of directory store: the simulation has a model of each.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // world is a whole fleet in memory: servers, a directory, clients, agents, and the

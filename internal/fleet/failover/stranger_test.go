@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestAServerThatIsUsedElsewhere by now keeps its data, though an old map names it as a

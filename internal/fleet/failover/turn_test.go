@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestNoCopyInAnothersTurn: a copy for a replica and a snapshot never happen together

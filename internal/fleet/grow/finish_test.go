@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestAnAddThatWasCutOffIsFinished at each step where it can be cut off: the remaining steps

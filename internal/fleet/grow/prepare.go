@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/replicas"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/replicas"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // server is a future member.

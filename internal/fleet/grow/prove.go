@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // DefaultRestartTimeout is how long a server may take to come back.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // The keys that each member has, besides replicas.Key(Base).

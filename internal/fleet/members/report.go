@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/info"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/info"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // Report is a server's report about itself. Fields that were not asked for are zero.

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // How often Wait looks at the map, and how often it reports why it waits.

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/fleet/etcd"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // Is reports whether a URL is that of a fleet.

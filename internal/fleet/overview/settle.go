@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // betterTimeout is how long a partition has to become better, besides the Grace.

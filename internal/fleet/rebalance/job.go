@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // item is one tag to be moved, or one that an earlier call has not finished.

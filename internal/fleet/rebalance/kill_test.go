@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // soak is whether there is time for every combination.

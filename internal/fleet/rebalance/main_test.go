@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

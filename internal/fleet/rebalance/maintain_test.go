@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestMaintain: a call is killed while writers for its tag wait, or its caller goes. Maintain

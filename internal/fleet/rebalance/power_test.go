@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 var powerSeed = flag.Int("power-seed", 0, "the only seed of TestPowerLosses, 0 for several")

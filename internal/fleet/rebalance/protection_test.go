@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 // A history plays one way in which a tag could be moved wrongly, and returns an error

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestARestoredPartitionHasNoTagThatWasMoved: the archive brings the record and the data

@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // users are some processes that count and read while a tag is moved.

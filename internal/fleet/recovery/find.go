@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/redis/script"
 )
 
 // Servers is how members are asked.

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestTheDirectoryIsEmptied under load, with clients and agents connected: the fleet becomes

@@ -15,11 +15,11 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/etcd"
 	"github.com/millrace/millrace/internal/devfleet"
-	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/recovery"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/etcdtest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // restorable is a fleet of which the directory can be set back.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // saved is the content of a member's dump: the tags that had a home there with a value.

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // Config says how a Job works.

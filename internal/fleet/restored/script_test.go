@@ -3,7 +3,7 @@ package restored
 import (
 	"testing"
 
-	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
 func TestScriptsKeepTheRules(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // choose returns the member of a partition to save: a replica that has all data of its master,

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 // Load is a file on its way into a member: this process is the master from which the member copies

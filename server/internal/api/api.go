@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/redis/reqid"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"

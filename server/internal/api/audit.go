@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/redis/reqid"
 	"github.com/millrace/millrace/server/internal/access"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"

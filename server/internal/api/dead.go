@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/redis/reqid"
 )
 
 // routeBrowse adds the operations that show messages without taking them, and those on dead ones.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/api"
 )
 

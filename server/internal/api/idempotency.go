@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/server/internal/access"
 )

@@ -13,8 +13,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/redis/shards"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/server/internal/access"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/api"
 )
 

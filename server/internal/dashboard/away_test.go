@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // While Redis is away pages show the last survey, say so, and answer soon.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/observe/doctor"
 )
 
 // doctorPage is the page of the doctor.

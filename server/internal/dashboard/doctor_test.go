@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace/millrace/doctor"
+	"github.com/millrace/millrace/observe/doctor"
 )
 
 func TestReportIsShownAgain(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/access"
 )
 

@@ -16,10 +16,10 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/steal"
-	"github.com/millrace/millrace/upkeep"
 )
 
 // furnish puts some of everything into the house.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/server/internal/access"
 )

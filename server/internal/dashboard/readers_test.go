@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // TestReadersPage shows the readers and the messages in flight, sorts the readers, and hands a

@@ -9,8 +9,8 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/schedule"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // viewOf is a View of one queue in which so many wait.

@@ -1,0 +1,9 @@
+package grafana
+
+import (
+	"testing"
+
+	"github.com/millrace/millrace/internal/test/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,9 +1,0 @@
-package luacheck
-
-import (
-	"testing"
-
-	"github.com/millrace/millrace/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }

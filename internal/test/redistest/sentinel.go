@@ -1,0 +1,188 @@
+package redistest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/redis/info"
+)
+
+const (
+	// masterSet is the name under which the sentinels know the master.
+	masterSet = "main"
+
+	// sentinels is how many watch, and quorum how many must agree.
+	sentinels = 3
+	quorum    = 2
+)
+
+// SentinelServers is a replicated master watched by three sentinels.
+type SentinelServers struct {
+	t         testing.TB
+	Data      []*Server // the first was the master at the start
+	Sentinels []*Server
+}
+
+// Sentinels runs a master with n replicas and three sentinels, two of which
+// must agree, and returns when the sentinels know each other and the replicas.
+// They give a master up after 300 ms of silence, those of Redis 6.2 after 2 s.
+func Sentinels(t testing.TB, n int) *SentinelServers {
+	t.Helper()
+	r := Replicated(t, n)
+	s := &SentinelServers{t: t, Data: append([]*Server{r.Master}, r.Replicas...)}
+	host, port := r.Master.hostPort()
+	s.Sentinels = startAll(t, sentinels, Options{Sentinel: strings.Join([]string{
+		fmt.Sprintf("sentinel monitor %s %s %s %d", masterSet, host, port, quorum),
+		"sentinel down-after-milliseconds " + masterSet + " 300",
+		"sentinel failover-timeout " + masterSet + " 3000",
+	}, "\n")})
+	for _, sentinel := range s.Sentinels {
+		// By default sentinels publish to each other every two seconds, and poll the data
+		// servers every ten; one that gets no CPU for two seconds does nothing for the next
+		// thirty. DEBUG exists since Redis 7.0.
+		if _, err := sentinel.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100",
+			"PING-PERIOD", "100", "ASK-PERIOD", "100", "TILT-TRIGGER", "60000"); err != nil {
+			// Sentinels of 6.2 ping only once in that time: on a busy machine they would
+			// fail over all the time.
+			if _, err := sentinel.do("SENTINEL", "SET", masterSet, "down-after-milliseconds", "2000"); err != nil {
+				t.Fatalf("sentinel %s: %v", sentinel.Addr(), err)
+			}
+		}
+	}
+	s.awaitQuorum(r.Master)
+	return s
+}
+
+// awaitQuorum waits until each sentinel watches that master, with no failover
+// under way, and knows the other sentinels and the replicas.
+func (s *SentinelServers) awaitQuorum(master *Server) {
+	s.t.Helper()
+	want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", master.Addr(), len(s.Data)-1, sentinels)
+	for _, sentinel := range s.Sentinels {
+		Eventually(s.t, "sentinel "+sentinel.Addr()+" knows "+want, func() bool {
+			text, err := sentinel.do("INFO", "sentinel")
+			return err == nil && strings.Contains(text, want)
+		})
+	}
+}
+
+// Client returns a client that finds the master through the sentinels, closed
+// when the test ends.
+func (s *SentinelServers) Client(t testing.TB, changes ...func(*rueidis.ClientOption)) rueidis.Client {
+	t.Helper()
+	client := newClient(t, rueidis.MustParseURL(s.URL()), changes)
+	t.Cleanup(func() {
+		for _, server := range slices.Concat(s.Data, s.Sentinels) {
+			server.proc.Resume() // a client's Close waits for the replies to its calls
+		}
+		client.Close()
+	})
+	return client
+}
+
+// URL returns the sentinels' addresses in rueidis.ParseURL's syntax.
+func (s *SentinelServers) URL() string {
+	return seeds(s.Sentinels, map[string]string{"master_set": masterSet})
+}
+
+// Master returns the server that all living sentinels take for the master, or
+// nil while they differ.
+func (s *SentinelServers) Master() *Server {
+	s.t.Helper()
+	var agreed *Server
+	for _, sentinel := range s.Sentinels {
+		if !sentinel.alive() {
+			continue
+		}
+		reply, err := sentinel.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterSet)
+		if err != nil {
+			s.t.Errorf("sentinel %s: %v", sentinel.Addr(), err)
+			return nil
+		}
+		i := slices.IndexFunc(s.Data, func(d *Server) bool {
+			_, port := d.hostPort()
+			return strings.Contains(reply, "\r\n"+port+"\r\n")
+		})
+		if i < 0 || agreed != nil && agreed != s.Data[i] {
+			return nil
+		}
+		agreed = s.Data[i]
+	}
+	return agreed
+}
+
+// agreed waits until the sentinels agree on a master and returns it.
+func (s *SentinelServers) agreed() (master *Server) {
+	s.t.Helper()
+	Eventually(s.t, "the sentinels agree on a master", func() bool {
+		master = s.Master()
+		return master != nil
+	})
+	return master
+}
+
+// Failover kills the master, waits until the sentinels agree on another one
+// that takes writes, and returns that.
+func (s *SentinelServers) Failover() *Server {
+	s.t.Helper()
+	old := s.agreed()
+	old.Kill()
+	return s.Replaced(old)
+}
+
+// Replaced waits until the sentinels agree on another master than that one, which takes
+// writes, and returns it. Its timeout is longer than others: an election without a
+// winner is repeated after twice the failover timeout.
+func (s *SentinelServers) Replaced(old *Server) (now *Server) {
+	s.t.Helper()
+	const elections = 3 * waitTimeout
+	if !poll(elections, func() bool {
+		now = s.Master()
+		return now != nil && now != old && now.Info("replication")["role"] == "master"
+	}) {
+		s.t.Fatalf("after %v, the sentinels still do not agree on a new master", elections)
+	}
+	return now
+}
+
+// AwaitSynced waits until every living replica holds all that the master has
+// acknowledged so far, so that a Failover now would lose none of it.
+func (s *SentinelServers) AwaitSynced() {
+	s.t.Helper()
+	master := s.agreed()
+	awaitSynced(s.t, master, s.others(master))
+}
+
+// Rejoin restarts the killed data servers. It returns when all but the master are replicas
+// with a link, and the sentinels have ended the failover; before that they start no other.
+// It sends REPLICAOF itself, since sentinels of Redis 6.2 take ten seconds and more for that.
+func (s *SentinelServers) Rejoin() {
+	s.t.Helper()
+	for _, server := range s.Data {
+		if !server.alive() {
+			server.Restart()
+		}
+	}
+	master := s.agreed()
+	host, port := master.hostPort()
+	for _, replica := range s.others(master) {
+		Eventually(s.t, "data server "+replica.Addr()+" is a replica of the master", func() bool {
+			text, err := replica.do("INFO", "replication")
+			fields := info.Parse(text)
+			if err == nil && fields["master_port"] != port {
+				_, _ = replica.do("REPLICAOF", host, port) // repeated if it fails
+			}
+			return err == nil && fields["master_port"] == port && fields["master_link_status"] == "up"
+		})
+	}
+	s.awaitQuorum(master)
+}
+
+// others returns the living data servers without the master.
+func (s *SentinelServers) others(master *Server) []*Server {
+	return slices.DeleteFunc(slices.Clone(s.Data), func(d *Server) bool { return d == master || !d.alive() })
+}
