@@ -88,7 +88,7 @@ func TestACLHasEveryCommand(t *testing.T) {
 	rules := readACLPage(t).user(t, "millrace")
 	allowed := commandsOf(rules)
 	call := regexp.MustCompile(`redis\.p?call\('(\w+)'(?:, '(\w+)')?`)
-	for _, folder := range []string{"ick", "fairqueue", "lease", "expiry", "pinned", "tracker", "scatter", "upkeep", "internal/*"} {
+	for _, folder := range []string{"ick", "fairqueue", "lease", "expiry", "pinned", "tracker", "scatter", "observe/*", "internal/*", "internal/redis/*"} {
 		files, err := filepath.Glob(filepath.Join("..", folder, "*.lua"))
 		must(t, "Glob", err)
 		if len(files) == 0 {

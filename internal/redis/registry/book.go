@@ -172,8 +172,9 @@ func (b *book) begin(shard int) {
 func (b *book) send(shard int, members map[string]int64) {
 	ctx, cancel := script.Within(context.Background(), sendTimeout)
 	defer cancel()
+	command := b.command(b.client, shard, members) // before the call, which may go on behind the timeout
 	_, err := script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, b.client.Do(ctx, b.command(b.client, shard, members)).Error()
+		return struct{}{}, b.client.Do(ctx, command).Error()
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
