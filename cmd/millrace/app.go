@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/dial"
@@ -34,6 +35,8 @@ type app struct {
 	stderr io.Writer
 	quiet  bool // nothing is logged
 
+	parsed *kong.Context // the command line
+
 	chosen *choice // the server that the command works on; nil until first needed
 
 	entry      *audit.Entry // of the command in the audit log; nil for none
@@ -43,6 +46,11 @@ type app struct {
 	kept rueidis.Client // it; nil before the first
 
 	play func(context.Context, chaos.Config) (chaos.Report, error) // chaos.Run, but for tests
+}
+
+// given reports whether the command line has a flag.
+func (a *app) given(flag string) bool {
+	return slices.ContainsFunc(a.parsed.Flags(), func(f *kong.Flag) bool { return f.Name == flag && f.Set })
 }
 
 // open connects to the Redis or the fleet at hand. Close the client when done.

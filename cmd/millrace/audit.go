@@ -19,6 +19,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/audit"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 // audited are the commands of people that change something, by their words. The others look, do
@@ -37,10 +38,8 @@ var audited = map[string]struct {
 	"queue dead purge":    {"queue.purge", only(func(c *deadPurge) bool { return !c.DryRun })},
 	"queue dead redrive":  {"queue.redrive", only(func(c *deadRedrive) bool { return !c.DryRun })},
 	"queue nack":          {"queue.dead", only(func(c *queueNack) bool { return c.Dead })},
-	"queue pause":         {"queue.pause", always},
 	"queue position":      {"queue.position", only(func(c *queuePosition) bool { return c.To != nil })},
 	"queue resize":        {"queue.resize", always},
-	"queue resume":        {"queue.resume", always},
 	"queue rm":            {"queue.delete", always},
 	"queue tenant clear":  {"tenant.clear", always},
 	"queue tenant pause":  {"tenant.pause", always},
@@ -70,7 +69,11 @@ var unsaid = []string{"redis", "context", "json", "yes", "token", "body", "heade
 func entryOf(parsed *kong.Context) *audit.Entry {
 	node := parsed.Selected()
 	command := node.Target.Addr().Interface()
-	row, ok := audited[strings.TrimPrefix(node.FullPath(), "millrace ")]
+	words := strings.TrimPrefix(node.FullPath(), "millrace ")
+	row, ok := audited[words]
+	if described, yes := ops.ByCommand(words); yes && described.Action != "" {
+		ok, row.action, row.when = true, described.Action, always
+	}
 	if !ok || !row.when(command) {
 		return nil
 	}

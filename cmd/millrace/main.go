@@ -105,7 +105,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return a.fail(wrongUsage(err, line.command), line.command.FullPath())
 	}
 	a.redis, a.named, a.json = root.Redis, root.Context, root.JSON
-	a.entry = entryOf(parsed)
+	a.entry, a.parsed = entryOf(parsed), parsed
 
 	fail := func(err error) int { return a.fail(err, line.command.FullPath()) }
 	if w, ok := reflect.TypeAssert[interface{ interval() time.Duration }](parsed.Selected().Target.Addr()); ok && w.interval() != 0 {
@@ -143,7 +143,7 @@ func spelled(args []string) []string {
 // newParser returns kong for the command line. Kong calls exit only after it
 // printed help, and then parses on.
 func newParser(ctx context.Context, root *commands, a *app, exit func(int)) (*kong.Kong, error) {
-	return kong.New(root,
+	parser, err := kong.New(root,
 		kong.Name("millrace"),
 		kong.Description("Work distribution on the Redis you already run."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -152,5 +152,10 @@ func newParser(ctx context.Context, root *commands, a *app, exit func(int)) (*ko
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.TypeMapper(reflect.TypeFor[document.Text](), kong.MapperFunc(decodeText)),
 		kong.TypeMapper(reflect.TypeFor[directory.Member](), kong.MapperFunc(decodeMember)),
+		kong.TypeMapper(reflect.TypeFor[map[string]document.Text](), kong.MapperFunc(decodeHeaders)),
 	)
+	if err == nil {
+		describeOps(parser.Model.Node)
+	}
+	return parser, err
 }

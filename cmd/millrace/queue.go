@@ -11,12 +11,13 @@ import (
 	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 // queueCommands is the noun queue.
 type queueCommands struct {
-	Write    queueWrite    `cmd:"" help:"Write a message, or one for each line of standard input."`
+	Write    queueWrite    `cmd:""`
 	Read     queueRead     `cmd:"" help:"Take messages to work on."`
 	Ack      queueAck      `cmd:"" help:"Acknowledge messages that were handled: they are gone."`
 	Nack     queueNack     `cmd:"" help:"Give back a message that could not be handled."`
@@ -24,14 +25,14 @@ type queueCommands struct {
 	Cancel   queueCancel   `cmd:"" help:"Remove messages that are not done yet."`
 	Work     queueWork     `cmd:"" help:"Run a shell command for each message."`
 	Stats    queueStats    `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
-	Browse   queueBrowse   `cmd:"" help:"Show messages that match, and take none."`
+	Browse   queueBrowse   `cmd:""`
 	Ls       queueLs       `cmd:"" help:"List the queues by name."`
 	Resize   queueResize   `cmd:"" help:"Change what the flows of a queue are: tenants, or streams."`
 	Position queuePosition `cmd:"" help:"Show or set how far a source is: the number of its last message."`
 	Tenants  queueTenants  `cmd:"" help:"List the tenants that have messages, with their state and limits."`
 	Tenant   queueTenant   `cmd:"" help:"Limit, pause, resume or purge one tenant."`
-	Pause    queuePause    `cmd:"" help:"Switch reading off."`
-	Resume   queueResume   `cmd:"" help:"Switch reading on again."`
+	Pause    queuePause    `cmd:""`
+	Resume   queueResume   `cmd:""`
 	Dead     queueDead     `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
 	Rm       queueRm       `cmd:"" help:"Delete a queue with all its messages."`
 }
@@ -57,9 +58,7 @@ Examples:
 }
 
 // queueName is the argument that names a queue.
-type queueName struct {
-	Name document.Text `arg:"" complete:"queue" help:"The queue's name."`
-}
+type queueName struct{ ops.Queue }
 
 // with opens the queue for do.
 func (n queueName) with(ctx context.Context, a *app, cfg fairqueue.Config, do func(*fairqueue.Queue) (any, table, error)) error {
@@ -145,36 +144,16 @@ type queuePause struct {
 	queueName
 }
 
-func (*queuePause) Help() string {
-	return `For all readers. Messages in flight may be finished, and writing goes on.
-
-Examples:
-
-    millrace queue pause orders`
-}
-
 func (c *queuePause) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		return document.Paused{Paused: true}, says("paused"), q.Pause(ctx)
-	})
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.PauseQueue, nil, func(document.Paused) table { return says("paused") })
 }
 
 type queueResume struct {
 	queueName
 }
 
-func (*queueResume) Help() string {
-	return `Readers that wait are woken.
-
-Examples:
-
-    millrace queue resume orders`
-}
-
 func (c *queueResume) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		return document.Paused{Paused: false}, says("resumed"), q.Resume(ctx)
-	})
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ResumeQueue, nil, func(document.Paused) table { return says("resumed") })
 }
 
 type queueRm struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -193,7 +194,7 @@ func TestQueueTurns(t *testing.T) {
 	fmt.Fprintln(&lines, `{"tenant":"a","body":"urgent","priority":4}`)
 	s.written(lines.String(), name)
 	s.run("queue", "write", name, "--tenant", "a", "--body", "late", "--priority", "-4", "--cost", "350")
-	late := answer[struct{ Messages []browsedMessage }](s, "queue", "browse", name, "--text", "late").Messages
+	late := answer[struct{ Messages []ops.BrowsedMessage }](s, "queue", "browse", name, "--text", "late").Messages
 	if len(late) != 1 || late[0].Cost != 350 {
 		t.Errorf("browse shows %+v, want one message with the cost 350", late)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -35,7 +36,7 @@ Examples:
 type deadLs struct {
 	watchable
 	queueName
-	messageFilter
+	ops.Search
 	Reason document.Text `placeholder:"TEXT" help:"With this reason."`
 	Most   int           `placeholder:"N" help:"How many matches end the search, up to 1,000; up to 49 more are shown. Defaults to 100."`
 }
@@ -51,13 +52,16 @@ Examples:
 
 func (c *deadLs) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		cfg := c.config()
+		cfg, err := c.Config()
+		if err != nil {
+			return nil, nil, err
+		}
 		cfg.State, cfg.Reason, cfg.Max = fairqueue.Dead, string(c.Reason), c.Most
 		found, err := q.Search(ctx, cfg)
 		doc := struct {
 			Dead []document.DeadMessage `json:"dead"`
-			searched
-		}{[]document.DeadMessage{}, searchedOf(found)}
+			ops.Searched
+		}{[]document.DeadMessage{}, ops.SearchedOf(found)}
 		for _, m := range found.Messages {
 			doc.Dead = append(doc.Dead, document.OfDead(m))
 		}
@@ -67,7 +71,7 @@ func (c *deadLs) Run(ctx context.Context, a *app) error {
 			} else {
 				tableOfDead(w, doc.Dead)
 			}
-			doc.print(w)
+			printSearched(w, doc.Searched)
 		}, err
 	})
 }
@@ -87,7 +91,7 @@ func tableOfDead(w io.Writer, list []document.DeadMessage) {
 type deadGroups struct {
 	watchable
 	queueName
-	messageFilter
+	ops.Search
 }
 
 func (*deadGroups) Help() string {
@@ -101,8 +105,12 @@ Examples:
 
 func (c *deadGroups) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		groups, found, err := q.Dead().Groups(ctx, c.config())
-		doc := groupsDoc{ofGroups(groups), searchedOf(found)}
+		cfg, err := c.Config()
+		if err != nil {
+			return nil, nil, err
+		}
+		groups, found, err := q.Dead().Groups(ctx, cfg)
+		doc := groupsDoc{ofGroups(groups), ops.SearchedOf(found)}
 		return doc, doc.table, err
 	})
 }
@@ -118,7 +126,7 @@ type deadGroup struct {
 // groupsDoc is the document of queue dead groups.
 type groupsDoc struct {
 	Groups []deadGroup `json:"groups"`
-	searched
+	ops.Searched
 }
 
 func ofGroups(groups []fairqueue.DeadGroup) []deadGroup {
@@ -134,7 +142,7 @@ func (doc groupsDoc) table(w io.Writer) {
 	for _, g := range doc.Groups {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", g.Count, g.Oldest.Local().Format(time.DateTime), g.Newest.Local().Format(time.DateTime), g.Reason)
 	}
-	doc.print(w)
+	printSearched(w, doc.Searched)
 }
 
 type deadKeep struct {

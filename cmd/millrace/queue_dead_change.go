@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -15,7 +16,7 @@ import (
 type deadChoice struct {
 	queueName
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of dead messages."`
-	contentFilter
+	ops.Content
 	Reason document.Text `placeholder:"TEXT" help:"With this reason, whole."`
 	All    bool          `help:"All that are dead."`
 	DryRun bool          `help:"Count what matches by its reason, and change nothing."`
@@ -23,10 +24,13 @@ type deadChoice struct {
 
 // filter returns the search that selects the messages, unless they are named by ids.
 func (c *deadChoice) filter() (fairqueue.SearchConfig, error) {
-	cfg := c.config()
+	cfg, err := c.Config()
+	if err != nil {
+		return cfg, err
+	}
 	cfg.Reason = string(c.Reason)
 	ways := 0
-	for _, given := range []bool{len(c.IDs) > 0, c.All, c.Tenant+c.Text+c.Reason != "" || len(c.Header) > 0} {
+	for _, given := range []bool{len(c.IDs) > 0, c.All, c.Tenant+c.Text+c.Reason != "" || len(c.Headers) > 0} {
 		if given {
 			ways++
 		}

@@ -12,59 +12,26 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 type queueWrite struct {
 	queueName
-	Tenant    document.Text `placeholder:"T" help:"The tenant to whom the message belongs."`
-	Body      optionalText  `placeholder:"TEXT" help:"The message's body. Defaults to standard input, byte for byte."`
-	Priority  int           `placeholder:"P" help:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0."`
-	Cost      int           `placeholder:"N" help:"What it costs, such as tokens of a model, up to 1,000,000: tenants get the same sum of costs delivered, and rates count costs. Defaults to 1."`
-	Delay     time.Duration `placeholder:"DURATION" help:"For how long it may not be read yet, such as 500ms or 2h."`
-	Deadline  time.Duration `placeholder:"DURATION" help:"After how long it expires. Defaults to never."`
-	Dedupe    document.Text `placeholder:"ID" help:"Write it only if nothing was written under this id in the last 5 minutes."`
-	Source    document.Text `placeholder:"S" help:"What numbers its messages 1, 2, 3 and so on, such as a table."`
-	Position  int64         `placeholder:"N" help:"The message's number in its source: it is written once, however late you repeat it."`
-	Header    []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
-	Batch     bool          `help:"Write one message for each line of standard input, which is a JSON object."`
-	Streams   int           `placeholder:"N" help:"How many streams the flows of the queue are if it is new. Defaults to 0, a flow for each tenant."`
-	PerTenant int           `placeholder:"K" help:"How many of them a tenant has, if the queue is new and has streams. Defaults to 4."`
-}
-
-// optionalText is a flag's value that may be empty, and may be absent.
-type optionalText struct {
-	document.Text
-
-	given bool
-}
-
-// Decode reads a flag; kong calls it.
-func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
-	o.given = true
-	var err error
-	o.Text, err = document.ParseText(word(ctx))
-	return err
+	ops.Write
+	Batch bool `help:"Write one message for each line of standard input, which is a JSON object."`
 }
 
 func (*queueWrite) Help() string {
-	return `With --batch each line is an object with the fields tenant, body, headers, priority, cost, delay, deadline, dedupe, source and position, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
-
-If you run it again after a lost answer, it may write a message twice, unless the message has a dedupe id or a position.
-
-Examples:
-
-    millrace queue write orders --tenant acme --body hello
-    millrace queue write orders --tenant acme --delay 10m --dedupe order-17 < order.json
-    millrace queue write orders --batch < orders.jsonl
+	return `Without --body the body is the standard input, byte for byte. With --batch each line is an object with the fields tenant, body, headers, priority, cost, delay, deadline, dedupe, source and position, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
 
     {"tenant":"acme","body":"hello","headers":{"kind":"greeting"},"delay":"10m","dedupe":"order-17"}
-    {"tenant":"acme","body":{"base64":"/wA="},"deadline":"1h"}`
+    {"tenant":"acme","body":{"base64":"/wA="},"deadline":"1h"}
+
+If you run it again after a lost answer, it may write a message twice, unless the message has a dedupe id or a position.`
 }
 
 func (c *queueWrite) Run(ctx context.Context, a *app) error {
@@ -74,16 +41,25 @@ func (c *queueWrite) Run(ctx context.Context, a *app) error {
 	if c.Batch {
 		return c.batch(ctx, a)
 	}
-	draft, err := c.draft(ctx, a)
-	if err != nil {
+	if c.Tenant == "" {
+		return errUsage.Errorf("the message has no tenant").WithHint("Name it with --tenant, or write many with --batch.")
+	}
+	if err := checkDraft(c.Message()); err != nil {
 		return err
 	}
-	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) (any, table, error) {
-		written, err := q.WriteBatch(ctx, draft)
+	if !a.given("body") {
+		body, err := a.input(ctx)
 		if err != nil {
-			return nil, nil, inDoubt(err, []fairqueue.Draft{draft}, 0)
+			return err
 		}
-		doc, said := document.Written(written[0]), "%s written"
+		c.Body = document.Text(body)
+	}
+	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) (any, table, error) {
+		doc, err := ops.WriteMessage.Do(ctx, q, c.Write)
+		if err != nil {
+			return nil, nil, inDoubt(err, []fairqueue.Draft{c.Message()}, 0)
+		}
+		said := "%s written"
 		if doc.Duplicate {
 			said = "%s was written before"
 		}
@@ -97,41 +73,6 @@ func (c *queueWrite) Run(ctx context.Context, a *app) error {
 
 func (c *queueWrite) config() fairqueue.Config {
 	return fairqueue.Config{Streams: c.Streams, PerTenant: c.PerTenant}
-}
-
-// draft returns the message that the flags describe.
-func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error) {
-	d := fairqueue.Draft{
-		Tenant: string(c.Tenant), Body: []byte(c.Body.Text), Priority: c.Priority, Cost: c.Cost,
-		Delay: c.Delay, TTL: c.Deadline, DedupeID: string(c.Dedupe),
-		Source: string(c.Source), Position: c.Position,
-	}
-	if d.Tenant == "" {
-		return d, errUsage.Errorf("the message has no tenant").WithHint("Name it with --tenant, or write many with --batch.")
-	}
-	for _, header := range c.Header {
-		name, value, ok := strings.Cut(header, "=")
-		if !ok || name == "" {
-			return d, errUsage.Errorf("a header is NAME=VALUE, not %q", header)
-		}
-		if _, twice := d.Headers[name]; twice {
-			return d, errUsage.Errorf("the header %q is given twice", name)
-		}
-		decoded, err := document.ParseText(value)
-		if err != nil {
-			return d, err
-		}
-		if d.Headers == nil {
-			d.Headers = make(map[string]string)
-		}
-		d.Headers[name] = string(decoded)
-	}
-	if err := checkDraft(d); err != nil || c.Body.given {
-		return d, err
-	}
-	var err error
-	d.Body, err = a.input(ctx)
-	return d, err
 }
 
 // maxLabel is the longest tenant and dedupe id in bytes.
@@ -171,7 +112,7 @@ func checkDraft(d fairqueue.Draft) error {
 
 // batch writes one message for each line of standard input.
 func (c *queueWrite) batch(ctx context.Context, a *app) error {
-	if c.Tenant != "" || c.Body.given || c.Priority != 0 || c.Cost != 0 || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || c.Source != "" || c.Position != 0 || len(c.Header) > 0 {
+	if c.Tenant != "" || a.given("body") || c.Priority != 0 || c.Cost != 0 || c.Delay.Duration != 0 || c.Deadline.Duration != 0 || c.Dedupe != "" || c.Source != "" || c.Position != 0 || len(c.Headers) > 0 {
 		return errUsage.Errorf("with --batch each line describes its message, and flags cannot").WithHint(`Put it into the lines: {"tenant":"acme","body":"hello","delay":"10m"}`)
 	}
 	input, err := a.input(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -46,7 +47,7 @@ type scheduleName struct {
 
 // with opens the queue for do.
 func (n scheduleName) with(ctx context.Context, a *app, do func(*fairqueue.Queue) (any, table, error)) error {
-	return queueName{n.Queue}.with(ctx, a, fairqueue.Config{}, do)
+	return queueName{ops.Queue{Name: n.Queue}}.with(ctx, a, fairqueue.Config{}, do)
 }
 
 // show prints the state of the schedule after a change.
@@ -104,7 +105,7 @@ Examples:
 
 func (c *scheduleLs) Run(ctx context.Context, a *app) error {
 	if c.Queue != "" {
-		return queueName{c.Queue}.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		return queueName{ops.Queue{Name: c.Queue}}.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 			list, err := document.OfSchedules(q.Name(), q.Schedules().All(ctx))
 			return document.Schedules{Schedules: list}, func(w io.Writer) { tableOfSchedules(w, list) }, err
 		})

@@ -29,15 +29,15 @@ func (t timing) doc() document.Timing {
 type scheduleSet struct {
 	scheduleName
 	timing
-	Tenant   document.Text `placeholder:"T" required:"" help:"The tenant of its messages."`
-	Body     optionalText  `placeholder:"TEXT" help:"The body of each message. Defaults to nothing."`
-	File     string        `placeholder:"PATH" help:"Read the body from a file; - for standard input."`
-	Header   []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
-	Priority int           `placeholder:"P" help:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0."`
-	Cost     int           `placeholder:"N" help:"What each message costs, such as tokens of a model, up to 1,000,000: tenants get the same sum of costs delivered, and rates count costs. Defaults to 1."`
-	Deadline time.Duration `placeholder:"DURATION" help:"How long after its write a message expires. Defaults to never."`
-	Jitter   time.Duration `placeholder:"DURATION" help:"Write each message up to so long after its tick, to spread the messages of many schedules."`
-	Missed   string        `default:"once" enum:"once,skip,all" help:"What to do about ticks that were missed because nobody read the queue: once writes one message for all of them, skip none, all one for each."`
+	Tenant   document.Text            `placeholder:"T" required:"" help:"The tenant of its messages."`
+	Body     document.Text            `placeholder:"TEXT" help:"The body of each message. Defaults to nothing."`
+	File     string                   `placeholder:"PATH" help:"Read the body from a file; - for standard input."`
+	Headers  map[string]document.Text `name:"header" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
+	Priority int                      `placeholder:"P" help:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0."`
+	Cost     int                      `placeholder:"N" help:"What each message costs, such as tokens of a model, up to 1,000,000: tenants get the same sum of costs delivered, and rates count costs. Defaults to 1."`
+	Deadline time.Duration            `placeholder:"DURATION" help:"How long after its write a message expires. Defaults to never."`
+	Jitter   time.Duration            `placeholder:"DURATION" help:"Write each message up to so long after its tick, to spread the messages of many schedules."`
+	Missed   string                   `default:"once" enum:"once,skip,all" help:"What to do about ticks that were missed because nobody read the queue: once writes one message for all of them, skip none, all one for each."`
 }
 
 func (*scheduleSet) Help() string {
@@ -70,12 +70,12 @@ func (c *scheduleSet) schedule(ctx context.Context, a *app) (s fairqueue.Schedul
 	if s, err = doc.Schedule(string(c.Name)); err != nil {
 		return s, err
 	}
-	if c.Body.given && c.File != "" {
+	if a.given("body") && c.File != "" {
 		return s, errUsage.Errorf("the body is given by --body and by --file").WithHint("Leave one of them out.")
 	}
-	c.Body.given = true // draft does not read standard input
-	message := queueWrite{Tenant: c.Tenant, Body: c.Body, Header: c.Header, Priority: c.Priority, Cost: c.Cost, Deadline: c.Deadline}
-	if s.Draft, err = message.draft(ctx, a); err != nil {
+	draft := document.Draft{Tenant: c.Tenant, Body: c.Body, Headers: c.Headers, Priority: c.Priority, Cost: c.Cost, Deadline: document.Duration{Duration: c.Deadline}}
+	s.Draft = draft.Message()
+	if err := checkDraft(s.Draft); err != nil {
 		return s, err
 	}
 	switch c.File {

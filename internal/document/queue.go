@@ -22,16 +22,16 @@ type Deleted struct {
 
 // Draft is a message to write.
 type Draft struct {
-	Tenant   Text            `json:"tenant" doc:"The tenant; 1 to 512 bytes." example:"\"acme\""`
-	Body     Text            `json:"body,omitempty" doc:"The content. Defaults to nothing." example:"\"{\\\"order\\\":17}\""`
-	Headers  map[string]Text `json:"headers,omitempty" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
-	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
-	Cost     int             `json:"cost,omitempty" minimum:"1" maximum:"1000000" doc:"What it costs, such as tokens of a model: tenants with messages get the same sum of costs delivered, and rates count costs. Defaults to 1." example:"350"`
-	Delay    Duration        `json:"delay,omitzero" doc:"How long to wait before the first delivery. Defaults to 0s." example:"10m"`
-	Deadline Duration        `json:"deadline,omitzero" doc:"How long after the write it expires. Defaults to never." example:"1h"`
-	Dedupe   Text            `json:"dedupe,omitempty" doc:"Writes it only if the tenant wrote nothing under this id in the last 5 minutes; at most 512 bytes. Defaults to none." example:"\"order-17\""`
-	Source   Text            `json:"source,omitempty" doc:"What numbers its messages 1, 2, 3 and so on, such as a table; at most 512 bytes. Defaults to none." example:"\"orders table\""`
-	Position int64           `json:"position,omitempty" minimum:"1" maximum:"1000000000000000" doc:"The message's number in its source. It is written once, however late that is repeated, and no number is left out." example:"17"`
+	Tenant   Text            `json:"tenant" placeholder:"T" doc:"The tenant to whom it belongs; 1 to 512 bytes." example:"\"acme\""`
+	Body     Text            `json:"body,omitempty" placeholder:"TEXT" doc:"The content." example:"\"{\\\"order\\\":17}\""`
+	Headers  map[string]Text `json:"headers,omitempty" name:"header" placeholder:"K=V" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
+	Priority int             `json:"priority,omitempty" placeholder:"P" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
+	Cost     int             `json:"cost,omitempty" placeholder:"N" minimum:"1" maximum:"1000000" doc:"What it costs, such as tokens of a model: tenants with messages get the same sum of costs delivered, and rates count costs. Defaults to 1." example:"350"`
+	Delay    Duration        `json:"delay,omitzero" placeholder:"DURATION" doc:"How long to wait before the first delivery. Defaults to 0s." example:"10m"`
+	Deadline Duration        `json:"deadline,omitzero" placeholder:"DURATION" doc:"How long after the write it expires. Defaults to never." example:"1h"`
+	Dedupe   Text            `json:"dedupe,omitempty" placeholder:"ID" doc:"Writes it only if the tenant wrote nothing under this id in the last 5 minutes; at most 512 bytes. Defaults to none." example:"\"order-17\""`
+	Source   Text            `json:"source,omitempty" placeholder:"S" doc:"What numbers its messages 1, 2, 3 and so on, such as a table; at most 512 bytes. Defaults to none." example:"\"orders table\""`
+	Position int64           `json:"position,omitempty" placeholder:"N" minimum:"1" maximum:"1000000000000000" doc:"The message's number in its source. It is written once, however late that is repeated, and no number is left out." example:"17"`
 }
 
 // Message converts the draft. The queue validates it.

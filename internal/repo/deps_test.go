@@ -76,12 +76,12 @@ var depRules = []depRule{
 		why: "dial is what a program calls before it has a structure: it opens clients, and builds nothing else",
 	},
 	{
-		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("dial", "internal/bench", "internal/diagnosis", "internal/document", "internal/survey")),
+		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("dial", "internal/bench", "internal/diagnosis", "internal/document", "internal/ops", "internal/survey")),
 		why: "imports point downwards: structures know nothing of the fleet, the server, the command, the adapters of hooks and the URL of their client",
 	},
 	{
-		of: but(rooms("internal"), rooms("internal/bench", "internal/diagnosis", "internal/document", "internal/survey")), never: structures,
-		why: "internal packages are what structures lean on, so they import no structure; bench, diagnosis, document and survey are what several programs share",
+		of: but(rooms("internal"), rooms("internal/bench", "internal/diagnosis", "internal/document", "internal/ops", "internal/survey")), never: structures,
+		why: "internal packages are what structures lean on, so they import no structure; bench, diagnosis, document, ops and survey are what several programs share",
 	},
 	{
 		of: but(under(module), rooms("cmd", "internal/connect", "internal/test/redistest", "millracetest")), never: under(miniredis),

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,8 +114,8 @@ func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation str
 	return "", errMethod.Errorf("this path has no method %s", r.Method)
 }
 
-// repeatable is the only query parameter that may be repeated.
-const repeatable = "field"
+// repeatable are the query parameters that may be repeated.
+var repeatable = []string{"field", "header"}
 
 // checkQuery refuses parameters that would be ignored otherwise.
 func checkQuery(raw string) error {
@@ -123,7 +124,7 @@ func checkQuery(raw string) error {
 		return errRequest.Errorf("the query is invalid: %s", err)
 	}
 	for name, list := range values {
-		if len(list) > 1 && name != repeatable {
+		if len(list) > 1 && !slices.Contains(repeatable, name) {
 			return errRequest.Errorf("the query has %q more than once", name)
 		}
 	}

@@ -267,7 +267,7 @@ func on[S, I, O any](a *API, op huma.Operation, open func(context.Context, *I) (
 	})
 }
 
-type hasName interface{ name() string }
+type hasName interface{ Structure() string }
 
 // Named is a request about a structure. It is exported because huma reads it by
 // reflection.
@@ -275,7 +275,8 @@ type Named struct {
 	Name string `path:"name" doc:"Its name: 1 to 512 bytes, percent-encoded." example:"orders"`
 }
 
-func (n Named) name() string { return n.Name }
+// Structure returns the name.
+func (n Named) Structure() string { return n.Name }
 
 type namedWith[B any] struct {
 	Named
@@ -286,9 +287,6 @@ type namedWith[B any] struct {
 type hasBody interface{ body() any }
 
 func (n namedWith[B]) body() any { return n.Body }
-
-// nothing is a request without parameters, or a body that may be left out.
-type nothing struct{}
 
 // namesOf returns a sorted list of names, and the parts that are missing. The log has the cause.
 func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],

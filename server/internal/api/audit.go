@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/reqid"
 	"github.com/millrace/millrace/server/internal/access"
 )
@@ -18,7 +19,6 @@ import (
 // some requests make one of an operator (see operated). Programs do the others all the time.
 var audited = map[string]string{
 	"deleteQueue": "queue.delete", "resizeQueue": "queue.resize", "setPosition": "queue.position",
-	"pauseQueue": "queue.pause", "resumeQueue": "queue.resume",
 	"cancelMessages": "queue.cancel", "nackMessages": "queue.dead",
 	"redriveDead": "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
 	"pauseTenant": "tenant.pause", "resumeTenant": "tenant.resume", "purgeTenant": "tenant.purge",
@@ -40,11 +40,19 @@ func (r nackRequest) ofOperator(context.Context) bool { return r.Dead }
 // ofOperator reports whether the lease is released for its holder by another client.
 func (r releaseRequest) ofOperator(ctx context.Context) bool { return !issuedTo(ctx, string(r.Token)) }
 
+// actionOf returns the name of an operation in the audit log, or nothing.
+func actionOf(operation string) string {
+	if row, ok := ops.ByID(operation); ok {
+		return row.Action
+	}
+	return audited[operation]
+}
+
 // beginNote returns the entry of a request for the audit log, or nil if it needs none. It takes
 // the id before the calls of the operation: a repeat by another process takes the same one.
 func beginNote(ctx context.Context, operation string, in any) *audit.Entry {
-	action, ok := audited[operation]
-	if !ok {
+	action := actionOf(operation)
+	if action == "" {
 		return nil
 	}
 	id, b := reqid.Next(ctx), boundsOf(ctx)
@@ -55,7 +63,7 @@ func beginNote(ctx context.Context, operation string, in any) *audit.Entry {
 	}
 	e := &audit.Entry{ID: id, Who: access.Of(ctx).Name, From: b.request.RemoteAddr, Way: "api", Action: action, Result: what(operation, b.request, b.body)}
 	if named, ok := in.(hasName); ok {
-		e.Name = named.name()
+		e.Name = named.Structure()
 	}
 	return e
 }

@@ -182,7 +182,8 @@ func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 			if operations++; method == "get" {
 				continue
 			}
-			action, noted := api.Audited[op.OperationID]
+			action := api.ActionOf(op.OperationID)
+			noted := action != ""
 			if noted == slices.Contains(programs, op.OperationID) {
 				t.Errorf("%s %s (%s): is it of operators or of programs?", method, path, op.OperationID)
 			}

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/reqid"
 )
 
@@ -19,9 +19,7 @@ func (a *API) routeBrowse() {
 	onQueue(a, op(http.MethodGet, queuePath+"/dead", "listDead", "List dead messages, the oldest death first",
 		"Messages that were delivered too often, or that a reader made dead. A page ends early after a mebibyte, so it may have fewer than max messages, and still a next.",
 		http.StatusNotFound), listDead)
-	onQueue(a, op(http.MethodGet, queuePath+"/search", "searchMessages", "Find messages by what they are, without taking them",
-		"A message must have all that is given. A call examines a limited number of messages, and says where to continue: a page without a match may have a next, and one with a mebibyte of matches is the last of its call.",
-		http.StatusNotFound), searchMessages)
+	askQueue(a, ops.SearchMessages)
 	onQueue(a, op(http.MethodGet, queuePath+"/dead/groups", "groupDead", "Count dead messages by their reason, the largest group first",
 		"Of dead messages that match, among a limited number that it examines; it says where to continue.",
 		http.StatusNotFound), groupDead)
@@ -72,46 +70,15 @@ type browseRequest struct {
 }
 
 type browsedMessages struct {
-	Messages []browsedMessage `json:"messages"`
-	Next     string           `json:"next" doc:"Where to continue; empty at the end."`
-}
-
-type browsedMessage struct {
-	ID          string                   `json:"id" example:"1795226400100321"`
-	Tenant      document.Text            `json:"tenant" example:"\"acme\""`
-	Body        document.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
-	Headers     map[string]document.Text `json:"headers" doc:"Empty when there are none."`
-	Stream      int                      `json:"stream" doc:"The index of the stream; -1 if the flow is the tenant." example:"-1"`
-	Priority    int                      `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
-	Cost        int                      `json:"cost,omitempty" doc:"What its delivery costs. Absent if it is 1." example:"350"`
-	Attempts    int                      `json:"attempts" doc:"How often it was delivered so far."`
-	WrittenAt   time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
-	Deadline    *time.Time               `json:"deadline,omitempty" doc:"When it expires. Absent for never."`
-	Until       *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
-	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight, or died."`
-	Consumed    bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
-	Reason      document.Text            `json:"reason,omitempty" doc:"Why it is dead, or was given back last. Absent if it never was." example:"\"no such article\""`
-	DecodeError string                   `json:"garbled,omitempty" doc:"Why no reader can decode it."`
+	Messages []ops.BrowsedMessage `json:"messages"`
+	Next     string               `json:"next" doc:"Where to continue; empty at the end."`
 }
 
 func browseMessages(ctx context.Context, q *fairqueue.Queue, in *browseRequest) (browsedMessages, error) {
 	messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{
 		State: fairqueue.State(in.Place), Tenant: in.Tenant, Max: in.Max, After: in.After,
 	})
-	return browsedMessages{browsed(messages), next}, err
-}
-
-func browsed(messages []fairqueue.Message) []browsedMessage {
-	list := make([]browsedMessage, len(messages))
-	for i, m := range messages {
-		list[i] = browsedMessage{
-			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
-			Stream: m.Stream, Priority: m.Priority, Cost: document.OfCost(m.Cost), Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
-			Deadline: document.Time(m.Deadline), Until: document.Time(m.Until), Since: document.Time(m.Since),
-			Consumed: m.Consumed, Reason: document.Text(m.Reason), DecodeError: m.DecodeError,
-		}
-	}
-	return list
+	return browsedMessages{ops.BrowsedMessages(messages), next}, err
 }
 
 type deadRequest struct {
@@ -163,22 +130,22 @@ func (m deadMatch) config() fairqueue.SearchConfig {
 type redriven struct {
 	document.Redriven
 
-	Search *Searched `json:"search,omitempty" doc:"With match, how far the call came."`
+	Search *ops.Searched `json:"search,omitempty" doc:"With match, how far the call came."`
 }
 
 type purged struct {
 	document.Purged
 
-	Search *Searched `json:"search,omitempty" doc:"With match, how far the call came."`
+	Search *ops.Searched `json:"search,omitempty" doc:"With match, how far the call came."`
 }
 
 // change redrives or purges the chosen messages.
 func (c deadChoice) change(ctx context.Context, q *fairqueue.Queue, named func(context.Context, ...string) (int, error),
 	matching func(context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error),
-) (int, *Searched, error) {
+) (int, *ops.Searched, error) {
 	if c.Match != nil && !c.All && len(c.IDs) == 0 {
 		n, found, err := matching(ctx, c.Match.config())
-		far := searchedOf(found)
+		far := ops.SearchedOf(found)
 		return n, &far, err
 	}
 	ids, err := c.of(ctx, q)

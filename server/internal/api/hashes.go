@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 const hashPath = "/v1/hashes/{namespace}/{hash}"
@@ -18,7 +19,7 @@ const hashPath = "/v1/hashes/{namespace}/{hash}"
 func (a *API) routeHashes() {
 	register(a, op(http.MethodGet, "/v1/hashes", "listHashes", "List the namespaces of hashes by name",
 		"All registered namespaces. Every program that writes to a namespace registers it."),
-		func(ctx context.Context, _ *nothing) (namespaceNames, error) {
+		func(ctx context.Context, _ *ops.Nothing) (namespaceNames, error) {
 			names, missing, err := a.namesOf(ctx, expiry.List)
 			return namespaceNames{names, missing}, err
 		})
@@ -70,7 +71,8 @@ type Hashed struct {
 func (h Hashed) namespace() string { return h.Namespace }
 
 // name is for the audit log.
-func (h Hashed) name() string { return h.Namespace + "/" + h.Hash }
+// Structure returns the namespace and the name.
+func (h Hashed) Structure() string { return h.Namespace + "/" + h.Hash }
 
 type hashedWith[B any] struct {
 	Hashed

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 const ickPath = "/v1/icks/{name}"
@@ -16,7 +17,7 @@ const ickPath = "/v1/icks/{name}"
 func (a *API) routeIcks() {
 	register(a, op(http.MethodGet, "/v1/icks", "listIcks", "List the dirty lists by name",
 		"All registered lists. Every Millrace program that uses a list registers it; register lists that only programs with the gem use."),
-		func(ctx context.Context, _ *nothing) (document.Icks, error) {
+		func(ctx context.Context, _ *ops.Nothing) (document.Icks, error) {
 			names, missing, err := a.namesOf(ctx, ick.List)
 			return document.Icks{Icks: names, Incomplete: missing}, err
 		})
@@ -79,7 +80,7 @@ func (a *API) ick(use ickUse) (*ick.Ick, error) {
 
 // onIck registers an operation on one dirty list.
 func onIck[I hasName, O any](a *API, o huma.Operation, do func(context.Context, *ick.Ick, *I) (O, error)) {
-	on(a, o, func(_ context.Context, in *I) (*ick.Ick, error) { return a.ick(ickUse{name: (*in).name()}) }, do)
+	on(a, o, func(_ context.Context, in *I) (*ick.Ick, error) { return a.ick(ickUse{name: (*in).Structure()}) }, do)
 }
 
 type deleteIckRequest struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/names"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/reqid"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/lease"
@@ -20,7 +21,7 @@ const leasePath = "/v1/leases/{name}"
 func (a *API) routeLeases() {
 	register(a, op(http.MethodGet, "/v1/leases", "listLeases", "List the leases by name",
 		"Leases that are held, or were held within the last minute. Leases that were held only for a moment are left out."),
-		func(ctx context.Context, _ *nothing) (leaseNames, error) {
+		func(ctx context.Context, _ *ops.Nothing) (leaseNames, error) {
 			names, missing, err := a.namesOf(ctx, lease.List)
 			return leaseNames{names, missing}, err
 		})

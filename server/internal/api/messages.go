@@ -10,14 +10,13 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 func (a *API) routeMessages() {
-	register(a, op(http.MethodPost, queuePath+"/messages", "writeMessage", "Write a message",
-		"The first write creates the queue; only then streams and per_tenant have an effect. A write under a dedupe id that its tenant used in the last 5 minutes writes nothing, and returns the id of the first message. A write with a position of a source is written once, however late it is repeated.",
-		http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage), a.writeMessage)
-	register(a, op(http.MethodPost, queuePath+"/messages/batch", "writeMessages", "Write several messages",
-		"All of them or none; but a message that the queue refuses (position_gap, tenant_full) stops no other.", http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage), a.writeMessages)
+	tellQueue(a, ops.WriteMessage)
+	onQueue(a, op(http.MethodPost, queuePath+"/messages/batch", "writeMessages", "Write several messages",
+		"All of them or none; but a message that the queue refuses (position_gap, tenant_full) stops no other.", http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage), writeMessages)
 	onQueue(a, op(http.MethodPost, queuePath+"/receive", "receiveMessages", "Take messages to work on",
 		"One from each tenant in turn. They are invisible to other readers for the visibility timeout; then they are redelivered with new receipts, unless they were settled or extended. With block the request waits for the first message. An empty, a paused or a missing queue is no error. If the client disconnects while it waits, it takes nothing. With an Idempotency-Key, a repeat gets the same messages with the same receipts, for as long as they stay invisible."),
 		a.receiveMessages)
@@ -32,53 +31,25 @@ func (a *API) routeMessages() {
 		http.StatusNotFound), cancelMessages)
 }
 
-// Shape is the flows of a new queue. Like all embedded types, it is exported because huma
-// reads it by reflection.
-type Shape struct {
-	Streams   int `json:"streams,omitempty" minimum:"0" maximum:"1024" doc:"How many streams a new queue has. Defaults to 0, one flow for each tenant." example:"64"`
-	PerTenant int `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them each tenant uses, in a new queue with streams. Defaults to 4." example:"4"`
-}
-
-type writeRequest struct {
-	document.Draft
-	Shape
-}
-
-func (a *API) writeMessage(ctx context.Context, in *namedWith[writeRequest]) (doc document.Written, err error) {
-	written, err := a.write(ctx, in.Name, in.Body.Shape, in.Body.Draft)
-	if err != nil {
-		return doc, err
-	}
-	return document.Written(written[0]), nil
-}
-
 type batchRequest struct {
 	Messages []document.Draft `json:"messages" minItems:"1" maxItems:"1000"`
-	Shape
+	ops.Flows
 }
 
 type writtenBatch struct {
 	Messages []document.Written `json:"messages" doc:"In the order of the request."`
 }
 
-func (a *API) writeMessages(ctx context.Context, in *namedWith[batchRequest]) (doc writtenBatch, err error) {
-	written, err := a.write(ctx, in.Name, in.Body.Shape, in.Body.Messages...)
+func writeMessages(ctx context.Context, q *fairqueue.Queue, in *namedWith[batchRequest]) (doc writtenBatch, err error) {
+	messages := make([]fairqueue.Draft, len(in.Body.Messages))
+	for i, d := range in.Body.Messages {
+		messages[i] = d.Message()
+	}
+	written, err := q.WriteBatch(ctx, messages...)
 	for _, w := range written {
 		doc.Messages = append(doc.Messages, document.Written(w))
 	}
 	return doc, err
-}
-
-func (a *API) write(ctx context.Context, name string, s Shape, drafts ...document.Draft) ([]fairqueue.Written, error) {
-	q, err := a.queue(queueUse{name, s.Streams, s.PerTenant})
-	if err != nil {
-		return nil, err
-	}
-	messages := make([]fairqueue.Draft, len(drafts))
-	for i, d := range drafts {
-		messages[i] = d.Message()
-	}
-	return q.WriteBatch(ctx, messages...)
 }
 
 type receiveRequest struct {

@@ -171,6 +171,13 @@ func short(d time.Duration) string {
 // publish serves the description, after all operations are registered.
 func (a *API) publish() error {
 	spec := a.huma.OpenAPI()
+	for _, item := range spec.Paths {
+		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+			if o != nil {
+				asStrings(o.Parameters)
+			}
+		}
+	}
 	schemas := spec.Components.Schemas.Map()
 	for _, own := range []string{"ErrorModel", "ErrorDetail"} { // huma's, which are not used
 		delete(schemas, own)
@@ -201,6 +208,16 @@ func (a *API) publish() error {
 		_, _ = w.Write(page) // the client may have gone
 	})
 	return nil
+}
+
+// asStrings describes bytes as strings where they are in a path or a query, in which any byte is encoded.
+func asStrings(parameters []*huma.Param) {
+	for _, p := range parameters {
+		if p.Schema != nil && p.Schema.Ref == "#/components/schemas/Text" {
+			p.Schema.Ref, p.Schema.Type = "", huma.TypeString
+			p.Schema.PrecomputeMessages()
+		}
+	}
 }
 
 // neverNull marks everything in a schema as not nullable.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 const queuePath = "/v1/queues/{name}"
@@ -15,7 +16,7 @@ const queuePath = "/v1/queues/{name}"
 func (a *API) routeQueues() {
 	register(a, op(http.MethodGet, "/v1/queues", "listQueues", "List the queues by name",
 		"All registered queues. Every program that writes to a queue or reads from it registers it."),
-		func(ctx context.Context, _ *nothing) (document.Queues, error) {
+		func(ctx context.Context, _ *ops.Nothing) (document.Queues, error) {
 			names, missing, err := a.namesOf(ctx, fairqueue.List)
 			return document.Queues{Queues: names, Incomplete: missing}, err
 		})
@@ -52,22 +53,27 @@ func (a *API) routeQueues() {
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[document.Position]) (document.Position, error) {
 			return in.Body, q.Sources().SetPosition(ctx, string(in.Body.Source), in.Body.Position)
 		})
-	onQueue(a, op(http.MethodPost, queuePath+"/pause", "pauseQueue", "Pause reading",
-		"For all readers. Messages in flight may be finished, and writing continues.", http.StatusNotFound),
-		func(ctx context.Context, q *fairqueue.Queue, _ *namedWith[*nothing]) (document.Paused, error) {
-			return document.Paused{Paused: true}, q.Pause(ctx)
-		})
-	onQueue(a, op(http.MethodPost, queuePath+"/resume", "resumeQueue", "Resume reading",
-		"Wakes readers that wait.", http.StatusNotFound),
-		func(ctx context.Context, q *fairqueue.Queue, _ *namedWith[*nothing]) (document.Paused, error) {
-			return document.Paused{Paused: false}, q.Resume(ctx)
-		})
+	tellQueue(a, ops.PauseQueue)
+	tellQueue(a, ops.ResumeQueue)
 }
 
 // queueUse is a queue, and its shape if it does not exist yet.
 type queueUse struct {
 	name               string
 	streams, perTenant int
+}
+
+// useOf returns the queue that a request is about.
+func useOf(in hasName) queueUse {
+	use := queueUse{name: in.Structure()}
+	if with, ok := in.(hasBody); ok {
+		if shaped, ok := with.body().(interface {
+			NewQueue() (streams, perTenant int)
+		}); ok {
+			use.streams, use.perTenant = shaped.NewQueue()
+		}
+	}
+	return use
 }
 
 func (a *API) queue(use queueUse) (*fairqueue.Queue, error) {
@@ -81,7 +87,7 @@ func (a *API) queue(use queueUse) (*fairqueue.Queue, error) {
 
 // onQueue registers an operation on one queue.
 func onQueue[I hasName, O any](a *API, o huma.Operation, do func(context.Context, *fairqueue.Queue, *I) (O, error)) {
-	on(a, o, func(_ context.Context, in *I) (*fairqueue.Queue, error) { return a.queue(queueUse{name: (*in).name()}) }, do)
+	on(a, o, func(_ context.Context, in *I) (*fairqueue.Queue, error) { return a.queue(useOf(*in)) }, do)
 }
 
 type resizeRequest struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/server/internal/access"
 )
 
@@ -14,13 +15,18 @@ import (
 // message, and release their leases.
 var ofPrograms = []string{"cancelMessages", "nackMessages", "releaseLease"}
 
+// roles are those that classes of operations need.
+var roles = map[ops.Class]access.Role{ops.Look: access.Viewer, ops.Work: access.Worker, ops.Change: access.Operator}
+
 // roleOf returns the role that an operation needs.
 func roleOf(op huma.Operation) access.Role {
-	_, ofOperators := audited[op.OperationID]
+	row, described := ops.ByID(op.OperationID)
 	switch {
+	case described:
+		return roles[row.Class]
 	case op.Method == http.MethodGet:
 		return access.Viewer
-	case ofOperators && !slices.Contains(ofPrograms, op.OperationID):
+	case actionOf(op.OperationID) != "" && !slices.Contains(ofPrograms, op.OperationID):
 		return access.Operator
 	default:
 		return access.Worker
@@ -34,7 +40,7 @@ func mayDo(ctx context.Context, op huma.Operation, in any) error {
 		return err
 	}
 	if named, ok := in.(hasName); ok {
-		return c.MayUse(named.name())
+		return c.MayUse(named.Structure())
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 const (
@@ -36,7 +37,7 @@ func (a *API) routeSchedules() {
 		changeSchedule(fairqueue.Schedules.Resume))
 	onQueue(a, op(http.MethodPost, schedulePath+"/run", "runSchedule", "Write the message of a schedule once, now",
 		"The ticks stay as they are. A paused schedule can be run, too.", http.StatusCreated, http.StatusNotFound, http.StatusInsufficientStorage),
-		func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*nothing]) (doc document.RanSchedule, err error) {
+		func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*ops.Nothing]) (doc document.RanSchedule, err error) {
 			doc.ID, err = q.Schedules().Run(ctx, in.Schedule)
 			return doc, err
 		})
@@ -81,8 +82,8 @@ func setSchedule(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[docum
 }
 
 // changeSchedule returns an operation that answers with the schedule after a change.
-func changeSchedule(change func(fairqueue.Schedules, context.Context, string) error) func(context.Context, *fairqueue.Queue, *scheduleWith[*nothing]) (document.Schedule, error) {
-	return func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*nothing]) (doc document.Schedule, err error) {
+func changeSchedule(change func(fairqueue.Schedules, context.Context, string) error) func(context.Context, *fairqueue.Queue, *scheduleWith[*ops.Nothing]) (document.Schedule, error) {
+	return func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*ops.Nothing]) (doc document.Schedule, err error) {
 		if err := change(q.Schedules(), ctx, in.Schedule); err != nil {
 			return doc, err
 		}

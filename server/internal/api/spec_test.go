@@ -175,7 +175,7 @@ func TestDescription(t *testing.T) {
 	if err := json.Unmarshal(service.ask("GET", "/openapi.json", nil).body, &raw); err != nil {
 		t.Fatal(err)
 	}
-	for name, open := range map[string]bool{"Messages": true, "Problem": true, "QueueStats": true, "WriteRequest": false, "Draft": false, "Entry": false} {
+	for name, open := range map[string]bool{"Messages": true, "Problem": true, "QueueStats": true, "Write": false, "Draft": false, "Entry": false} {
 		if more := raw.Components.Schemas[name].AdditionalProperties; (more == nil) != open {
 			t.Errorf("the schema %s may have other fields: %v, want that to be %v", name, more == nil, open)
 		}

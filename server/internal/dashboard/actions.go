@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/audit"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/server/internal/access"
 )
@@ -67,14 +68,16 @@ type form struct {
 var actions = map[string]action{
 	"queues/pause": {dialog{
 		Open: "Pause", Title: "Pause this queue?", Verb: "Pause",
-		Text: "No process receives messages until the queue is resumed. Messages in flight may be finished, and writing continues, so messages pile up.",
+		Text: ops.PauseQueue.Detail,
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
-		return "The queue is paused.", q.Pause(ctx)
+		_, err := ops.PauseQueue.Do(ctx, q, nil)
+		return "The queue is paused.", err
 	})},
 	"queues/resume": {dialog{
-		Open: "Resume", Title: "Resume this queue?", Verb: "Resume", Text: "Readers wake up, and waiting messages are delivered.",
+		Open: "Resume", Title: "Resume this queue?", Verb: "Resume", Text: ops.ResumeQueue.Detail,
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
-		return "The queue is resumed.", q.Resume(ctx)
+		_, err := ops.ResumeQueue.Do(ctx, q, nil)
+		return "The queue is resumed.", err
 	})},
 	"queues/resize": {dialog{
 		Open: "Resize", Title: "Resize this queue?", Verb: "Resize",

@@ -9,6 +9,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/server/internal/access"
 )
@@ -57,8 +59,8 @@ func (d *Dashboard) writeMessage(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return "", err
 		}
-		id, err := q.Write(ctx, draft)
-		return "The message " + id + " is written.", err
+		written, err := ops.WriteMessage.Do(ctx, q, draft)
+		return "The message " + written.ID + " is written.", err
 	})
 	switch {
 	case !ok: // refused
@@ -74,13 +76,13 @@ func (d *Dashboard) writeMessage(w http.ResponseWriter, r *http.Request) {
 }
 
 // draft returns the message of the form.
-func (p writePage) draft() (fairqueue.Draft, error) {
-	draft := fairqueue.Draft{Tenant: p.Tenant, Body: []byte(p.Body), Headers: map[string]string{}}
+func (p writePage) draft() (ops.Write, error) {
+	draft := ops.Write{Draft: document.Draft{Tenant: document.Text(p.Tenant), Body: document.Text(p.Body), Headers: map[string]document.Text{}}}
 	delay, err := duration(strings.TrimSpace(p.Delay), "the delay")
 	if err != nil {
 		return draft, err
 	}
-	draft.Delay = delay.Duration
+	draft.Delay = document.Duration{Duration: delay.Duration}
 	for name, number := range map[string]struct {
 		typed string
 		into  *int
@@ -103,7 +105,7 @@ func (p writePage) draft() (fairqueue.Draft, error) {
 		if _, twice := draft.Headers[name]; twice {
 			return draft, millrace.ErrBadArgument.Errorf("the header %q is there twice", plain(cut(name, 40)))
 		}
-		draft.Headers[name] = strings.TrimSpace(value)
+		draft.Headers[name] = document.Text(strings.TrimSpace(value))
 	}
 	return draft, nil
 }

@@ -1,0 +1,59 @@
+package ops
+
+import (
+	"context"
+	"slices"
+)
+
+// Class says what an operation is, from which its role and its place in the audit log follow.
+type Class string
+
+// Classes.
+const (
+	Look   Class = "look"   // reads, and changes nothing: for the role viewer
+	Work   Class = "work"   // programs do it all the time: for the role worker
+	Change Class = "change" // people do it, and the audit log has it: for the role operator
+)
+
+// Row is what all surfaces say about an operation.
+type Row struct {
+	ID       string   // in OpenAPI: "pauseQueue"
+	Words    string   // on the command line: "queue pause"
+	Method   string   // of HTTP
+	Path     string   // of HTTP: "/v1/queues/{name}/pause"
+	Statuses []int    // of HTTP that not all operations have; the first may be that of success
+	Class    Class    // who does it
+	Action   string   // in the audit log: "queue.pause"; empty unless it is a Change
+	Form     string   // its section and word on the pages: "queues/pause"; empty for none
+	Summary  string   // a sentence without its full stop
+	Detail   string   // sentences
+	Examples []string // command lines, without the name of the program
+}
+
+// Operation is a Row, and what it does with a structure.
+type Operation[S, In, Out any] struct {
+	Row
+	Do func(ctx context.Context, structure S, in In) (Out, error)
+}
+
+// Nothing is the In of an operation without fields.
+type Nothing struct{}
+
+// All returns the rows of all operations.
+func All() []Row {
+	return []Row{PauseQueue.Row, ResumeQueue.Row, SearchMessages.Row, WriteMessage.Row}
+}
+
+// ByID returns the row with an ID.
+func ByID(id string) (Row, bool) { return find(func(r Row) bool { return r.ID == id }) }
+
+// ByCommand returns the row with the words of a command.
+func ByCommand(words string) (Row, bool) { return find(func(r Row) bool { return r.Words == words }) }
+
+func find(is func(Row) bool) (Row, bool) {
+	all := All()
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i], true
+	}
+	return Row{}, false
+}

@@ -1,0 +1,38 @@
+package ops
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+)
+
+// WriteMessage writes one message.
+var WriteMessage = Operation[*fairqueue.Queue, Write, document.Written]{
+	Row: Row{
+		ID: "writeMessage", Words: "queue write", Method: http.MethodPost, Path: queuePath + "/messages",
+		Statuses: []int{http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage},
+		Class:    Work, Form: "queues/write",
+		Summary: "Write a message",
+		Detail:  "The first write creates the queue; only then streams and per_tenant have an effect. A write under a dedupe id that its tenant used in the last 5 minutes writes nothing, and returns the id of the first message. A write with a position of a source is written once, however late it is repeated.",
+		Examples: []string{
+			"queue write orders --tenant acme --body hello",
+			"queue write orders --tenant acme --delay 10m --dedupe order-17 < order.json",
+			"queue write orders --batch < orders.jsonl",
+		},
+	},
+	Do: func(ctx context.Context, q *fairqueue.Queue, in Write) (doc document.Written, err error) {
+		written, err := q.WriteBatch(ctx, in.Message())
+		if err != nil {
+			return doc, err
+		}
+		return document.Written(written[0]), nil
+	},
+}
+
+// Write is the In of [WriteMessage].
+type Write struct {
+	document.Draft
+	Flows
+}

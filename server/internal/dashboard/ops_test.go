@@ -1,0 +1,33 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/ops"
+)
+
+// TestThePagesHaveAllForms: each operation that names a form has one.
+func TestThePagesHaveAllForms(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.write(h.queue("orders", fairqueue.Config{}), fairqueue.Draft{Tenant: "acme"})
+	there := func(form string) bool {
+		section, word, _ := strings.Cut(form, "/")
+		return h.post("/"+section+"/orders/"+word, url.Values{}).status != http.StatusNotFound
+	}
+	for _, row := range ops.All() {
+		switch {
+		case row.Form != "" && !there(row.Form):
+			t.Errorf("%s: the pages have no form %s", row.ID, row.Form)
+		case row.Form == "" && row.Class == ops.Change:
+			t.Errorf("%s: people do it, and the pages have no form for it", row.ID)
+		}
+	}
+	if there("queues/close") {
+		t.Error("a form that nobody added is there")
+	}
+}
