@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -127,12 +128,12 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 
 // queueTenant is the noun below queue for one tenant.
 type queueTenant struct {
-	Show   tenantShow   `cmd:"" help:"Show the limits that count for a tenant."`
-	Set    tenantSet    `cmd:"" help:"Limit a tenant, or all that have no limits of their own."`
-	Clear  tenantClear  `cmd:"" help:"Remove a tenant's own limits."`
-	Pause  tenantPause  `cmd:"" help:"Let a tenant's messages wait, for a time or until it is resumed."`
-	Resume tenantResume `cmd:"" help:"End a tenant's pause, and one by Throttle."`
-	Purge  tenantPurge  `cmd:"" help:"Remove a tenant's messages that wait or are delayed."`
+	Show   tenantShow   `cmd:""`
+	Set    tenantSet    `cmd:""`
+	Clear  tenantClear  `cmd:""`
+	Pause  tenantPause  `cmd:""`
+	Resume tenantResume `cmd:""`
+	Purge  tenantPurge  `cmd:""`
 }
 
 func (*queueTenant) Help() string {
@@ -146,210 +147,125 @@ Examples:
     millrace queue tenant purge orders acme`
 }
 
-// tenantName is the argument that names a tenant.
-type tenantName struct {
-	queueName
-	Tenant document.Text `arg:"" optional:"" complete:"tenant" help:"The tenant."`
-}
-
-// tenantOrDefault names a tenant, or the limits of all that have none of their own.
-type tenantOrDefault struct {
-	tenantName
+// orDefault is the flag for the limits of all that have none of their own, in place of a tenant.
+type orDefault struct {
 	Default bool `help:"The limits of all tenants that have none of their own."`
 }
 
-func (t tenantOrDefault) check() error {
-	if named := t.Tenant != ""; named == t.Default {
+func (d orDefault) check(tenant document.Text) error {
+	if named := tenant != ""; named == d.Default {
 		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
 	}
 	return nil
 }
 
-func (t tenantName) doc() document.Tenant { return document.Tenant{Tenant: t.Tenant} }
-
-// named returns the tenant, which must be given.
-func (t tenantName) named() (string, error) {
+// needsTenant rejects a command line without a tenant.
+func needsTenant(q ops.Queue, t document.Tenant) error {
 	if t.Tenant == "" {
-		return "", errUsage.Errorf("this needs a tenant").
-			WithHint("List the tenants with: millrace queue tenants " + t.Name.String())
+		return errUsage.Errorf("this needs a tenant").WithHint("List the tenants with: millrace queue tenants " + q.Name.String())
 	}
-	return string(t.Tenant), nil
+	return nil
 }
 
-// show prints the limits that count after a change.
-func (t tenantName) show(ctx context.Context, q *fairqueue.Queue, err error) (any, table, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := q.Limits().Get(ctx, string(t.Tenant))
-	doc := document.OfTenantLimits(l)
-	return doc, says("%s: %s", doc.Tenant, doc.Line()), err
-}
+// limitsLine prints the limits that count, after a change, too.
+func limitsLine(doc document.TenantLimits) table { return says("%s: %s", doc.Tenant, doc.Line()) }
 
 type tenantShow struct {
 	watchable
-	tenantOrDefault
+	ops.LimitsOf
+	orDefault
 }
 
-func (*tenantShow) Help() string {
-	return `Those that are not its own have "(default)" behind.
-
-Examples:
-
-    millrace queue tenant show orders acme
-    millrace queue tenant show orders --default`
-}
+func (*tenantShow) Help() string { return `Those that are not its own have "(default)" behind.` }
 
 func (c *tenantShow) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
+	if err := c.check(c.Tenant); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) { return c.show(ctx, q, nil) })
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.GetLimits, c.LimitsOf, limitsLine)
 }
 
 type tenantSet struct {
-	tenantOrDefault
-	Weight      *float64       `placeholder:"N" help:"Turns for each turn of others, 0.01 to 100; 1 for as many."`
-	MaxInFlight *int           `placeholder:"N" help:"Deliveries at once; 0 for no limit."`
-	MaxShare    *float64       `placeholder:"PART" help:"The part of all handlers, from 0 to 1, at least one of them; 0 for no limit."`
-	Rate        *document.Rate `placeholder:"N/s" help:"Deliveries: 5/s, 100/m or 10/h; 0 for no limit."`
-	Burst       *int           `placeholder:"N" help:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least 2."`
-	MaxWaiting  *int           `placeholder:"N" help:"Messages that wait; writes of more are refused; 0 for no limit."`
-	IfUnset     bool           `help:"Change only those that are not set, as a program does when it starts."`
-}
-
-func (*tenantSet) Help() string {
-	return `Only the given limits change, and are the tenant's own then. For the rest it follows those of all others, also when these change. It creates the queue if there is none.
-
-Examples:
-
-    millrace queue tenant set orders acme --rate 100/m --burst 10
-    millrace queue tenant set orders acme --max-in-flight 20
-    millrace queue tenant set orders --default --max-share 0.5`
+	queueName
+	ops.LimitsChange
+	orDefault
 }
 
 func (c *tenantSet) Run(ctx context.Context, a *app) error {
-	change := document.LimitsChange{
-		Weight: c.Weight, MaxInFlight: c.MaxInFlight, MaxShare: c.MaxShare, Rate: c.Rate, Burst: c.Burst, MaxWaiting: c.MaxWaiting,
-	}
-	if change == (document.LimitsChange{}) {
+	if c.LimitsChange.LimitsChange == (document.LimitsChange{}) {
 		return errUsage.Errorf("no limit is given").WithHint("Give one, such as --rate 5/s or --max-in-flight 10.")
 	}
-	if err := c.check(); err != nil {
+	if err := c.check(c.Tenant.Tenant); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		set := fairqueue.LimitSettings.Set
-		if c.IfUnset {
-			set = fairqueue.LimitSettings.SetIfUnset
-		}
-		return c.show(ctx, q, set(q.Limits(), ctx, string(c.Tenant), change.Own()))
-	})
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ChangeLimits, c.LimitsChange, limitsLine)
 }
 
 type tenantClear struct {
-	tenantOrDefault
-	Limit []string `placeholder:"NAME" enum:"weight,max_in_flight,max_share,rate,burst,max_waiting,paused" help:"Only these: weight, max_in_flight, max_share, rate, burst, max_waiting, paused. Defaults to all."`
-}
-
-func (*tenantClear) Help() string {
-	return `The limits of all others count for it again. It does not end a pause.
-
-Examples:
-
-    millrace queue tenant clear orders acme
-    millrace queue tenant clear orders acme --limit rate,burst
-    millrace queue tenant clear orders --default`
+	queueName
+	ops.LimitsClear
+	orDefault
 }
 
 func (c *tenantClear) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
+	if err := c.check(c.Tenant.Tenant); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.Limits().Clear(ctx, string(c.Tenant), c.Limit...))
-	})
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ClearLimits, c.LimitsClear, limitsLine)
 }
 
 type tenantPause struct {
-	tenantName
-	For document.Duration `placeholder:"TIME" help:"How long. Defaults to until it is resumed."`
-}
-
-func (*tenantPause) Help() string {
-	return `Its messages in flight may be finished, and writing goes on.
-
-Examples:
-
-    millrace queue tenant pause orders acme
-    millrace queue tenant pause orders acme --for 10m`
+	queueName
+	ops.TenantPause
 }
 
 func (c *tenantPause) Run(ctx context.Context, a *app) error {
-	tenant, err := c.named()
-	if err != nil {
+	if err := needsTenant(c.Queue, c.Tenant); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		doc := document.PausedTenant{Tenant: c.doc(), Paused: true, For: c.For.Milliseconds()}
-		said := says("%s is paused", doc.Tenant)
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.PauseTenant, c.TenantPause, func(doc document.PausedTenant) table {
 		if c.For.Duration > 0 {
-			said = says("%s is paused for %s", doc.Tenant, readable.Duration(c.For.Duration))
+			return says("%s is paused for %s", doc.Tenant, readable.Duration(c.For.Duration))
 		}
-		return doc, said, q.Limits().Pause(ctx, tenant, c.For.Duration)
+		return says("%s is paused", doc.Tenant)
 	})
 }
 
-type tenantResume struct{ tenantName }
-
-func (*tenantResume) Help() string {
-	return `Examples:
-
-    millrace queue tenant resume orders acme`
+type tenantResume struct {
+	queueName
+	document.Tenant
 }
 
 func (c *tenantResume) Run(ctx context.Context, a *app) error {
-	tenant, err := c.named()
-	if err != nil {
+	if err := needsTenant(c.Queue, c.Tenant); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		doc := document.PausedTenant{Tenant: c.doc()}
-		return doc, says("%s goes on", doc.Tenant), q.Limits().Resume(ctx, tenant)
-	})
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ResumeTenant, c.Tenant, func(doc document.PausedTenant) table { return says("%s goes on", doc.Tenant) })
 }
 
 type tenantPurge struct {
-	tenantName
+	queueName
+	document.Tenant
 	Yes bool `help:"Do not ask."`
 }
 
-func (*tenantPurge) Help() string {
-	return `What is in flight or dead stays.
-
-Examples:
-
-    millrace queue tenant purge orders acme
-    millrace queue tenant purge orders acme --yes`
-}
-
 func (c *tenantPurge) Run(ctx context.Context, a *app) error {
-	tenant, err := c.named()
-	if err != nil {
+	if err := needsTenant(c.Queue, c.Tenant); err != nil {
 		return err
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		var question string
 		if !c.Yes && !a.json {
-			if question, err = purgeQuestion(ctx, q, c.doc()); err != nil {
+			var err error
+			if question, err = purgeQuestion(ctx, q, c.Tenant); err != nil {
 				return nil, nil, err
 			}
 		}
 		if err := a.ask(ctx, c.Yes, question); err != nil {
 			return nil, nil, err
 		}
-		n, err := q.PurgeTenant(ctx, tenant)
-		return document.PurgedTenant{Tenant: c.doc(), Purged: n}, says("%s removed", readable.Count(n, "message")), err
+		doc, err := ops.PurgeTenant.Do(ctx, q, c.Tenant)
+		return doc, says("%s removed", readable.Count(doc.Purged, "message")), err
 	})
 }
 

@@ -129,13 +129,13 @@ func lineOf(words []string) string {
 
 // LimitsChange is a change of limits. Absent limits stay.
 type LimitsChange struct {
-	Weight      *float64 `json:"weight,omitempty" minimum:"0.01" maximum:"100" doc:"Turns for each turn of a tenant of weight 1, 0.01 to 100." example:"2.5"`
-	MaxInFlight *int     `json:"max_in_flight,omitempty" minimum:"0" doc:"Deliveries at once, over all readers; 0 for no limit." example:"5"`
-	MaxShare    *float64 `json:"max_share,omitempty" minimum:"0" maximum:"1" doc:"The share of all handlers of consumers, at least one of them; 0 for no limit." example:"0.5"`
-	Rate        *Rate    `json:"rate,omitempty" doc:"Deliveries per second; 0 for no limit."`
-	Burst       *int     `json:"burst,omitempty" minimum:"0" doc:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least two." example:"10"`
-	MaxWaiting  *int     `json:"max_waiting,omitempty" minimum:"0" doc:"Messages that wait; writes of more are refused; 0 for no limit." example:"10000"`
-	Paused      *bool    `json:"paused,omitempty" doc:"Its messages wait."`
+	Weight      *float64 `json:"weight,omitempty" placeholder:"N" minimum:"0.01" maximum:"100" doc:"Turns for each turn of a tenant of weight 1, from 0.01 to 100." example:"2.5"`
+	MaxInFlight *int     `json:"max_in_flight,omitempty" placeholder:"N" minimum:"0" doc:"Deliveries at once, over all readers; 0 for no limit." example:"5"`
+	MaxShare    *float64 `json:"max_share,omitempty" placeholder:"PART" minimum:"0" maximum:"1" doc:"The share of all handlers of consumers, at least one of them; 0 for no limit." example:"0.5"`
+	Rate        *Rate    `json:"rate,omitempty" placeholder:"N/s" doc:"Deliveries per second, or as 5/s, 100/m or 10/h; 0 for no limit."`
+	Burst       *int     `json:"burst,omitempty" placeholder:"N" minimum:"0" doc:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least two." example:"10"`
+	MaxWaiting  *int     `json:"max_waiting,omitempty" placeholder:"N" minimum:"0" doc:"Messages that wait; writes of more are refused; 0 for no limit." example:"10000"`
+	Paused      *bool    `json:"paused,omitempty" kong:"-" doc:"Its messages wait."`
 }
 
 // Own returns the limits to set.
@@ -148,7 +148,7 @@ func (c LimitsChange) Own() fairqueue.OwnLimits {
 
 // Tenant names a tenant, or all that have no limits of their own if it is empty.
 type Tenant struct {
-	Tenant Text `json:"tenant,omitempty" doc:"The tenant. Absent for all that have no limits of their own." example:"\"acme-eu\""`
+	Tenant Text `json:"tenant,omitempty" arg:"" optional:"" complete:"tenant" doc:"The tenant. Absent for all that have no limits of their own." example:"\"acme-eu\""`
 }
 
 // String returns the tenant's name for people.

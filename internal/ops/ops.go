@@ -41,7 +41,10 @@ type Nothing struct{}
 
 // All returns the rows of all operations.
 func All() []Row {
-	return []Row{PauseQueue.Row, ResumeQueue.Row, SearchMessages.Row, WriteMessage.Row}
+	return []Row{
+		PauseQueue.Row, ResumeQueue.Row, SearchMessages.Row, WriteMessage.Row,
+		PauseTenant.Row, ResumeTenant.Row, PurgeTenant.Row, GetLimits.Row, ChangeLimits.Row, ClearLimits.Row,
+	}
 }
 
 // ByID returns the row with an ID.

@@ -266,9 +266,9 @@ func TestDependencyRules(t *testing.T) {
 			[]string{"/steal /internal/x " + rueidis + "/internal/cmds"}},
 
 		{"a structure on what it may", 3, edges{
-			"/ick":             "/ /internal/redis/script fmt " + rueidis,
+			"/ick":                   "/ /internal/redis/script fmt " + rueidis,
 			"/internal/redis/script": rueidis,
-			rueidis:            "golang.org/x/sys/cpu",
+			rueidis:                  "golang.org/x/sys/cpu",
 		}, nil},
 		{"a structure on a metrics library", 3, edges{"/lease": "example.com/prometheus"}, []string{"/lease example.com/prometheus"}},
 		{"a structure on one in the end", 3, edges{"/tracker/sql": "/internal/x", "/internal/x": "example.com/y"},

@@ -21,8 +21,6 @@ var audited = map[string]string{
 	"deleteQueue": "queue.delete", "resizeQueue": "queue.resize", "setPosition": "queue.position",
 	"cancelMessages": "queue.cancel", "nackMessages": "queue.dead",
 	"redriveDead": "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
-	"pauseTenant": "tenant.pause", "resumeTenant": "tenant.resume", "purgeTenant": "tenant.purge",
-	"changeLimits": "tenant.limits", "clearLimits": "tenant.clear",
 	"setSchedule": "schedule.set", "removeSchedule": "schedule.remove", "pauseSchedule": "schedule.pause",
 	"resumeSchedule": "schedule.resume", "runSchedule": "schedule.run",
 	"deleteIck": "ick.delete", "retryParked": "ick.retry", "dropParked": "ick.drop", "deleteHash": "hash.delete",

@@ -17,7 +17,11 @@ func TestThePagesHaveAllForms(t *testing.T) {
 	h.write(h.queue("orders", fairqueue.Config{}), fairqueue.Draft{Tenant: "acme"})
 	there := func(form string) bool {
 		section, word, _ := strings.Cut(form, "/")
-		return h.post("/"+section+"/orders/"+word, url.Values{}).status != http.StatusNotFound
+		path := "/" + section + "/orders/" + word
+		if section == "tenants" {
+			path = "/queues/orders/tenants/acme/" + word
+		}
+		return h.post(path, url.Values{}).status != http.StatusNotFound
 	}
 	for _, row := range ops.All() {
 		switch {
@@ -27,7 +31,9 @@ func TestThePagesHaveAllForms(t *testing.T) {
 			t.Errorf("%s: people do it, and the pages have no form for it", row.ID)
 		}
 	}
-	if there("queues/close") {
-		t.Error("a form that nobody added is there")
+	for _, form := range []string{"queues/close", "tenants/close"} {
+		if there(form) {
+			t.Errorf("the form %s, which nobody added, is there", form)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -216,6 +217,9 @@ func (d *Dashboard) tenantDialogs(queue, tenant string, waiting int, stopped boo
 	return all
 }
 
+// tenantNamed returns the tenant of a path.
+func tenantNamed(f form) document.Tenant { return document.Tenant{Tenant: document.Text(f.tenant)} }
+
 // tenantActions change one tenant. Their words are the ends of their paths.
 var tenantActions = map[string]action{
 	"pause": {dialog{
@@ -235,22 +239,25 @@ var tenantActions = map[string]action{
 		if d > 0 {
 			text += " for " + readable.Duration(d)
 		}
-		return text + ".", q.Limits().Pause(ctx, f.tenant, d)
+		_, err := ops.PauseTenant.Do(ctx, q, ops.TenantPause{Tenant: tenantNamed(f), For: document.Duration{Duration: d}})
+		return text + ".", err
 	})},
 	"resume": {dialog{
 		Open: "Resume", Title: "Resume its messages?", Verb: "Resume", Text: "A pause or a throttle ends, and its messages take turns again.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		return label(f.tenant) + " is resumed.", q.Limits().Resume(ctx, f.tenant)
+		_, err := ops.ResumeTenant.Do(ctx, q, tenantNamed(f))
+		return label(f.tenant) + " is resumed.", err
 	})},
 	"purge": {dialog{
 		Open: "Purge", Verb: "Delete", Danger: true, Typed: true,
 		Text: "Messages that wait or are delayed are deleted with their bodies. Those in flight stay, and dead ones.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		n, err := q.PurgeTenant(ctx, f.tenant)
-		return readable.Count(n, "message") + " of " + label(f.tenant) + " deleted.", err
+		doc, err := ops.PurgeTenant.Do(ctx, q, tenantNamed(f))
+		return readable.Count(doc.Purged, "message") + " of " + label(f.tenant) + " deleted.", err
 	})},
 	"clear": {dialog{}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		return "The limits of " + label(f.tenant) + " are removed.", q.Limits().Clear(ctx, f.tenant)
+		_, err := ops.ClearLimits.Do(ctx, q, ops.LimitsClear{Tenant: tenantNamed(f)})
+		return "The limits of " + label(f.tenant) + " are removed.", err
 	})},
 	"limits": {dialog{}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
 		limits, empty, err := typed(f.Values, limitsForm{}).limits()
