@@ -62,7 +62,7 @@ func lacksInCommand(t *testing.T, all []*kong.Node, row ops.Row) (lacks []string
 			lacks = append(lacks, example+": "+err.Error())
 		}
 	}
-	if (row.Class == ops.Change) != (row.Action != "" && slices.Contains(audit.Actions(), row.Action)) {
+	if row.Class.Audited() != (row.Action != "" && slices.Contains(audit.Actions(), row.Action)) {
 		lacks = append(lacks, "the audit log has no action for it")
 	}
 	return lacks

@@ -22,19 +22,19 @@ type queueCommands struct {
 	Ack      queueAck      `cmd:"" help:"Acknowledge messages that were handled: they are gone."`
 	Nack     queueNack     `cmd:"" help:"Give back a message that could not be handled."`
 	Extend   queueExtend   `cmd:"" help:"Keep a message invisible to other readers for longer."`
-	Cancel   queueCancel   `cmd:"" help:"Remove messages that are not done yet."`
+	Cancel   queueCancel   `cmd:""`
 	Work     queueWork     `cmd:"" help:"Run a shell command for each message."`
 	Stats    queueStats    `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
 	Browse   queueBrowse   `cmd:""`
 	Ls       queueLs       `cmd:"" help:"List the queues by name."`
-	Resize   queueResize   `cmd:"" help:"Change what the flows of a queue are: tenants, or streams."`
+	Resize   queueResize   `cmd:""`
 	Position queuePosition `cmd:"" help:"Show or set how far a source is: the number of its last message."`
 	Tenants  queueTenants  `cmd:"" help:"List the tenants that have messages, with their state and limits."`
 	Tenant   queueTenant   `cmd:"" help:"Limit, pause, resume or purge one tenant."`
 	Pause    queuePause    `cmd:""`
 	Resume   queueResume   `cmd:""`
 	Dead     queueDead     `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
-	Rm       queueRm       `cmd:"" help:"Delete a queue with all its messages."`
+	Rm       queueRm       `cmd:""`
 }
 
 func (*queueCommands) Help() string {
@@ -94,18 +94,7 @@ func (*queueLs) Run(ctx context.Context, a *app) error {
 
 type queueResize struct {
 	queueName
-	Streams   int `arg:"" name:"n" help:"How many streams, up to 1,024; 0 for a flow for each tenant."`
-	PerTenant int `placeholder:"K" help:"How many of them a tenant has. Defaults to 4, or as many as there are."`
-}
-
-func (*queueResize) Help() string {
-	return `Flows take turns. Unless a queue has streams, each tenant is a flow; else each tenant has a few of the streams. It applies to messages written from then on. No message moves: those in other flows are read there. Writers need no restart.
-
-Examples:
-
-    millrace queue resize orders 128
-    millrace queue resize orders 32 --per-tenant 2
-    millrace queue resize orders 0`
+	ops.Resize
 }
 
 // inWords returns a queue's shape as people read it.
@@ -123,20 +112,8 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 	case c.PerTenant < 0 || c.PerTenant > c.Streams:
 		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		before, err := q.Stats(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := q.Resize(ctx, c.Streams, c.PerTenant); err != nil {
-			return nil, nil, err
-		}
-		after, err := q.Stats(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		doc := document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}
-		return doc, says("%s; before: %s", inWords(doc.Shape), inWords(doc.Before)), nil
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ResizeQueue, c.Resize, func(doc document.Resized) table {
+		return says("%s; before: %s", inWords(doc.Shape), inWords(doc.Before))
 	})
 }
 
@@ -161,14 +138,7 @@ type queueRm struct {
 	Yes bool `help:"Do not ask."`
 }
 
-func (*queueRm) Help() string {
-	return `All messages are lost: what waits, what is in flight, what is delayed, what is dead. Stop writers and readers first. It asks first, and without a terminal it needs --yes. The count is that of the queue's keys; a queue that is not there counts 0.
-
-Examples:
-
-    millrace queue rm orders
-    millrace queue rm orders --yes`
-}
+func (*queueRm) Help() string { return `It asks first, and without a terminal it needs --yes.` }
 
 func (c *queueRm) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
@@ -178,6 +148,7 @@ func (c *queueRm) Run(ctx context.Context, a *app) error {
 		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Delete the queue %s with all its messages?", c.Name)); err != nil {
 			return nil, nil, err
 		}
-		return keysDeleted(q.Delete(ctx))
+		doc, err := ops.DeleteQueue.Do(ctx, q, c.Queue)
+		return keysDeleted(doc.Deleted, err)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -173,37 +174,16 @@ func (c *queueExtend) Run(ctx context.Context, a *app) error {
 
 type queueCancel struct {
 	queueName
-	IDs []string `arg:"" name:"id" help:"Ids of messages, which write and read print."`
-}
-
-func (*queueCancel) Help() string {
-	return `The reader of a message in flight learns of it when it extends its time; its receipt is stale. When none of the messages is there any more, the command fails with the code "not_found".
-
-Examples:
-
-    millrace queue cancel orders 1795226400123456`
+	ops.Cancel
 }
 
 func (c *queueCancel) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		places, err := q.Cancel(ctx, c.IDs...)
-		if err != nil {
-			return nil, nil, err
-		}
-		doc := document.OfCancelled(c.IDs, places)
-		if doc.Cancelled == 0 {
-			return nil, nil, noMessage()
-		}
-		return doc, func(w io.Writer) {
+	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.CancelMessages, c.Cancel, func(doc document.Cancelled) table {
+		return func(w io.Writer) {
 			fmt.Fprintln(w, "ID\tWAS")
 			for _, m := range doc.Messages {
 				fmt.Fprintf(w, "%s\t%s\n", m.ID, m.Was)
 			}
-		}, nil
+		}
 	})
-}
-
-// noMessage is the error when none of the messages can be cancelled.
-func noMessage() error {
-	return millrace.ErrNotFound.Errorf("no such message waits, is delayed or in flight").WithHint("It is done, or dead; see the dead ones with: millrace queue dead ls")
 }

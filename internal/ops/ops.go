@@ -13,6 +13,9 @@ const (
 	Look   Class = "look"   // reads, and changes nothing: for the role viewer
 	Work   Class = "work"   // programs do it all the time: for the role worker
 	Change Class = "change" // people do it, and the audit log has it: for the role operator
+
+	// Withdraw is a Change that programs do, too: they cancel what is obsolete. For the role worker.
+	Withdraw Class = "withdraw"
 )
 
 // Row is what all surfaces say about an operation.
@@ -23,7 +26,7 @@ type Row struct {
 	Path     string   // of HTTP: "/v1/queues/{name}/pause"
 	Statuses []int    // of HTTP that not all operations have; the first may be that of success
 	Class    Class    // who does it
-	Action   string   // in the audit log: "queue.pause"; empty unless it is a Change
+	Action   string   // in the audit log: "queue.pause"; empty unless its class says that it is there
 	Form     string   // its section and word on the pages: "queues/pause"; empty for none
 	Summary  string   // a sentence without its full stop
 	Detail   string   // sentences
@@ -42,10 +45,13 @@ type Nothing struct{}
 // All returns the rows of all operations.
 func All() []Row {
 	return []Row{
-		PauseQueue.Row, ResumeQueue.Row, SearchMessages.Row, WriteMessage.Row,
+		PauseQueue.Row, ResumeQueue.Row, ResizeQueue.Row, DeleteQueue.Row, SearchMessages.Row, WriteMessage.Row, CancelMessages.Row,
 		PauseTenant.Row, ResumeTenant.Row, PurgeTenant.Row, GetLimits.Row, ChangeLimits.Row, ClearLimits.Row,
 	}
 }
+
+// Audited reports whether the audit log has operations of the class.
+func (c Class) Audited() bool { return c == Change || c == Withdraw }
 
 // ByID returns the row with an ID.
 func ByID(id string) (Row, bool) { return find(func(r Row) bool { return r.ID == id }) }

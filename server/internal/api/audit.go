@@ -18,9 +18,9 @@ import (
 // audited are the operations of operators, by their names in the audit log, and those that only
 // some requests make one of an operator (see operated). Programs do the others all the time.
 var audited = map[string]string{
-	"deleteQueue": "queue.delete", "resizeQueue": "queue.resize", "setPosition": "queue.position",
-	"cancelMessages": "queue.cancel", "nackMessages": "queue.dead",
-	"redriveDead": "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
+	"setPosition":  "queue.position",
+	"nackMessages": "queue.dead",
+	"redriveDead":  "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
 	"setSchedule": "schedule.set", "removeSchedule": "schedule.remove", "pauseSchedule": "schedule.pause",
 	"resumeSchedule": "schedule.resume", "runSchedule": "schedule.run",
 	"deleteIck": "ick.delete", "retryParked": "ick.retry", "dropParked": "ick.drop", "deleteHash": "hash.delete",

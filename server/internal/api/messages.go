@@ -26,9 +26,7 @@ func (a *API) routeMessages() {
 		"They are redelivered in their old order, unless they were delivered too often: then they are dead. It is an error if all receipts are stale."), nackMessages)
 	onQueue(a, op(http.MethodPost, queuePath+"/extend", "extendMessages", "Keep messages invisible for longer",
 		"The new time counts from now, so it may also be shorter. It is an error if all receipts are stale."), extendMessages)
-	onQueue(a, op(http.MethodPost, queuePath+"/cancel", "cancelMessages", "Remove messages that are not done yet",
-		"By their ids. The receipt of a message in flight becomes stale. It is an error if none of the messages exists.",
-		http.StatusNotFound), cancelMessages)
+	tellQueue(a, ops.CancelMessages)
 }
 
 type batchRequest struct {
@@ -171,25 +169,4 @@ func extendMessages(ctx context.Context, q *fairqueue.Queue, in *namedWith[exten
 		return doc, millrace.ErrStale
 	}
 	return doc, nil
-}
-
-type idsRequest struct {
-	IDs []string `json:"ids" minItems:"1" maxItems:"1000" doc:"Ids of messages, as write and read return them." example:"[\"1795226400100321\"]"`
-}
-
-func cancelMessages(ctx context.Context, q *fairqueue.Queue, in *namedWith[idsRequest]) (doc document.Cancelled, err error) {
-	states, err := q.Cancel(ctx, in.Body.IDs...)
-	if err != nil {
-		return doc, err
-	}
-	if doc = document.OfCancelled(in.Body.IDs, states); doc.Cancelled == 0 {
-		return doc, errNoMessage
-	}
-	return doc, nil
-}
-
-var errNoMessage = &millrace.Error{
-	Code:    "not_found",
-	Message: "no such message waits, is delayed or in flight",
-	Hint:    "It is done, or dead; see dead messages with GET /v1/queues/{name}/dead.",
 }

@@ -20,7 +20,7 @@ func TestTheAPIHasAllOperations(t *testing.T) {
 		if !ok {
 			return []string{"there is no " + row.Method + " " + row.Path}
 		}
-		role := map[ops.Class]string{ops.Look: "viewer", ops.Work: "worker", ops.Change: "operator"}[row.Class]
+		role := map[ops.Class]string{ops.Look: "viewer", ops.Work: "worker", ops.Change: "operator", ops.Withdraw: "worker"}[row.Class]
 		for field, want := range map[string]string{"operationId": row.ID, "summary": row.Summary, "description": row.Detail, "x-role": role} {
 			if described[field] != want {
 				lacks = append(lacks, fmt.Sprintf("%s is %v, want %s", field, described[field], want))

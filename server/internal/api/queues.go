@@ -20,21 +20,14 @@ func (a *API) routeQueues() {
 			names, missing, err := a.namesOf(ctx, fairqueue.List)
 			return document.Queues{Queues: names, Incomplete: missing}, err
 		})
-	onQueue(a, op(http.MethodDelete, queuePath, "deleteQueue", "Delete a queue with all its messages",
-		"Messages that wait, are delayed, in flight or dead. The answer counts the queue's keys; it is 0 if there is no such queue."),
-		func(ctx context.Context, q *fairqueue.Queue, _ *Named) (document.Deleted, error) {
-			n, err := q.Delete(ctx)
-			return document.Deleted{Deleted: n}, err
-		})
+	askQueue(a, ops.DeleteQueue)
 	onQueue(a, op(http.MethodGet, queuePath+"/stats", "getQueueStats", "Show sizes, ages, flows, readers and counters",
 		"The counters count since the queue began, over all processes.", http.StatusNotFound),
 		func(ctx context.Context, q *fairqueue.Queue, _ *Named) (document.QueueStats, error) {
 			s, err := q.Stats(ctx)
 			return document.OfQueueStats(s), err
 		})
-	onQueue(a, op(http.MethodPost, queuePath+"/resize", "resizeQueue", "Change the flows of a queue",
-		"Either a number of streams, of which each tenant uses some, or one flow for each tenant. It applies to new messages; older messages stay in their flows and still take turns.",
-		http.StatusNotFound, http.StatusInsufficientStorage), resizeQueue)
+	tellQueue(a, ops.ResizeQueue)
 	onQueue(a, op(http.MethodGet, queuePath+"/position", "getPosition", "Show how far a source is",
 		"The number of its last message that is or was in the queue: the next write of the source continues behind it. If Redis lost its last writes, the number went back with the messages."),
 		func(ctx context.Context, q *fairqueue.Queue, in *positionRequest) (document.Position, error) {
@@ -88,23 +81,6 @@ func (a *API) queue(use queueUse) (*fairqueue.Queue, error) {
 // onQueue registers an operation on one queue.
 func onQueue[I hasName, O any](a *API, o huma.Operation, do func(context.Context, *fairqueue.Queue, *I) (O, error)) {
 	on(a, o, func(_ context.Context, in *I) (*fairqueue.Queue, error) { return a.queue(useOf(*in)) }, do)
-}
-
-type resizeRequest struct {
-	Streams   int `json:"streams" minimum:"0" maximum:"1024" doc:"How many streams; 0 for one flow for each tenant." example:"64"`
-	PerTenant int `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them each tenant uses. Defaults to 4, or to all streams if there are fewer." example:"4"`
-}
-
-func resizeQueue(ctx context.Context, q *fairqueue.Queue, in *namedWith[resizeRequest]) (doc document.Resized, err error) {
-	before, err := q.Stats(ctx)
-	if err != nil {
-		return doc, err
-	}
-	if err := q.Resize(ctx, in.Body.Streams, in.Body.PerTenant); err != nil {
-		return doc, err
-	}
-	after, err := q.Stats(ctx)
-	return document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}, err
 }
 
 type positionRequest struct {

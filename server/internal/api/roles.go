@@ -11,12 +11,11 @@ import (
 	"github.com/millrace/millrace/server/internal/access"
 )
 
-// ofPrograms are audited operations that programs do, too: they cancel what is obsolete, give up on a
-// message, and release their leases.
-var ofPrograms = []string{"cancelMessages", "nackMessages", "releaseLease"}
+// ofPrograms are audited operations that programs do, too: they give up on a message, and release their leases.
+var ofPrograms = []string{"nackMessages", "releaseLease"}
 
 // roles are those that classes of operations need.
-var roles = map[ops.Class]access.Role{ops.Look: access.Viewer, ops.Work: access.Worker, ops.Change: access.Operator}
+var roles = map[ops.Class]access.Role{ops.Look: access.Viewer, ops.Work: access.Worker, ops.Change: access.Operator, ops.Withdraw: access.Worker}
 
 // roleOf returns the role that an operation needs.
 func roleOf(op huma.Operation) access.Role {

@@ -81,7 +81,7 @@ var actions = map[string]action{
 	})},
 	"queues/resize": {dialog{
 		Open: "Resize", Title: "Resize this queue?", Verb: "Resize",
-		Text: "With 0 streams each tenant is a flow, and flows take turns. With more streams, each stream is a flow, and each tenant uses some of them. It applies to new messages; waiting messages stay in their flows and still take turns.",
+		Text: ops.ResizeQueue.Detail,
 	}, onQueue(resize)},
 	"queues/delete": {dialog{
 		Open: "Delete", Title: "Delete this queue?", Verb: "Delete", Danger: true, Typed: true, Leaves: true,
@@ -177,7 +177,7 @@ func resize(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := q.Resize(ctx, streams, perTenant); err != nil {
+	if _, err := ops.ResizeQueue.Do(ctx, q, ops.Resize{Streams: streams, PerTenant: perTenant}); err != nil {
 		return "", err
 	}
 	if streams == 0 {
