@@ -33,8 +33,8 @@ func walkDoctor(w *walker) {
 	w.must("Examine", err)
 	for _, findings := range report.Parts() {
 		for _, f := range findings {
-			if f.Level == doctor.Fail {
-				w.must("doctor", fmt.Errorf("%s: %s", f.Check, f.Value))
+			if f.Severity == doctor.Critical {
+				w.must("doctor", fmt.Errorf("%s: %s", f.Check, f.Text))
 			}
 		}
 	}

@@ -17,7 +17,7 @@ type doctorCommand struct {
 }
 
 func (*doctorCommand) Help() string {
-	return `Looks at every master: version, eviction, memory, persistence, replicas, scripts and clock; at the CPUs that servers on this host share, where that can be found out; and at a fleet as a whole. It changes nothing but the server's script cache. Exits with 1 when a check fails.
+	return `Looks at every master: version, eviction, memory, persistence, replicas, scripts and clock; at the CPUs that servers on this host share, where that can be found out; and at a fleet as a whole. It changes nothing but the server's script cache. Exits with 1 when a finding is critical.
 
 With --scan it also goes through all keys of every master, one server after the other, and registers the structures and leases that are not registered, so that lists, pages and upkeep find them: after a registry was lost, or once after an upgrade from a version without one. It takes about a second for a million keys.
 
@@ -87,9 +87,9 @@ func drawReport(w io.Writer, r doctor.Report) {
 	for about, findings := range r.Parts() {
 		fmt.Fprintf(w, "%s\n", about)
 		for _, f := range findings {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", f.Level, f.Check, f.Value)
-			if f.Hint != "" {
-				fmt.Fprintf(w, "  \t\t%s\n", f.Hint)
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", f.Severity, f.Check, f.Text)
+			if f.Advice != "" {
+				fmt.Fprintf(w, "  \t\t%s\n", f.Advice)
 			}
 		}
 		fmt.Fprintln(w)

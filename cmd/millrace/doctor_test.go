@@ -23,11 +23,11 @@ func examined(t *testing.T, url string) (doctor.Report, int) {
 	return r, got.code
 }
 
-// levels returns the findings as check -> level.
-func levels(findings []doctor.Finding) map[string]doctor.Level {
-	m := make(map[string]doctor.Level)
+// severities returns the findings as check -> severity.
+func severities(findings []doctor.Finding) map[string]doctor.Severity {
+	m := make(map[string]doctor.Severity)
 	for _, f := range findings {
-		m[f.Check] = f.Level
+		m[f.Check] = f.Severity
 	}
 	return m
 }
@@ -51,11 +51,11 @@ func TestDoctorOnFleet(t *testing.T) {
 	s := fleetShell(t)
 	s.init(specs(member(t), member(t))...)
 	r, code := examined(t, s.url)
-	if code != 1 || r.OK || levels(r.Fleet)["members"] != doctor.OK || len(r.Nodes) != 2 {
+	if code != 1 || r.OK || severities(r.Fleet)["members"] != doctor.OK || len(r.Nodes) != 2 {
 		t.Errorf("exit code %d, report %+v, want one of two partitions and the fleet", code, r)
 	}
 	for _, f := range r.Fleet {
-		if f.Level == doctor.Fail && f.Check != "agents" && f.Check != "directory" { // there is no agent, nor an append-only file
+		if f.Severity == doctor.Critical && f.Check != "agents" && f.Check != "directory" { // there is no agent, nor an append-only file
 			t.Errorf("of a fleet without trouble: %+v", f)
 		}
 	}
@@ -66,8 +66,8 @@ func TestDoctorForPeople(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{AOF: true, MaxMemory: "64mb", Policy: "allkeys-lru"})
 	got := shell{t: t, url: server.URL()}.run("doctor")
 	for _, part := range []string{
-		server.Addr() + "\n", "\n  ok    version", "\n  fail  eviction     allkeys-lru\n                     A full server",
-		"\nnot fit for work: 1 failure, 0 warnings\n",
+		server.Addr() + "\n", "\n  ok        version", "\n  critical  eviction     allkeys-lru\n                         A full server",
+		"\nnot fit for work: 1 critical, 0 warnings\n",
 	} {
 		if !strings.Contains(got.stdout, part) {
 			t.Errorf("doctor does not print %q:\n%s", part, got.stdout)

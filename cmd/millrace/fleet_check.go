@@ -16,7 +16,7 @@ type fleetCheck struct {
 }
 
 func (*fleetCheck) Help() string {
-	return `It asks all members and the servers of the directory what they say about themselves, compares that with what a fleet assumes, and looks up where tags are. It writes nothing. A server that does not answer within 2 seconds makes its checks unknown. Exits with 1 when a check fails; warnings and what is unknown do not count.
+	return `It asks all members and the servers of the directory what they say about themselves, compares that with what a fleet assumes, and looks up where tags are. It writes nothing. A server that does not answer within 2 seconds is a note of its checks. Exits with 1 when a finding is critical; warnings and notes do not count.
 
 With --all it reads the names of all keys of all masters, and works at most half of the time: about two seconds for a million keys of a partition, or more. Progress goes to standard error.
 
@@ -25,7 +25,7 @@ Run it as the user of agents, where servers have users: others may not read sett
 Examples:
 
     millrace fleet check --all
-    millrace fleet check --json | jq -r '.findings[] | select(.level == "fail") | .hint'`
+    millrace fleet check --json | jq -r '.findings[] | select(.severity == "critical") | .advice'`
 }
 
 func (c *fleetCheck) Run(ctx context.Context, a *app) error {

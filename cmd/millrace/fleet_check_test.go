@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/test/redistest"
@@ -27,7 +28,8 @@ func TestFleetCheck(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || got.stderr != "" {
 			t.Fatalf("fleet check = %+v, want a document alone", got)
 		}
-		if got, want := [3]int{doc.Fail, doc.Warn, doc.Unknown}, [3]int{check.Count(doc.Findings, directory.Fail), check.Count(doc.Findings, directory.Warn), check.Count(doc.Findings, directory.Unknown)}; got != want {
+		n := check.Count(doc.Findings)
+		if got, want := [3]int{doc.Critical, doc.Warning, doc.Note}, [3]int{n[finding.Critical], n[finding.Warning], n[finding.Note]}; got != want {
 			t.Errorf("counts %v, want %v", got, want)
 		}
 		return doc, got.code
@@ -48,7 +50,7 @@ func TestFleetCheck(t *testing.T) {
 	}
 	fsync("everysec")
 	doc, code := checked()
-	if code != 1 || doc.OK || !has(doc, "directory", "no_fsync") || !has(doc, "agents", "no_agent") || !has(doc, "tags", "ok") || doc.Findings[0].Level != directory.Fail {
+	if code != 1 || doc.OK || !has(doc, "directory", "no_fsync") || !has(doc, "agents", "no_agent") || !has(doc, "tags", "ok") || doc.Findings[0].Severity != finding.Critical {
 		t.Errorf("exit code %d, %+v, want two failures first, and the tags looked up", code, doc)
 	}
 
@@ -61,7 +63,7 @@ func TestFleetCheck(t *testing.T) {
 	if leads, err := dir.Lead(t.Context(), "somebody", time.Hour); !leads || err != nil {
 		t.Fatalf("Lead = %t, %v", leads, err)
 	}
-	if doc, code := checked("--sample", "0"); code != 0 || !doc.OK || doc.Warn == 0 || has(doc, "tags", "ok") {
+	if doc, code := checked("--sample", "0"); code != 0 || !doc.OK || doc.Warning == 0 || has(doc, "tags", "ok") {
 		t.Errorf("exit code %d, %+v, want warnings alone, and no tags", code, doc)
 	}
 	if doc, _ := checked("--all"); !has(doc, "tags", "ok") {
@@ -70,8 +72,8 @@ func TestFleetCheck(t *testing.T) {
 
 	got := s.run("fleet", "check")
 	for _, part := range []string{
-		"warn     settings  ", " (partition 1): it has no maxmemory: ", "\n                      CONFIG SET maxmemory, and in its file",
-		"ok       agents       agent somebody leads\n", "\n\n0 failures, ",
+		"warning  settings  ", " (partition 1): it has no maxmemory: ", "\n                      CONFIG SET maxmemory, and in its file",
+		"ok       agents       agent somebody leads\n", "\n\n0 critical, ",
 	} {
 		if !strings.Contains(got.stdout, part) {
 			t.Errorf("fleet check prints no %q:\n%s", part, got.stdout)

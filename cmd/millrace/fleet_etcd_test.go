@@ -25,6 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/test/etcdtest"
 	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/doctor"
 )
 
 // TestFleetOnEtcd makes a fleet whose directory is in etcd, and loses a member of etcd
@@ -52,7 +53,7 @@ func TestFleetOnEtcd(t *testing.T) {
 		})
 	}
 	written("before")
-	if r, code := examined(t, s.url); code != 0 || levels(r.Fleet)["state"] != "ok" {
+	if r, code := examined(t, s.url); code != 0 || severities(r.Fleet)["state"] != doctor.OK {
 		t.Errorf("doctor exits with %d and finds %+v", code, r.Fleet)
 	}
 	if codes := s.checks("directory"); codes != "durable" {

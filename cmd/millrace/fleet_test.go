@@ -230,19 +230,19 @@ func TestFleetShow(t *testing.T) {
 	}
 
 	r, code := examined(t, s.url)
-	if state := levels(r.Fleet)["state"]; code != 1 || state != doctor.Fail {
+	if state := severities(r.Fleet)["state"]; code != 1 || state != doctor.Critical {
 		t.Errorf("doctor exits with %d and finds %+v", code, r.Fleet)
 	}
 	for _, f := range r.Fleet {
 		if f.Check != "members" {
 			continue
 		}
-		want := doctor.Warn
-		if strings.Contains(f.Value, "master") && strings.HasPrefix(f.Value, masters[1].Addr()) {
-			want = doctor.Fail
+		want := doctor.Warning
+		if strings.Contains(f.Text, "master") && strings.HasPrefix(f.Text, masters[1].Addr()) {
+			want = doctor.Critical
 		}
-		if f.Level != want {
-			t.Errorf("finding %+v, want the level %s", f, want)
+		if f.Severity != want {
+			t.Errorf("finding %+v, want the severity %s", f, want)
 		}
 	}
 }
@@ -369,7 +369,7 @@ func TestFleetAddInterrupted(t *testing.T) {
 	}
 	r, _ := examined(t, s.url)
 	if !slices.ContainsFunc(r.Fleet, func(f doctor.Finding) bool {
-		return f.Level == doctor.Warn && strings.HasPrefix(f.Value, "an addition of partitions is not finished")
+		return f.Severity == doctor.Warning && strings.HasPrefix(f.Text, "an addition of partitions is not finished")
 	}) {
 		t.Errorf("doctor finds %+v, want a warning of what is not open yet", r.Fleet)
 	}

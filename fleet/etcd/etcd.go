@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
@@ -49,7 +50,7 @@ func Open(url string) (*fleet.Directory, rueidis.ClientOption, error) {
 		return nil, rueidis.ClientOption{}, err
 	}
 	dir := directory.New(open(a))
-	dir.ViewTTL = longElection
+	dir.ViewTTL = finding.LongElection
 	return dir, a.servers, nil
 }
 

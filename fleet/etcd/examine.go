@@ -9,12 +9,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
-
-// longElection is three election timeouts, by the default of a second: etcd does not tell
-// its own.
-const longElection = 3 * time.Second
 
 // report is a member's report about itself.
 type report struct {
@@ -33,11 +30,9 @@ func (s *store) Examine(ctx context.Context, viewTTL time.Duration) []directory.
 	}
 	asking.Wait()
 	found := remarks(reports)
-	if viewTTL > 0 && viewTTL < longElection {
-		found = append(found, directory.Remark{
-			Level: directory.Warn, Code: "short_view", What: fmt.Sprintf("etcd confirms nothing while it elects a leader, so the fleet is read-only then: its view-life is below %v, three election timeouts by etcd's default", longElection),
-			Hint: "It was set by millrace fleet init, and does not change. Make the next fleet with --view-life 3s, or three times the election timeout of etcd.",
-		})
+	if viewTTL > 0 && viewTTL < finding.LongElection {
+		found = append(found, remark(finding.Warning, "short_view", "", fmt.Sprintf("etcd confirms nothing while it elects a leader, so the fleet is read-only then: its view-life is below %v, three election timeouts by etcd's default", finding.LongElection),
+			"It was set by millrace fleet init, and does not change. Make the next fleet with --view-life 3s, or three times the election timeout of etcd."))
 	}
 	return found
 }
@@ -68,10 +63,14 @@ func (m *member) report(ctx context.Context) report {
 	return r
 }
 
+func remark(severity finding.Severity, code, server, text, advice string) directory.Remark {
+	return directory.Remark{Finding: finding.New(severity, code, text, advice), Server: server}
+}
+
 // remarks judges the members.
 func remarks(reports []report) (found []directory.Remark) {
-	add := func(level directory.Level, code, server, what, hint string) {
-		found = append(found, directory.Remark{Level: level, Code: code, Server: server, What: what, Hint: hint})
+	add := func(severity finding.Severity, code, server, text, advice string) {
+		found = append(found, remark(severity, code, server, text, advice))
 	}
 	answered := map[uint64]bool{} // by the ids of members: a URL can name one twice
 	voters, silent, led := 0, 0, false
@@ -80,13 +79,13 @@ func remarks(reports []report) (found []directory.Remark) {
 	for _, r := range reports {
 		if r.err != nil {
 			silent++
-			add(directory.Warn, "silent", r.addr, "does not answer: "+r.err.Error(), "Start it again, or take it out of the URL.")
+			add(finding.Warning, "silent", r.addr, "does not answer: "+r.err.Error(), "Start it again, or take it out of the URL.")
 			continue
 		}
 		answered[r.status.Header.MemberId] = true
 		voters = max(voters, r.voters)
 		if isOld(r.status.Version) {
-			add(directory.Fail, "stale_reads", r.addr,
+			add(finding.Critical, "stale_reads", r.addr,
 				"has version "+r.status.Version+", and a fleet needs at least "+fixedVersions+": older ones may confirm a map that was replaced",
 				"Upgrade etcd, one member after the other. Debian's packages up to 13 are older.")
 		}
@@ -99,7 +98,7 @@ func remarks(reports []report) (found []directory.Remark) {
 			leader = r
 		}
 		for _, alarm := range r.status.Errors {
-			add(directory.Fail, "alarm", r.addr, "is in trouble: "+alarm,
+			add(finding.Critical, "alarm", r.addr, "is in trouble: "+alarm,
 				"Look at etcdctl alarm list, and at its log. If it is full: compact and defragment it, then etcdctl alarm disarm.")
 		}
 	}
@@ -108,23 +107,23 @@ func remarks(reports []report) (found []directory.Remark) {
 	}
 	switch {
 	case len(answered) == 0:
-		add(directory.Fail, "no_leader", "", "no member of etcd answers", "Start etcd again.")
+		add(finding.Critical, "no_leader", "", "no member of etcd answers", "Start etcd again.")
 		return found
 	case !led:
-		add(directory.Fail, "no_leader", "", "no member of etcd leads: nothing is confirmed or changed", "Start most members of etcd again, and see whether they reach each other.")
+		add(finding.Critical, "no_leader", "", "no member of etcd leads: nothing is confirmed or changed", "Start most members of etcd again, and see whether they reach each other.")
 	default:
 		for _, addr := range alone {
-			add(directory.Warn, "alone", addr, "does not reach the leader of etcd", "Look at the network between the members of etcd.")
+			add(finding.Warning, "alone", addr, "does not reach the leader of etcd", "Look at the network between the members of etcd.")
 		}
 	}
-	if voters < 3 {
-		add(directory.Warn, "few_members", "", fmt.Sprintf("etcd has %d of 3 members: if one is lost the fleet is read-only", voters), "Add members to etcd, on other machines, and to the URL.")
+	if voters < finding.EtcdMembers {
+		add(finding.Warning, "few_members", "", fmt.Sprintf("etcd has %d of %d members: if one is lost the fleet is read-only", voters, finding.EtcdMembers), "Add members to etcd, on other machines, and to the URL.")
 	}
 	if named := len(answered) + silent; voters > named {
-		add(directory.Warn, "unnamed_members", "", fmt.Sprintf("the URL names %d of %d members of etcd", named, voters), "Name all, so that any may be lost: etcd://HOST:PORT,HOST2:PORT2/FLEET.")
+		add(finding.Warning, "unnamed_members", "", fmt.Sprintf("the URL names %d of %d members of etcd", named, voters), "Name all, so that any may be lost: etcd://HOST:PORT,HOST2:PORT2/FLEET.")
 	}
 	if len(found) == 0 {
-		add(directory.OK, "durable", leader.addr, fmt.Sprintf("leads %d members of etcd %s", voters, leader.status.Version), "")
+		add(finding.OK, "durable", leader.addr, fmt.Sprintf("leads %d members of etcd %s", voters, leader.status.Version), "")
 	}
 	return found
 }

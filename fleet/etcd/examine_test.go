@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/test/etcdtest"
 	"github.com/millrace/millrace/internal/test/redistest"
@@ -29,33 +30,33 @@ func TestExamine(t *testing.T) {
 			last = s.Examine(t.Context(), view)
 			var codes []string
 			for _, r := range last {
-				codes = append(codes, string(r.Level)+" "+r.Code)
+				codes = append(codes, r.Severity.String()+" "+r.Code)
 			}
 			slices.Sort(codes)
 			return slices.Equal(codes, want)
 		})
 		for _, r := range last {
-			if (r.Hint == "") != (r.Level == directory.OK) || r.What == "" {
+			if (r.Advice == "") != (r.Severity == finding.OK) || r.Text == "" {
 				t.Errorf("remark %+v, want a sentence, and what to do unless all is well", r)
 			}
 		}
 	}
 	found(all, "ok durable")
-	found(two, "warn unnamed_members")
+	found(two, "warning unnamed_members")
 	view = time.Second
-	found(all, "ok durable", "warn short_view")
-	view = longElection
+	found(all, "ok durable", "warning short_view")
+	view = finding.LongElection
 	found(all, "ok durable")
 
 	follower := cluster.Follower()
 	follower.CutPeers()
-	found(all, "warn alone")
+	found(all, "warning alone")
 	follower.Heal()
 	found(all, "ok durable")
 	follower.Kill()
-	found(all, "warn silent")
+	found(all, "warning silent")
 	cluster.Leader().Freeze()
-	found(all, "fail no_leader", "warn silent", "warn silent")
+	found(all, "critical no_leader", "warning silent", "warning silent")
 }
 
 // TestRemarksOfAMoment: members are asked one by one. So the leader can change in between, and a URL
@@ -99,7 +100,7 @@ func TestExamineOneMember(t *testing.T) {
 		_, err := client.Put(t.Context(), "k", value)
 		return err != nil
 	})
-	if remarks := s.Examine(t.Context()); len(remarks) != 2 || remarks[0].Code != "alarm" || remarks[0].Level != directory.Fail {
+	if remarks := s.Examine(t.Context()); len(remarks) != 2 || remarks[0].Code != "alarm" || remarks[0].Severity != finding.Critical {
 		t.Errorf("the examination finds %+v, want an alarm", remarks)
 	}
 }

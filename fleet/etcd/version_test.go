@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/test/etcdtest"
 )
@@ -51,7 +52,7 @@ func TestOldEtcd(t *testing.T) {
 			if r.Code != "stale_reads" {
 				continue
 			}
-			if r.Level != directory.Fail || !strings.Contains(r.What, fixedVersions) {
+			if r.Severity != finding.Critical || !strings.Contains(r.Text, fixedVersions) {
 				t.Errorf("remark %+v, want a failure, and which versions are needed", r)
 			}
 			servers = append(servers, r.Server)

@@ -1,89 +1,52 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// Cause is the kind of a problem. The names are a contract of JSON and metrics.
-type Cause string
-
-// Causes, those that stop a queue first.
+// Codes of findings, those that stop a queue first. They are a contract of JSON and metrics, which
+// call them causes.
 const (
-	NeverRead    Cause = "never_read"
-	ReadersGone  Cause = "readers_gone"
-	NoReader     Cause = "no_reader"
-	Paused       Cause = "paused"
-	Flood        Cause = "flood"
-	Slow         Cause = "slow"
-	TenantFull   Cause = "tenant_full"
-	TenantPaused Cause = "tenant_paused"
-	Old          Cause = "old"
-	DeadDropped  Cause = "dead_dropped"
+	NeverRead    = "never_read"
+	ReadersGone  = "readers_gone"
+	NoReader     = "no_reader"
+	Paused       = "paused"
+	Flood        = "flood"
+	Slow         = "slow"
+	TenantFull   = "tenant_full"
+	TenantPaused = "tenant_paused"
+	Old          = "old"
+	DeadDropped  = "dead_dropped"
 )
 
-// Causes are all of them.
-func Causes() []Cause {
-	return []Cause{NeverRead, ReadersGone, NoReader, Paused, Flood, Slow, TenantFull, TenantPaused, Old, DeadDropped}
-}
-
-// Severity says how urgent a finding is.
-type Severity string
-
-// Severities.
-const (
-	Critical Severity = "critical" // nothing moves
-	Warning  Severity = "warning"  // a tenant waits that should not
-	Note     Severity = "note"     // worth knowing, and no tenant waits because of it
-)
-
-// Finding is one thing that is wrong with a queue.
+// Finding is one thing that is wrong with a queue. Its text lacks the queue's name, with which a
+// sentence begins: "has no reader: ...". Its advice may be empty if there is a command.
 type Finding struct {
-	Cause    Cause
-	Severity Severity
-	Tenant   string        // that causes it; empty if none does
-	Text     string        // without the queue's name, with which a sentence begins: "has no reader: ..."
-	Command  string        // that stops it, without the program's name; empty if none does
-	Advice   string        // if there is no command, or besides it
-	Waits    time.Duration // for how long the oldest message waits that suffers from it
+	finding.Finding
+
+	Tenant  string        // that causes it; empty if none does
+	Command string        // that stops it, without the program's name; empty if none does
+	Waits   time.Duration // for how long the oldest message waits that suffers from it
 }
 
-// From when on something is a finding.
-const (
-	// unreadAge is how long messages wait for a reader without a finding. With the interval of
-	// pages and metrics it is noticed within half a minute.
-	unreadAge = 10 * time.Second
+// Advised returns the advice, after the command that stops it if there is one.
+func (f Finding) Advised() string {
+	if f.Command == "" {
+		return f.Advice
+	}
+	return strings.TrimSpace("Stop it with: millrace " + f.Command + ". " + f.Advice)
+}
 
-	// abandonedAge is for how long no reader takes messages that another one has abandoned. One
-	// that is not known to the queue may be about to.
-	abandonedAge = time.Minute
-
-	// silentAge is after how long without a report a reader has vanished: it reports every 5
-	// seconds.
-	silentAge = 8 * time.Second
-
-	// floodMessages is how many messages are a flood, if they are most of all that wait.
-	floodMessages = 100
-
-	// waitAge is how long messages of other tenants wait before a tenant is the cause.
-	waitAge = time.Second
-
-	// slowHandling is from when on handlers are slow. Those of a tenant that is held are slow if
-	// they take more than quickHandling: the queue holds quick ones only at a limit.
-	slowHandling  = 500 * time.Millisecond
-	quickHandling = 20 * time.Millisecond
-
-	// oldAge is the age of a message that needs attention with any cause.
-	oldAge = 5 * time.Minute
-
-	// maxTenants is how many tenants are named for one setting. The rest are counted.
-	maxTenants = 3
-)
+// maxTenants is how many tenants are named for one setting. The rest are counted.
+const maxTenants = 3
 
 // OfQueue returns the problems of a queue, the most urgent first.
 func OfQueue(s fairqueue.Stats) []Finding {
@@ -94,12 +57,12 @@ func OfQueue(s fairqueue.Stats) []Finding {
 		all = append(all, look()...)
 	}
 	for i := range all {
-		if unread && all[i].Severity == Warning { // the others wait for a reader
-			all[i].Severity = Note
+		if unread && all[i].Severity == finding.Warning { // the others wait for a reader
+			all[i].Severity = finding.Note
 		}
 	}
-	urgent := func(f Finding) bool { return f.Severity != Note }
-	if !q.Paused && q.oldest >= oldAge && !slices.ContainsFunc(all, urgent) {
+	urgent := func(f Finding) bool { return f.Severity > finding.Note }
+	if !q.Paused && q.oldest >= finding.OldAge && !slices.ContainsFunc(all, urgent) {
 		all = append(all, q.old())
 	}
 	all = append(all, q.tenants()...) // which explain only their own tenants' waiting
@@ -109,8 +72,12 @@ func OfQueue(s fairqueue.Stats) []Finding {
 }
 
 func sortByUrgency(all []Finding) {
-	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
-	slices.SortStableFunc(all, func(a, b Finding) int { return rank[a.Severity] - rank[b.Severity] })
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) })
+}
+
+// of returns a finding that has no text yet.
+func of(severity finding.Severity, code, tenant string) Finding {
+	return Finding{Finding: finding.New(severity, code, "", ""), Tenant: tenant}
 }
 
 // queue has the data that several looks need.
@@ -159,7 +126,8 @@ func (q *queue) readers() []Finding {
 	if oldest < 0 { // it is behind the flows that Stats shows
 		oldest = q.OldestAge
 	}
-	f := Finding{Severity: Critical, Waits: max(oldest, q.AbandonedAge)}
+	f := of(finding.Critical, NoReader, "")
+	f.Waits = max(oldest, q.AbandonedAge)
 	var lines []string
 	if n > 0 {
 		lines = append(lines, fmt.Sprintf("%s, the oldest for %s", waits(n), readable.Duration(oldest)))
@@ -173,7 +141,7 @@ func (q *queue) readers() []Finding {
 	var live []fairqueue.ReaderStats
 	silent := slices.Clone(q.Vanished)
 	for _, r := range q.Readers {
-		if q.At.Sub(r.LastSeen) < silentAge {
+		if q.At.Sub(r.LastSeen) < finding.ReaderSilentAge {
 			live = append(live, r)
 		} else {
 			silent = append(silent, r)
@@ -182,16 +150,16 @@ func (q *queue) readers() []Finding {
 	switch {
 	case len(live) > 0:
 		return nil
-	case len(silent) > 0 && (oldest >= waitAge || q.Abandoned > 0):
+	case len(silent) > 0 && (oldest >= finding.OthersWaitAge || q.Abandoned > 0):
 		last := slices.MaxFunc(silent, func(a, b fairqueue.ReaderStats) int { return a.LastSeen.Compare(b.LastSeen) })
-		f.Cause = ReadersGone
+		f.Code = ReadersGone
 		f.Text = fmt.Sprintf("has lost its readers without a word: %s was seen last, %s ago. %s", reader(last), readable.Duration(q.At.Sub(last.LastSeen)), capital(waiting))
 		f.Advice = "Start them again, and look why they died: killed for memory, or cut off from Redis. What they had in flight comes back by itself."
-	case q.Counters.Delivered == 0 && oldest >= unreadAge:
-		f.Cause, f.Text = NeverRead, "was never read: "+waiting
+	case q.Counters.Delivered == 0 && oldest >= finding.UnreadAge:
+		f.Code, f.Text = NeverRead, "was never read: "+waiting
 		f.Advice = "Start its consumer. If one runs, check that it uses the same name of the queue and the same Redis."
-	case q.Counters.Delivered > 0 && q.InFlight == q.Abandoned && (oldest >= unreadAge || q.AbandonedAge >= abandonedAge):
-		f.Cause, f.Text = NoReader, "has no reader: "+waiting
+	case q.Counters.Delivered > 0 && q.InFlight == q.Abandoned && (oldest >= finding.UnreadAge || q.AbandonedAge >= finding.AbandonedAge):
+		f.Text = "has no reader: " + waiting
 		f.Advice = "Start its consumer."
 	default:
 		return nil
@@ -203,12 +171,10 @@ func (q *queue) paused() []Finding {
 	if !q.Paused || q.Waiting == 0 {
 		return nil
 	}
-	f := Finding{
-		Cause: Paused, Severity: Note, Waits: q.OldestAge,
-		Text: "is paused, and " + waits(q.Waiting), Command: "queue resume " + argument(q.Name),
-	}
-	if q.OldestAge >= oldAge { // the pause may be forgotten
-		f.Severity = Warning
+	f := of(finding.Note, Paused, "")
+	f.Waits, f.Text, f.Command = q.OldestAge, "is paused, and "+waits(q.Waiting), "queue resume "+argument(q.Name)
+	if q.OldestAge >= finding.OldAge { // the pause may be forgotten
+		f.Severity = finding.Warning
 	}
 	return []Finding{f}
 }
@@ -216,17 +182,18 @@ func (q *queue) paused() []Finding {
 // floods looks for a tenant with most of the messages that wait.
 func (q *queue) floods() (all []Finding) {
 	for _, u := range q.Flows {
-		if u.Stream >= 0 || u.Waiting < floodMessages || 2*u.Waiting <= q.Waiting || u.Paused || q.Paused {
+		if u.Stream >= 0 || u.Waiting < finding.FloodMessages || finding.FloodShare*u.Waiting <= q.Waiting || u.Paused || q.Paused {
 			continue
 		}
-		f := Finding{Cause: Flood, Severity: Note, Tenant: u.Tenant, Command: q.tenantCommand("pause", u.Tenant)}
+		f := of(finding.Note, Flood, u.Tenant)
+		f.Command = q.tenantCommand("pause", u.Tenant)
 		f.Text = fmt.Sprintf("is flooded by %s: %s of %s are its own", named(u.Tenant), readable.Number(u.Waiting), waiting(q.Waiting))
 		f.Waits = q.others(u, &f.Text)
 		switch {
-		case f.Waits >= waitAge:
-			f.Severity = Warning
-		case u.OldestAge >= oldAge:
-			f.Severity = Warning
+		case f.Waits >= finding.OthersWaitAge:
+			f.Severity = finding.Warning
+		case u.OldestAge >= finding.OldAge:
+			f.Severity = finding.Warning
 			f.Waits = u.OldestAge
 			f.Text += fmt.Sprintf("; its own wait for %s", readable.Duration(u.OldestAge))
 		}
@@ -239,21 +206,22 @@ func (q *queue) floods() (all []Finding) {
 // slow looks for a tenant whose messages have a third of the handlers, and take long.
 func (q *queue) slow() (all []Finding) {
 	for _, u := range q.Flows {
-		slow := u.Handling >= slowHandling || u.Held && (u.Handling < 0 || u.Handling > quickHandling)
-		if u.Stream >= 0 || !slow || q.Capacity == 0 || 3*u.InFlight < q.Capacity || u.InFlight == 0 || q.Paused {
+		slow := u.Handling >= finding.SlowHandling || u.Held && (u.Handling < 0 || u.Handling > finding.QuickHandling)
+		if u.Stream >= 0 || !slow || q.Capacity == 0 || finding.SlowShare*u.InFlight < q.Capacity || u.InFlight == 0 || q.Paused {
 			continue
 		}
-		f := Finding{Cause: Slow, Severity: Note, Tenant: u.Tenant, Command: q.tenantCommand("pause", u.Tenant)}
+		f := of(finding.Note, Slow, u.Tenant)
+		f.Command = q.tenantCommand("pause", u.Tenant)
 		f.Text = fmt.Sprintf("has slow handlers for %s: its messages have %d of %d", named(u.Tenant), u.InFlight, q.Capacity)
 		if u.Handling >= 0 {
 			f.Text += fmt.Sprintf(", and take %s each", readable.Duration(u.Handling))
 		} else {
 			f.Text += ", and none of them has ended yet"
 		}
-		if f.Waits = q.others(u, &f.Text); f.Waits >= waitAge {
-			f.Severity = Warning
-		} else if u.Waiting > 0 && u.OldestAge >= oldAge {
-			f.Severity = Warning
+		if f.Waits = q.others(u, &f.Text); f.Waits >= finding.OthersWaitAge {
+			f.Severity = finding.Warning
+		} else if u.Waiting > 0 && u.OldestAge >= finding.OldAge {
+			f.Severity = finding.Warning
 		}
 		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", u.Tenant) + " --max-in-flight N"
 		all = append(all, f)
@@ -280,18 +248,17 @@ func (q *queue) tenants() []Finding {
 		switch {
 		case f.Stream >= 0 || f.Waiting == 0:
 		case f.Limits.MaxWaiting > 0 && f.Waiting >= f.Limits.MaxWaiting:
-			full = append(full, Finding{
-				Cause: TenantFull, Severity: Warning, Tenant: f.Tenant, Waits: f.OldestAge,
-				Text:    fmt.Sprintf("refuses messages of %s: %s, as many as may", named(f.Tenant), waits(f.Waiting)),
-				Command: q.tenantCommand("show", f.Tenant), Advice: "Its handlers are too slow for what it writes, or its limit is too low.",
-			})
+			n := of(finding.Warning, TenantFull, f.Tenant)
+			n.Waits, n.Command = f.OldestAge, q.tenantCommand("show", f.Tenant)
+			n.Text = fmt.Sprintf("refuses messages of %s: %s, as many as may", named(f.Tenant), waits(f.Waiting))
+			n.Advice = "Its handlers are too slow for what it writes, or its limit is too low."
+			full = append(full, n)
 		case f.Paused && !q.Paused:
-			n := Finding{
-				Cause: TenantPaused, Severity: Note, Tenant: f.Tenant, Waits: f.OldestAge, Command: q.tenantCommand("resume", f.Tenant),
-				Text: fmt.Sprintf("has %s paused: %s", named(f.Tenant), waits(f.Waiting)),
-			}
-			if f.OldestAge >= 24*time.Hour {
-				n.Severity = Warning
+			n := of(finding.Note, TenantPaused, f.Tenant)
+			n.Waits, n.Command = f.OldestAge, q.tenantCommand("resume", f.Tenant)
+			n.Text = fmt.Sprintf("has %s paused: %s", named(f.Tenant), waits(f.Waiting))
+			if f.OldestAge >= finding.TenantPausedAge {
+				n.Severity = finding.Warning
 				n.Text += ", the oldest for " + readable.Duration(f.OldestAge)
 			}
 			paused = append(paused, n)
@@ -322,18 +289,18 @@ func (q *queue) dropped() []Finding {
 	if n == 0 || q.Dead == 0 {
 		return nil
 	}
-	f := Finding{
-		Cause: DeadDropped, Severity: Warning, Text: "has dropped " + readable.Count(n, "dead message") + ", the oldest first",
-		Advice: fmt.Sprintf("Mend what they died of (millrace queue dead groups %[1]s) and redrive or purge them, or keep more: millrace queue dead keep %[1]s --most N --age TIME", argument(q.Name)),
-	}
+	f := of(finding.Warning, DeadDropped, "")
+	f.Text = "has dropped " + readable.Count(n, "dead message") + ", the oldest first"
+	f.Advice = fmt.Sprintf("Mend what they died of (millrace queue dead groups %[1]s) and redrive or purge them, or keep more: millrace queue dead keep %[1]s --most N --age TIME", argument(q.Name))
 	if q.DeadMost != fairqueue.DefaultDeadMost || q.DeadAge != fairqueue.DefaultDeadAge {
-		f.Severity = Note
+		f.Severity = finding.Note
 	}
 	return []Finding{f}
 }
 
 func (q *queue) old() Finding {
-	f := Finding{Cause: Old, Severity: Warning, Waits: q.oldest, Text: "has a message that waits for " + readable.Duration(q.oldest)}
+	f := of(finding.Warning, Old, "")
+	f.Waits, f.Text = q.oldest, "has a message that waits for "+readable.Duration(q.oldest)
 	switch {
 	case q.Capacity > 0 && q.busy >= q.Capacity:
 		f.Text += fmt.Sprintf(", and all %d handlers are busy with messages of many", q.Capacity)

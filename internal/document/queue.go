@@ -255,7 +255,7 @@ func ofFindings(all []diagnosis.Finding) []Notice {
 	notices := make([]Notice, len(all))
 	for i, f := range all {
 		notices[i] = Notice{
-			string(f.Cause), string(f.Severity), Text(f.Tenant), f.Text, f.Command, f.Advice, f.Waits.Milliseconds(),
+			f.Code, f.Severity.String(), Text(f.Tenant), f.Text, f.Command, f.Advice, f.Waits.Milliseconds(),
 		}
 	}
 	return notices

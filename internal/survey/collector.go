@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/observe/metrics"
 )
@@ -58,8 +59,8 @@ func census(v *View, known names) metrics.Census {
 		c.Fleet = &metrics.Fleet{Status: v.Fleet.Status}
 		if !v.Fleet.Checked.IsZero() {
 			c.Fleet.Findings = map[string]int{}
-			for _, level := range check.Levels {
-				c.Fleet.Findings[string(level)] = check.Count(v.Fleet.Findings, level)
+			for severity, n := range check.Count(v.Fleet.Findings) {
+				c.Fleet.Findings[finding.Severity(severity).String()] = n
 			}
 		}
 		for _, p := range v.Fleet.Snapshots.Partitions {

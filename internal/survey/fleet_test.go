@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/grow"
@@ -87,7 +88,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("snapshots = %+v", got)
 	}
 
-	if check.Count(f.Findings, directory.OK) == 0 || time.Since(f.Checked) > checkInterval {
+	if check.Count(f.Findings)[finding.OK] == 0 || time.Since(f.Checked) > checkInterval {
 		t.Errorf("checked at %v: %v", f.Checked, f.Findings)
 	}
 

@@ -8,6 +8,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
@@ -84,10 +85,10 @@ type Schedule struct {
 	Err error // why this process cannot read it, such as an unknown time zone; nil if it can
 }
 
-// Overdue reports whether its tick is late by more than a minute and its jitter, as the
-// queue's OverdueSchedules count.
+// Overdue reports whether its tick is late by more than its jitter allows, as the queue's
+// OverdueSchedules count.
 func (s Schedule) Overdue() bool {
-	return !s.Paused && !s.Next.IsZero() && s.At.Sub(s.Next) > s.Jitter+time.Minute
+	return !s.Paused && !s.Next.IsZero() && s.At.Sub(s.Next) > s.Jitter+finding.ScheduleLateAge
 }
 
 // Trouble is something that could not be read.

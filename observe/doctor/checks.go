@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/redis/info"
 	"github.com/millrace/millrace/internal/redis/retry"
@@ -28,13 +29,29 @@ var serverChecks = []struct {
 	{"clock", checkClock},
 }
 
-// The functions below make findings. The caller adds the name of the check.
+// The functions below make findings without the name of their check.
 
-func ok(value string) Finding         { return Finding{Level: OK, Value: value} }
-func note(value, hint string) Finding { return Finding{Level: Note, Value: value, Hint: hint} }
-func warn(value, hint string) Finding { return Finding{Level: Warn, Value: value, Hint: hint} }
-func fail(value, hint string) Finding { return Finding{Level: Fail, Value: value, Hint: hint} }
-func unknown(hint string) Finding     { return note("unknown", hint) }
+func ok(text string) Finding                     { return of(OK, "ok", text, "") }
+func note(code, text, advice string) Finding     { return of(Note, code, text, advice) }
+func warning(code, text, advice string) Finding  { return of(Warning, code, text, advice) }
+func critical(code, text, advice string) Finding { return of(Critical, code, text, advice) }
+func unknown(advice string) Finding              { return note("unknown", "unknown", advice) }
+
+func of(severity Severity, code, text, advice string) Finding {
+	return Finding{Finding: finding.New(severity, code, text, advice)}
+}
+
+func (f Finding) in(check string) Finding {
+	f.Check = check
+	return f
+}
+
+func in(check string, all []Finding) []Finding {
+	for i := range all {
+		all[i].Check = check
+	}
+	return all
+}
 
 func checkVersion(server info.Fields) Finding {
 	version := server["redis_version"]
@@ -45,8 +62,8 @@ func checkVersion(server info.Fields) Finding {
 	if valkey := server["valkey_version"]; valkey != "" {
 		return ok("Valkey " + valkey)
 	}
-	if major < 6 || major == 6 && minor < 2 {
-		return fail(version, "Use Redis 6.2 or later, or Valkey: scripts use commands that this server lacks.")
+	if major < finding.OldestMajor || major == finding.OldestMajor && minor < finding.OldestMinor {
+		return critical("too_old", version, "Use Redis 6.2 or later, or Valkey: scripts use commands that this server lacks.")
 	}
 	return ok(version)
 }
@@ -58,14 +75,11 @@ func checkEviction(memory info.Fields) Finding {
 	case policy == "noeviction":
 		return ok(policy)
 	case strings.HasPrefix(policy, "volatile-"):
-		return note(policy, "Millrace's live keys have no TTL, so they are safe; your keys with a TTL may be evicted.")
+		return note("evicts_with_ttl", policy, "Millrace's live keys have no TTL, so they are safe; your keys with a TTL may be evicted.")
 	default:
-		return fail(policy, "A full server evicts whole keys, and work with them: CONFIG SET maxmemory-policy noeviction.")
+		return critical("evicts", policy, "A full server evicts whole keys, and work with them: CONFIG SET maxmemory-policy noeviction.")
 	}
 }
-
-// nearFull is the share of maxmemory at which the memory check warns.
-const nearFull = 0.8
 
 func checkMemory(memory info.Fields) Finding {
 	used, err := strconv.ParseInt(memory["used_memory"], 10, 64)
@@ -74,15 +88,14 @@ func checkMemory(memory info.Fields) Finding {
 	}
 	limit, err := strconv.ParseInt(memory["maxmemory"], 10, 64)
 	if err != nil || limit == 0 {
-		return note(readable.Bytes(used)+" used, no limit",
+		return note("no_maxmemory", readable.Bytes(used)+" used, no limit",
 			"Without maxmemory the machine may run out first and kill the server: set it below the machine's memory.")
 	}
-	fill := float64(used) / float64(limit)
-	value := fmt.Sprintf("%s of %s used (%.0f%%)", readable.Bytes(used), readable.Bytes(limit), 100*fill)
-	if fill < nearFull {
+	value := fmt.Sprintf("%s of %s used (%.0f%%)", readable.Bytes(used), readable.Bytes(limit), 100*float64(used)/float64(limit))
+	if !finding.NearlyFull(used, limit) {
 		return ok(value)
 	}
-	return warn(value, "When memory is full, consumers continue but adds fail with the code full: let consumers catch up, or raise maxmemory.")
+	return warning("nearly_full", value, "When memory is full, consumers continue but adds fail with the code full: let consumers catch up, or raise maxmemory.")
 }
 
 // checkPersistence reports the loss by a restart or a crash.
@@ -92,27 +105,24 @@ func checkPersistence(persistence info.Fields, savePoints string) Finding {
 	case aof == "":
 		return unknown("The server does not report whether it writes to disk.")
 	case aof == "1" && persistence["aof_last_write_status"] == "err":
-		return fail("the append-only file cannot be written", "Look at the server's log and disk: it refuses writes until this is repaired.")
+		return critical("aof_fails", "the append-only file cannot be written", "Look at the server's log and disk: it refuses writes until this is repaired.")
 	case persistence["rdb_last_bgsave_status"] == "err":
-		return fail("the last snapshot failed", "Look at the server's log, disk and memory: by default it refuses writes until a snapshot succeeds.")
+		return critical("save_fails", "the last snapshot failed", "Look at the server's log, disk and memory: by default it refuses writes until a snapshot succeeds.")
 	case aof == "1" && persistence["aof_last_bgrewrite_status"] == "err":
-		return warn("the last rewrite of the append-only file failed", "Look at the server's log and disk: the file grows until a rewrite succeeds.")
+		return warning("rewrite_fails", "the last rewrite of the append-only file failed", "Look at the server's log and disk: the file grows until a rewrite succeeds.")
 	case aof == "1":
 		return ok("append-only file")
 	case savePoints == "unknown":
-		return note("no append-only file; snapshots unknown", "A crash loses at least what changed since the last snapshot: CONFIG SET appendonly yes.")
+		return note("no_aof", "no append-only file; snapshots unknown", "A crash loses at least what changed since the last snapshot: CONFIG SET appendonly yes.")
 	case savePoints == "":
-		return warn("none", "A restart loses all messages, marks and leases: CONFIG SET appendonly yes, and in redis.conf.")
+		return warning("not_persisted", "none", "A restart loses all messages, marks and leases: CONFIG SET appendonly yes, and in redis.conf.")
 	}
 	value := "snapshots only"
 	if n, err := strconv.Atoi(persistence["rdb_changes_since_last_save"]); err == nil {
 		value += ", " + readable.Count(n, "change") + " since the last"
 	}
-	return note(value, "A crash loses what changed since the last snapshot: CONFIG SET appendonly yes.")
+	return note("no_aof", value, "A crash loses what changed since the last snapshot: CONFIG SET appendonly yes.")
 }
-
-// maxLag is the lag of a replica, in seconds, above which the check warns.
-const maxLag = 10
 
 func checkReplicas(replication info.Fields) Finding {
 	role := replication["role"]
@@ -120,54 +130,28 @@ func checkReplicas(replication info.Fields) Finding {
 	case "":
 		return unknown("The server does not report its replicas.")
 	case "slave":
-		return fail("this is a replica of "+replication["master_host"], "Structures write: name the master, the Sentinels (?master_set=NAME) or the cluster.")
+		return critical("is_replica", "this is a replica of "+replication["master_host"], "Structures write: name the master, the Sentinels (?master_set=NAME) or the cluster.")
 	}
-	var lines, behind int
+	replicas := replication.Replicas()
+	var behind int
 	var lag int64
-	for key, line := range replication {
-		if !isReplicaLine(key) {
-			continue
-		}
-		lines++
-		fields := parseFields(line)
-		if seconds, err := strconv.ParseInt(fields["lag"], 10, 64); err == nil {
-			lag = max(lag, seconds)
-		}
-		if fields["state"] != "online" {
+	for _, r := range replicas {
+		lag = max(lag, r.Int("lag"))
+		if r["state"] != "online" {
 			behind++
 		}
 	}
-	value := fmt.Sprintf("%d, greatest lag %ds", lines, lag)
+	value := fmt.Sprintf("%d, greatest lag %ds", len(replicas), lag)
 	switch {
-	case lines == 0:
-		return note("none", "If this machine fails, its data is unavailable, and lost if the disk fails.")
+	case len(replicas) == 0:
+		return note("no_replica", "none", "If this machine fails, its data is unavailable, and lost if the disk fails.")
 	case behind > 0:
-		return warn(fmt.Sprintf("%s, %d not in step", value, behind), "A failover to a replica that has not synced would lose data: look at its log.")
-	case lag > maxLag:
-		return warn(value, "A failover now would lose the newest writes: look at the load and the link of the replica.")
+		return warning("not_in_step", fmt.Sprintf("%s, %d not in step", value, behind), "A failover to a replica that has not synced would lose data: look at its log.")
+	case lag > finding.ReplicaLag:
+		return warning("lag", value, "A failover now would lose the newest writes: look at the load and the link of the replica.")
 	}
 	return ok(value)
 }
-
-// isReplicaLine reports whether a key of INFO replication is slave0, slave1, ...
-func isReplicaLine(key string) bool {
-	number, ok := strings.CutPrefix(key, "slave")
-	_, err := strconv.Atoi(number)
-	return ok && err == nil
-}
-
-// parseFields reads "ip=...,port=...,state=online".
-func parseFields(line string) map[string]string {
-	fields := map[string]string{}
-	for part := range strings.SplitSeq(line, ",") {
-		key, value, _ := strings.Cut(part, "=")
-		fields[key] = value
-	}
-	return fields
-}
-
-// maxSkew is the difference of two clocks above which the check warns.
-const maxSkew = time.Second
 
 // compareClocks compares the server's clock with this machine's, which was read
 // before and after.
@@ -183,10 +167,10 @@ func compareClocks(server, before, after time.Time) Finding {
 		value = "in step with this machine's"
 	}
 	value += fmt.Sprintf(", within %s", doubt.Round(time.Microsecond))
-	if skew-doubt <= maxSkew {
+	if skew-doubt <= finding.ClockSkew {
 		return ok(value)
 	}
-	return warn(value,
+	return warning("clock", value,
 		"Millrace uses the server's clock, but scores that producers on this machine set are off by as much: let the server set them, or run NTP.")
 }
 
@@ -224,18 +208,18 @@ func checkScripts(ctx context.Context, s *server) Finding {
 // have none.
 func scriptsFailed(err error, engines info.Fields) Finding {
 	lua := engines["engines_count"] == ""
-	for key, line := range engines {
-		lua = lua || strings.HasPrefix(key, "engine_") && parseFields(line)["name"] == "LUA"
+	for key := range engines {
+		lua = lua || strings.HasPrefix(key, "engine_") && engines.Pairs(key)["name"] == "LUA"
 	}
 	switch {
 	case !lua:
-		return fail("Lua is switched off", "Every call of Millrace is a Lua script: restart the server with its module lua, in a build that has one.")
+		return critical("no_lua", "Lua is switched off", "Every call of Millrace is a Lua script: restart the server with its module lua, in a build that has one.")
 	case retry.Denied(err):
-		return fail(err.Error(), "Every call of Millrace is a script: let this user run them (ACL SETUSER, +eval +evalsha).")
+		return critical(finding.Refused, err.Error(), "Every call of Millrace is a script: let this user run them (ACL SETUSER, +eval +evalsha).")
 	case retry.Transient(err):
-		return fail(err.Error(), "The server was busy, is loading its data or lost the connection: repeat this when it answers.")
+		return critical("busy", err.Error(), "The server was busy, is loading its data or lost the connection: repeat this when it answers.")
 	}
-	return fail(err.Error(), "Every call of Millrace is a script: allow EVAL and EVALSHA (rename-command in the server's configuration).")
+	return critical("no_scripts", err.Error(), "Every call of Millrace is a script: allow EVAL and EVALSHA (rename-command in the server's configuration).")
 }
 
 func checkClock(ctx context.Context, s *server) Finding {

@@ -67,7 +67,7 @@ func judgeCPUs(allowed map[string][]int) []Finding {
 	var findings []Finding
 	for _, cpu := range slices.Sorted(maps.Keys(pinned)) {
 		if addrs := pinned[cpu]; len(addrs) > 1 {
-			findings = append(findings, warn(
+			findings = append(findings, warning("shared_cpu",
 				fmt.Sprintf("CPU %d is shared by %s, which are pinned to it", cpu, someOf(addrs)),
 				"When one of them is busy the others wait: give each its own CPU with server_cpulist."))
 		}
@@ -75,15 +75,12 @@ func judgeCPUs(allowed map[string][]int) []Finding {
 	value := fmt.Sprintf("%s, %s that they may use", readable.Count(len(allowed), "instance"), readable.Count(len(all), "CPU"))
 	switch {
 	case len(allowed) > len(all):
-		findings = append(findings, warn(value,
+		findings = append(findings, warning("few_cpus", value,
 			"Busy instances wait for each other: run one for each CPU, or more only until machines are added."))
 	case len(findings) == 0:
 		findings = append(findings, ok(value))
 	}
-	for i := range findings {
-		findings[i].Check = "cpu"
-	}
-	return findings
+	return in("cpu", findings)
 }
 
 // someOf lists a few names: "a, b and 3 more".

@@ -15,24 +15,24 @@ func TestJudgeCPUs(t *testing.T) {
 		allowed map[string][]int
 		want    findings
 	}{
-		"one":        {map[string][]int{"a": {0}}, findings{{"cpu", OK, "1 instance, 1 CPU that they may use", ""}}},
-		"apart":      {map[string][]int{"a": {0}, "b": {3}}, findings{{"cpu", OK, "2 instances, 2 CPUs that they may use", ""}}},
-		"room":       {map[string][]int{"a": {0, 1, 2}, "b": {0, 1, 2}}, findings{{"cpu", OK, "2 instances, 3 CPUs that they may use", ""}}},
-		"not pinned": {map[string][]int{"a": {0, 1}, "b": {0}}, findings{{"cpu", OK, "2 instances, 2 CPUs that they may use", ""}}},
+		"one":        {map[string][]int{"a": {0}}, findings{ok("1 instance, 1 CPU that they may use").in("cpu")}},
+		"apart":      {map[string][]int{"a": {0}, "b": {3}}, findings{ok("2 instances, 2 CPUs that they may use").in("cpu")}},
+		"room":       {map[string][]int{"a": {0, 1, 2}, "b": {0, 1, 2}}, findings{ok("2 instances, 3 CPUs that they may use").in("cpu")}},
+		"not pinned": {map[string][]int{"a": {0, 1}, "b": {0}}, findings{ok("2 instances, 2 CPUs that they may use").in("cpu")}},
 		"same CPU": {
 			map[string][]int{"a": {1}, "b": {1}, "c": {0, 1, 2}},
-			findings{{"cpu", Warn, "CPU 1 is shared by a, b, which are pinned to it", ofItsOwn}},
+			findings{warning("shared_cpu", "CPU 1 is shared by a, b, which are pinned to it", ofItsOwn).in("cpu")},
 		},
 		"many": {
 			map[string][]int{"a": {7}, "b": {7}, "c": {7}, "d": {7}, "e": {7}, "f": {7}},
 			findings{
-				{"cpu", Warn, "CPU 7 is shared by a, b, c, d and 2 more, which are pinned to it", ofItsOwn},
-				{"cpu", Warn, "6 instances, 1 CPU that they may use", fewer},
+				warning("shared_cpu", "CPU 7 is shared by a, b, c, d and 2 more, which are pinned to it", ofItsOwn).in("cpu"),
+				warning("few_cpus", "6 instances, 1 CPU that they may use", fewer).in("cpu"),
 			},
 		},
 		"too many": {
 			map[string][]int{"a": {0, 1}, "b": {0, 1}, "c": {0, 1}},
-			findings{{"cpu", Warn, "3 instances, 2 CPUs that they may use", fewer}},
+			findings{warning("few_cpus", "3 instances, 2 CPUs that they may use", fewer).in("cpu")},
 		},
 	}
 	for name, test := range tests {

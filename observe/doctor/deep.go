@@ -26,17 +26,14 @@ func checkKeys(ctx context.Context, client rueidis.Client) (all []Finding) {
 		if looked {
 			checked++
 		}
-		if f.Level != OK {
+		if f.Severity != OK {
 			all = append(all, f)
 		}
 	}
 	if len(all) == 0 && checked > 0 {
-		all = []Finding{{Level: OK, Value: "the keys of " + readable.Count(checked, "queue") + " agree"}}
+		all = []Finding{ok("the keys of " + readable.Count(checked, "queue") + " agree")}
 	}
-	for i := range all {
-		all[i].Check = "keys"
-	}
-	return all
+	return in("keys", all)
 }
 
 // checkKeysOf checks one queue, and reports whether it could be read.
@@ -48,21 +45,22 @@ func checkKeysOf(ctx context.Context, client rueidis.Client, name string) (f Fin
 	if err == nil {
 		wrong, err = q.Check(ctx)
 	}
+	shown := readable.Name(name)
 	switch {
 	case errors.Is(err, millrace.ErrNotFound):
-		return Finding{Level: OK}, false
+		return Finding{}, false
 	case errors.Is(err, millrace.ErrTooLarge):
-		return note("the queue "+name+" is too large to be checked", "A check reads a queue at one instant. Check it again when less waits."), false
+		return note("too_large", "the queue "+shown+" is too large to be checked", "A check reads a queue at one instant. Check it again when less waits."), false
 	case err != nil:
-		return warn(fmt.Sprintf("the queue %s could not be checked: %v", name, err), "Its error says what to do."), false
+		return warning("not_checked", fmt.Sprintf("the queue %s could not be checked: %v", shown, err), "Its error says what to do."), false
 	case len(wrong) == 0:
-		return Finding{Level: OK}, true
+		return Finding{}, true
 	}
 	text := strings.Join(wrong[:min(len(wrong), maxWrong)], "; ")
 	if more := len(wrong) - maxWrong; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return fail("in the queue "+name+" "+text,
+	return critical("keys_differ", "in the queue "+shown+" "+text,
 		"Another program has changed its keys, or this is a defect of Millrace. Save a copy (BGSAVE, and the file) and report it. "+
-			"Then have the queue read until it is empty, and delete it: millrace queue rm "+name), true
+			"Then have the queue read until it is empty, and delete it: millrace queue rm "+shown), true
 }

@@ -33,14 +33,14 @@ func TestDeep(t *testing.T) {
 		}
 		return found
 	}
-	if got := keys(); len(got) != 1 || got[0].Level != OK || got[0].Value != "the keys of 1 queue agree" {
+	if got := keys(); len(got) != 1 || got[0].Severity != OK || got[0].Text != "the keys of 1 queue agree" {
 		t.Errorf("a good queue: %+v", got)
 	}
 	if n, err := client.Do(t.Context(), client.B().Hdel().Key("mr:queue:{orders}:hot").Field(id).Build()).AsInt64(); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	got := keys()
-	if len(got) != 1 || got[0].Level != Fail || !strings.Contains(got[0].Value, "message "+id) || !strings.Contains(got[0].Hint, "queue rm orders") {
+	if len(got) != 1 || got[0].Severity != Critical || !strings.Contains(got[0].Text, "message "+id) || !strings.Contains(got[0].Advice, "queue rm orders") {
 		t.Errorf("a message without a body: %+v", got)
 	}
 }

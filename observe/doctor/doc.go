@@ -28,7 +28,7 @@
 // A fleet as a whole has the checks of `millrace fleet check`, but for the look-up of tags:
 // whether its members and its directory are as a fleet assumes.
 //
-// A finding fails only if Millrace cannot keep a promise, as with a policy that evicts
+// A finding is critical only if Millrace cannot keep a promise, as with a policy that evicts
 // any key. A missing replica, or losing the last second in a crash, may be a choice:
 // those are notes and warnings.
 //
@@ -36,8 +36,8 @@
 //
 // It sends INFO, CONFIG GET save and TIME, and runs a script that does nothing. It
 // writes no key, so it can examine a server in use. Where a server refuses to answer,
-// as behind an ACL or at a managed service, the finding is a note with the value
-// "unknown", never a guess. The CPU check asks the kernel, so it covers only servers on
+// as behind an ACL or at a managed service, the finding is a note with the code unknown,
+// never a guess. The CPU check asks the kernel, so it covers only servers on
 // this host, on Linux.
 //
 // # The wrinkle

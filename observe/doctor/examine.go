@@ -84,7 +84,7 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 	if cfg.Scan {
 		r.scan(ctx, client, servers, cfg.Progress)
 	}
-	r.OK = r.count(Fail) == 0
+	r.OK = r.count()[Critical] == 0
 	return r, ctx.Err()
 }
 
@@ -117,15 +117,13 @@ func (s *server) inspect(ctx context.Context) {
 		text, err := s.ask(ctx, s.client.B().Info().Section(section).Build()).ToString()
 		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
 			s.err = err
-			s.findings = []Finding{{"reach", Fail, err.Error(), "Check that the server runs and that the network lets you reach it."}}
+			s.findings = []Finding{critical("silent", err.Error(), "Check that the server runs and that the network lets you reach it.").in("reach")}
 			return
 		}
 		s.info[section] = info.Parse(text)
 	}
 	for _, check := range serverChecks {
-		f := check.run(ctx, s)
-		f.Check = check.name
-		s.findings = append(s.findings, f)
+		s.findings = append(s.findings, check.run(ctx, s).in(check.name))
 	}
 }
 

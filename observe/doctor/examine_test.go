@@ -20,11 +20,11 @@ import (
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
-// levels returns the findings as check -> level.
-func levels(findings []Finding) map[string]Level {
-	m := make(map[string]Level)
+// severities returns the findings as check -> severity.
+func severities(findings []Finding) map[string]Severity {
+	m := make(map[string]Severity)
 	for _, f := range findings {
-		m[f.Check] = f.Level
+		m[f.Check] = f.Severity
 	}
 	return m
 }
@@ -45,12 +45,12 @@ func wantSound(t *testing.T, r Report) {
 	failed := false
 	for about, findings := range r.Parts() {
 		for _, f := range findings {
-			failed = failed || f.Level == Fail
-			if (f.Hint == "") != (f.Level == OK) {
-				t.Errorf("%s: finding %+v, want a hint unless all is well", about, f)
+			failed = failed || f.Severity == Critical
+			if f.Code == "" || (f.Advice == "") != (f.Severity == OK) {
+				t.Errorf("%s: finding %+v, want a code, and advice unless all is well", about, f)
 			}
-			if f.Value == "" {
-				t.Errorf("%s: finding %+v, want a value", about, f)
+			if f.Text == "" {
+				t.Errorf("%s: finding %+v, want a text", about, f)
 			}
 		}
 	}
@@ -61,8 +61,8 @@ func wantSound(t *testing.T, r Report) {
 
 func TestRealServers(t *testing.T) {
 	t.Parallel()
-	healthy := func(change map[string]Level) map[string]Level {
-		want := map[string]Level{
+	healthy := func(change map[string]Severity) map[string]Severity {
+		want := map[string]Severity{
 			"version": OK, "eviction": OK, "memory": OK, "persistence": OK,
 			"replicas": Note, "scripts": OK, "clock": OK,
 		}
@@ -72,33 +72,33 @@ func TestRealServers(t *testing.T) {
 	tests := []struct {
 		name    string
 		opts    redistest.Options
-		want    map[string]Level
+		want    map[string]Severity
 		verdict string
 	}{
 		{"fit", redistest.Options{AOF: true, MaxMemory: "64mb"}, healthy(nil), "fit for work"},
 		{
 			"bare", redistest.Options{},
-			healthy(map[string]Level{"memory": Note, "persistence": Warn}), "fit for work, with 1 warning",
+			healthy(map[string]Severity{"memory": Note, "persistence": Warning}), "fit for work, with 1 warning",
 		},
 		{
 			"evicting", redistest.Options{AOF: true, MaxMemory: "64mb", Policy: "allkeys-lru"},
-			healthy(map[string]Level{"eviction": Fail}), "not fit for work: 1 failure, 0 warnings",
+			healthy(map[string]Severity{"eviction": Critical}), "not fit for work: 1 critical, 0 warnings",
 		},
 		{
 			"volatile", redistest.Options{AOF: true, MaxMemory: "64mb", Policy: "volatile-ttl"},
-			healthy(map[string]Level{"eviction": Note}), "fit for work",
+			healthy(map[string]Severity{"eviction": Note}), "fit for work",
 		},
 		{
 			"full", redistest.Options{AOF: true, MaxMemory: "1mb"},
-			healthy(map[string]Level{"memory": Warn}), "fit for work, with 1 warning",
+			healthy(map[string]Severity{"memory": Warning}), "fit for work, with 1 warning",
 		},
 		{
 			"snapshots", redistest.Options{MaxMemory: "64mb", Args: []string{"--save", "3600", "1"}},
-			healthy(map[string]Level{"persistence": Note}), "fit for work",
+			healthy(map[string]Severity{"persistence": Note}), "fit for work",
 		},
 		{
 			"mute", redistest.Options{AOF: true, MaxMemory: "64mb", Args: []string{"--rename-command", "CONFIG", "", "--rename-command", "EVALSHA", ""}},
-			healthy(map[string]Level{"scripts": Fail}), "not fit for work: 1 failure, 0 warnings",
+			healthy(map[string]Severity{"scripts": Critical}), "not fit for work: 1 critical, 0 warnings",
 		},
 	}
 	for _, test := range tests {
@@ -108,8 +108,8 @@ func TestRealServers(t *testing.T) {
 			if len(r.Nodes) != 1 {
 				t.Fatalf("nodes = %+v, want one", r.Nodes)
 			}
-			if diff := cmp.Diff(test.want, levels(r.Nodes[0].Findings)); diff != "" {
-				t.Errorf("levels (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.want, severities(r.Nodes[0].Findings)); diff != "" {
+				t.Errorf("severities (-want +got):\n%s", diff)
 			}
 			if got := r.Verdict(); got != test.verdict {
 				t.Errorf("Verdict = %q, want %q", got, test.verdict)
@@ -173,7 +173,7 @@ func TestAllAtOnce(t *testing.T) {
 		t.Fatalf("%d nodes, want %d", len(nodes), count)
 	}
 	for i, node := range nodes {
-		if _, silent := levels(node.Findings)["reach"]; node.Addr != fmt.Sprint(i) || silent {
+		if _, silent := severities(node.Findings)["reach"]; node.Addr != fmt.Sprint(i) || silent {
 			t.Errorf("node %d is %s, with the findings %v", i, node.Addr, node.Findings)
 		}
 	}
@@ -181,12 +181,12 @@ func TestAllAtOnce(t *testing.T) {
 
 func wantSilent(t *testing.T, client rueidis.Client) {
 	t.Helper()
-	want := map[string]Level{
+	want := map[string]Severity{
 		"version": Note, "eviction": Note, "memory": Note, "persistence": Note,
 		"replicas": Note, "scripts": OK, "clock": OK,
 	}
-	if diff := cmp.Diff(want, levels(examined(t, client).Nodes[0].Findings)); diff != "" {
-		t.Errorf("levels (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, severities(examined(t, client).Nodes[0].Findings)); diff != "" {
+		t.Errorf("severities (-want +got):\n%s", diff)
 	}
 }
 
@@ -197,8 +197,8 @@ func TestGoneServer(t *testing.T) {
 	client := server.Client(t)
 	server.Kill()
 	r := examined(t, client)
-	if diff := cmp.Diff(map[string]Level{"reach": Fail}, levels(r.Nodes[0].Findings)); diff != "" {
-		t.Errorf("levels (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[string]Severity{"reach": Critical}, severities(r.Nodes[0].Findings)); diff != "" {
+		t.Errorf("severities (-want +got):\n%s", diff)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestHangingServer(t *testing.T) {
 	server.Pause()
 	defer server.Resume()
 	r := examined(t, client)
-	if got, want := r.Nodes[0].Findings[0].Value, "no answer within 5s"; got != want {
+	if got, want := r.Nodes[0].Findings[0].Text, "no answer within 5s"; got != want {
 		t.Errorf("finding = %q, want %q", got, want)
 	}
 }
@@ -220,10 +220,10 @@ func TestReplicas(t *testing.T) {
 	set := redistest.Replicated(t, 1)
 	master, replica := set.Master.Client(t), set.Replicas[0].Client(t)
 	redistest.Eventually(t, "the master counts its replica as in step", func() bool {
-		return levels(examined(t, master).Nodes[0].Findings)["replicas"] == OK
+		return severities(examined(t, master).Nodes[0].Findings)["replicas"] == OK
 	})
-	if got := levels(examined(t, replica).Nodes[0].Findings)["replicas"]; got != Fail {
-		t.Errorf("a replica by itself: %q, want %q", got, Fail)
+	if got := severities(examined(t, replica).Nodes[0].Findings)["replicas"]; got != Critical {
+		t.Errorf("a replica by itself: %s, want %s", got, Critical)
 	}
 }
 
@@ -252,19 +252,19 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nothing was set up but two masters and a directory.
-	want := map[string]Level{
-		"state": OK, "members": OK, "boot-fence": Note, "settings": Warn, "replication": Warn, "directory": OK,
-		"nodes": Note, "spares": OK, "snapshots": Warn, "versions": OK, "agents": Fail, "clocks": OK,
+	want := map[string]Severity{
+		"state": OK, "members": OK, "boot-fence": Note, "settings": Warning, "replication": Warning, "directory": OK,
+		"nodes": Note, "spares": OK, "snapshots": Warning, "versions": OK, "agents": Critical, "clocks": OK,
 	}
-	if diff := cmp.Diff(want, levels(r.Fleet)); diff != "" {
-		t.Errorf("levels of the fleet (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, severities(r.Fleet)); diff != "" {
+		t.Errorf("severities of the fleet (-want +got):\n%s", diff)
 	}
-	if len(r.Nodes) != 2 || levels(r.Nodes[0].Findings)["scripts"] != OK || levels(r.Nodes[1].Findings)["clock"] != OK {
+	if len(r.Nodes) != 2 || severities(r.Nodes[0].Findings)["scripts"] != OK || severities(r.Nodes[1].Findings)["clock"] != OK {
 		t.Fatalf("nodes = %+v, want both masters, in order", r.Nodes)
 	}
 	if runtime.GOOS == "linux" {
 		shared := "CPU 0 is shared by " + r.Nodes[0].Addr + ", " + r.Nodes[1].Addr + ", which are pinned to it"
-		if len(r.Host) == 0 || r.Host[0].Level != Warn || r.Host[0].Value != shared {
+		if len(r.Host) == 0 || r.Host[0].Severity != Warning || r.Host[0].Text != shared {
 			t.Errorf("host = %+v, want the warning: %s", r.Host, shared)
 		}
 	}

@@ -31,8 +31,8 @@ func ExampleExamine() {
 	}
 	for _, findings := range report.Parts() {
 		for _, f := range findings {
-			if f.Level == doctor.Fail || f.Check == "eviction" {
-				fmt.Println(f.Check, f.Level, f.Value)
+			if f.Severity == doctor.Critical || f.Check == "eviction" {
+				fmt.Println(f.Check, f.Severity, f.Text)
 			}
 		}
 	}

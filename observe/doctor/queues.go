@@ -1,27 +1,20 @@
 package doctor
 
 import (
-	"strings"
-
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/readable"
 )
 
-// judgeQueues reports queues without readers, and tenants that hold others up.
+// judgeQueues reports queues without readers, and tenants that hold others up. They are warnings at
+// most: a consumer that is not started is no fault of the Redis.
 func judgeQueues(queues []fairqueue.Stats) (all []Finding) {
 	for _, q := range queues {
 		for _, f := range diagnosis.OfQueue(q) {
-			if f.Severity == diagnosis.Note {
-				continue
+			if f.Severity > Note {
+				all = append(all, warning(f.Code, "the queue "+readable.Name(q.Name)+" "+f.Text, f.Advised()))
 			}
-			hint := f.Advice
-			if f.Command != "" {
-				hint = strings.TrimSpace("Stop it with: millrace " + f.Command + ". " + f.Advice)
-			}
-			finding := warn("the queue "+q.Name+" "+f.Text, hint)
-			finding.Check = "queues"
-			all = append(all, finding)
 		}
 	}
-	return all
+	return in("queues", all)
 }

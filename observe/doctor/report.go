@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 // Report has the findings. Its JSON is that of `millrace doctor --json`, which
 // docs/CLI.md describes.
 type Report struct {
-	OK    bool      `json:"ok"`              // no finding is a Fail
+	OK    bool      `json:"ok"`              // no finding is Critical
 	Fleet []Finding `json:"fleet,omitempty"` // of a fleet as a whole
 	Host  []Finding `json:"host,omitempty"`  // of all servers on this host together
 	Work  []Finding `json:"work,omitempty"`  // of the structures: schedules
@@ -23,24 +24,22 @@ type Node struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Finding is the outcome of one check. Value and Hint are for people. Hint says what
-// to do; it is empty at level OK.
+// Finding is the outcome of one check: a Severity, a Code for programs, and for people a Text and
+// an Advice, the next step, which is empty if all is well.
 type Finding struct {
 	Check string `json:"check"`
-	Level Level  `json:"level"`
-	Value string `json:"value"` // "unknown" if the server does not report it
-	Hint  string `json:"hint"`
+	finding.Finding
 }
 
-// Level says how bad a finding is.
-type Level string
+// Severity says how bad a finding is. Larger values are worse.
+type Severity = finding.Severity
 
-// The levels, the best first.
+// The severities, the best first.
 const (
-	OK   Level = "ok"
-	Note Level = "note" // good to know, or unknown
-	Warn Level = "warn" // will cause trouble one day
-	Fail Level = "fail" // Millrace cannot keep its promises here
+	OK       = finding.OK
+	Note     = finding.Note     // good to know, or the server does not say
+	Warning  = finding.Warning  // will cause trouble one day
+	Critical = finding.Critical // Millrace cannot keep its promises here
 )
 
 // Parts yields the findings by subject, in reading order: "the fleet", "this host", "work",
@@ -68,24 +67,21 @@ func (r Report) Parts() iter.Seq2[string, []Finding] {
 
 // Verdict sums the report up: "fit for work".
 func (r Report) Verdict() string {
-	switch fails, warns := r.count(Fail), r.count(Warn); {
-	case fails > 0:
-		return fmt.Sprintf("not fit for work: %s, %s", readable.Count(fails, "failure"), readable.Count(warns, "warning"))
-	case warns > 0:
-		return "fit for work, with " + readable.Count(warns, "warning")
+	n := r.count()
+	switch warnings := readable.Count(n[Warning], "warning"); {
+	case n[Critical] > 0:
+		return fmt.Sprintf("not fit for work: %d critical, %s", n[Critical], warnings)
+	case n[Warning] > 0:
+		return "fit for work, with " + warnings
 	default:
 		return "fit for work"
 	}
 }
 
-// count returns how many findings have a level.
-func (r Report) count(level Level) int {
-	n := 0
+func (r Report) count() (n finding.Counts) {
 	for _, findings := range r.Parts() {
 		for _, f := range findings {
-			if f.Level == level {
-				n++
-			}
+			n[f.Severity]++
 		}
 	}
 	return n

@@ -8,9 +8,9 @@ import (
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	of := func(levels ...Level) (findings []Finding) {
-		for _, level := range levels {
-			findings = append(findings, Finding{Level: level})
+	of := func(severities ...Severity) (findings []Finding) {
+		for _, severity := range severities {
+			findings = append(findings, of(severity, "", "", ""))
 		}
 		return findings
 	}
@@ -24,15 +24,15 @@ func TestReport(t *testing.T) {
 		{"nothing", Report{}, true, "fit for work", nil},
 		{"notes", Report{Host: of(Note), Nodes: []Node{{"a", of(OK)}}}, true, "fit for work", []string{"this host", "a"}},
 		{
-			"warnings", Report{Fleet: of(Warn), Nodes: []Node{{"a", of(OK)}, {"b", of(Warn, Note)}}},
+			"warnings", Report{Fleet: of(Warning), Nodes: []Node{{"a", of(OK)}, {"b", of(Warning, Note)}}},
 			true, "fit for work, with 2 warnings", []string{"the fleet", "a", "b"},
 		},
 		{
-			"failures", Report{Fleet: of(Fail), Host: of(Warn), Nodes: []Node{{"a", of(Fail)}}},
-			false, "not fit for work: 2 failures, 1 warning", []string{"the fleet", "this host", "a"},
+			"failures", Report{Fleet: of(Critical), Host: of(Warning), Nodes: []Node{{"a", of(Critical)}}},
+			false, "not fit for work: 2 critical, 1 warning", []string{"the fleet", "this host", "a"},
 		},
 	} {
-		if got := test.report.count(Fail) == 0; got != test.ok {
+		if got := test.report.count()[Critical] == 0; got != test.ok {
 			t.Errorf("%s: OK = %t, want %t", test.name, got, test.ok)
 		}
 		if got := test.report.Verdict(); got != test.verdict {

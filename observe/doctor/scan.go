@@ -22,8 +22,7 @@ func (r *Report) scan(ctx context.Context, client rueidis.Client, servers []*ser
 		if s.replica() {
 			continue
 		}
-		f := s.scan(ctx, client, progress)
-		f.Check = "registry"
+		f := s.scan(ctx, client, progress).in("registry")
 		i := slices.IndexFunc(r.Nodes, func(n Node) bool { return n.Addr == s.addr }) // every master is there
 		r.Nodes[i].Findings = append(r.Nodes[i].Findings, f)
 	}
@@ -31,14 +30,14 @@ func (r *Report) scan(ctx context.Context, client rueidis.Client, servers []*ser
 
 func (s *server) scan(ctx context.Context, client rueidis.Client, progress func(addr string, visited, keys int64)) Finding {
 	if s.err != nil {
-		return warn(s.err.Error(), "Its keys were not visited: repeat this when it answers.")
+		return warning("silent", s.err.Error(), "Its keys were not visited: repeat this when it answers.")
 	}
 	var visited int64
 	var all registry.Adopted
 	for cursor := uint64(0); ; {
 		page, err := s.ask(ctx, s.client.B().Scan().Cursor(cursor).Count(scanCount).Build()).AsScanEntry()
 		if err != nil {
-			return warn(fmt.Sprintf("%s visited, and then: %s", readable.Count(visited, "key"), err),
+			return warning("silent", fmt.Sprintf("%s visited, and then: %s", readable.Count(visited, "key"), err),
 				"Structures that were not visited may be missing from lists: repeat this when the server answers.")
 		}
 		adopted := registry.Adopt(ctx, client, page.Elements)
@@ -58,10 +57,10 @@ func (s *server) scan(ctx context.Context, client rueidis.Client, progress func(
 	value := readable.Count(visited, "key") + " visited, "
 	switch {
 	case all.Err != nil:
-		return warn(fmt.Sprintf("%s%s registered, %d could not be: %s", value, readable.Count(all.New, "structure"), all.Failed, all.Err),
+		return warning("not_registered", fmt.Sprintf("%s%s registered, %d could not be: %s", value, readable.Count(all.New, "structure"), all.Failed, all.Err),
 			"Those are in no list, and upkeep does not find them: let this user write to mr:registry:* and mr:leases:*, and repeat this when all servers answer.")
 	case all.New > 0:
-		return note(value+readable.Count(all.New, "structure")+" registered that were not before",
+		return note("registered", value+readable.Count(all.New, "structure")+" registered that were not before",
 			"Lists and upkeep include them from now on. A program that uses a structure registers it.")
 	}
 	return ok(value + "all structures are registered")

@@ -117,7 +117,7 @@ func TestScan(t *testing.T) {
 	var steps []step
 	r := scanned(t, client, func(addr string, visited, keys int64) { steps = append(steps, step{addr, visited, keys}) })
 	f := findings(r)[server.Addr()]
-	if f.Level != doctor.Note || !strings.Contains(f.Value, "60 structures registered that were not before") || f.Hint == "" {
+	if f.Severity != doctor.Note || !strings.Contains(f.Text, "60 structures registered that were not before") || f.Advice == "" {
 		t.Errorf("the finding is %+v, want 60 structures registered", f)
 	}
 	if queues, icks, leases, err := listed(t, client); queues != 20 || icks != 20 || leases != 20 || err != nil {
@@ -127,7 +127,7 @@ func TestScan(t *testing.T) {
 		t.Errorf("%d steps were told, the last one %+v", len(steps), last)
 	}
 	again := findings(scanned(t, client, nil))[server.Addr()]
-	if again.Level != doctor.OK || !strings.Contains(again.Value, "all structures are registered") {
+	if again.Severity != doctor.OK || !strings.Contains(again.Text, "all structures are registered") {
 		t.Errorf("the next finding is %+v, want all registered", again)
 	}
 }
@@ -157,7 +157,7 @@ func TestScanWithASilentNode(t *testing.T) {
 		if addr == silent.Addr() {
 			want = "no answer within"
 		}
-		if !strings.Contains(f.Value, want) || f.Level == doctor.OK {
+		if !strings.Contains(f.Text, want) || f.Severity == doctor.OK {
 			t.Errorf("%s: %+v, want it to say %q", addr, f, want)
 		}
 	}

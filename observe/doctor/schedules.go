@@ -85,16 +85,13 @@ func judgeSchedules(queues []fairqueue.Stats, unread int) (all []Finding) {
 		if q.Capacity > 0 {
 			hint = "The queue has readers: millrace schedule ls shows why ticks wait, and the logs of the readers say more."
 		}
-		all = append(all, warn(fmt.Sprintf("the queue %s has %s", q.Name, readable.Count(q.OverdueSchedules, "overdue schedule")), hint))
+		all = append(all, warning("overdue", fmt.Sprintf("the queue %s has %s", readable.Name(q.Name), readable.Count(q.OverdueSchedules, "overdue schedule")), hint))
 	}
 	if len(all) == 0 && schedules > 0 {
 		all = append(all, ok(readable.Count(schedules, "schedule")+", none overdue"))
 	}
 	if unread > 0 {
-		all = append(all, note(readable.Count(unread, "queue")+" could not be read", "Repeat this when all servers answer."))
+		all = append(all, note("unread", readable.Count(unread, "queue")+" could not be read", "Repeat this when all servers answer."))
 	}
-	for i := range all {
-		all[i].Check = "schedules"
-	}
-	return all
+	return in("schedules", all)
 }

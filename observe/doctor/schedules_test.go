@@ -17,18 +17,18 @@ func TestJudgeSchedules(t *testing.T) {
 	for name, test := range map[string]struct {
 		queues []fairqueue.Stats
 		unread int
-		want   []Level
+		want   []Severity
 	}{
 		"no schedules":    {[]fairqueue.Stats{{Name: "a"}}, 0, nil},
-		"in time":         {[]fairqueue.Stats{{Name: "a", Schedules: 2}}, 0, []Level{OK}},
-		"late":            {[]fairqueue.Stats{{Name: "a", Schedules: 2, OverdueSchedules: 1}, {Name: "b", Schedules: 1}}, 0, []Level{Warn}},
-		"unread":          {nil, 1, []Level{Note}},
-		"late and more":   {[]fairqueue.Stats{{Name: "a", Schedules: 1, OverdueSchedules: 1, Capacity: 5}}, 2, []Level{Warn, Note}},
-		"in time, so far": {[]fairqueue.Stats{{Name: "a", Schedules: 1}}, 1, []Level{OK, Note}},
+		"in time":         {[]fairqueue.Stats{{Name: "a", Schedules: 2}}, 0, []Severity{OK}},
+		"late":            {[]fairqueue.Stats{{Name: "a", Schedules: 2, OverdueSchedules: 1}, {Name: "b", Schedules: 1}}, 0, []Severity{Warning}},
+		"unread":          {nil, 1, []Severity{Note}},
+		"late and more":   {[]fairqueue.Stats{{Name: "a", Schedules: 1, OverdueSchedules: 1, Capacity: 5}}, 2, []Severity{Warning, Note}},
+		"in time, so far": {[]fairqueue.Stats{{Name: "a", Schedules: 1}}, 1, []Severity{OK, Note}},
 	} {
-		var got []Level
+		var got []Severity
 		for _, f := range judgeSchedules(test.queues, test.unread) {
-			if got = append(got, f.Level); f.Check != "schedules" || (f.Hint == "") != (f.Level == OK) {
+			if got = append(got, f.Severity); f.Check != "schedules" || (f.Advice == "") != (f.Severity == OK) {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
@@ -63,7 +63,7 @@ func TestExamineSchedules(t *testing.T) {
 		return false
 	})
 	r := examined(t, client)
-	if diff := cmp.Diff([]Finding{{Check: "schedules", Level: OK, Value: "1 schedule, none overdue"}}, r.Work); diff != "" {
+	if diff := cmp.Diff([]Finding{ok("1 schedule, none overdue").in("schedules")}, r.Work); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -24,7 +24,7 @@ func scriptsOf(t *testing.T, client rueidis.Client) Finding {
 
 func wantFailed(t *testing.T, got Finding, value, hint string) {
 	t.Helper()
-	if got.Level != Fail || !strings.Contains(got.Value, value) || !strings.Contains(got.Hint, hint) {
+	if got.Severity != Critical || !strings.Contains(got.Text, value) || !strings.Contains(got.Advice, hint) {
 		t.Errorf("finding = %+v, want a failure with %q and advice with %q", got, value, hint)
 	}
 }
@@ -60,7 +60,7 @@ func TestLuaUnloaded(t *testing.T) {
 		t.Skip("Lua is part of this server, and cannot be switched off")
 	}
 	client := redistest.Start(t, redistest.Options{Args: []string{"--enable-module-command", "yes"}}).Client(t)
-	if got := scriptsOf(t, client); got.Level != OK {
+	if got := scriptsOf(t, client); got.Severity != OK {
 		t.Errorf("finding = %+v of a server with Lua, want ok", got)
 	}
 	if err := client.Do(t.Context(), client.B().ModuleUnload().Name("lua").Build()).Error(); err != nil {

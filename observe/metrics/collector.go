@@ -103,15 +103,15 @@ func newQueueFamily(labels ...string) family[fairqueue.Stats] {
 	f.descs = append(f.descs, notice)
 	f.send = func(ch chan<- prometheus.Metric, s fairqueue.Stats, values ...string) {
 		sendFigures(ch, s, values...)
-		sent := map[diagnosis.Cause]bool{}
+		sent := map[string]bool{}
 		for _, found := range diagnosis.OfQueue(s) {
-			if sent[found.Cause] {
+			if sent[found.Code] {
 				continue
 			}
-			sent[found.Cause] = true
+			sent[found.Code] = true
 			of := label(found.Tenant)
 			ch <- prometheus.MustNewConstMetric(notice, prometheus.GaugeValue, found.Waits.Seconds(),
-				append(slices.Clip(values), string(found.Cause), string(found.Severity), of)...)
+				append(slices.Clip(values), found.Code, found.Severity.String(), of)...)
 		}
 	}
 	return f

@@ -13,7 +13,7 @@ import (
 type Fleet struct {
 	Status    fleet.Status
 	Snapshots []SnapshotAge  // empty if unknown
-	Findings  map[string]int // of the last check, by level; nil if there was none
+	Findings  map[string]int // of the last check, by severity; nil if there was none
 }
 
 // SnapshotAge is the age of the data in the newest snapshots of a partition: on a member's
@@ -35,7 +35,7 @@ func newFleetFamily() fleetFamily {
 		epoch:      desc("fleet", "epoch", "Changes of the fleet's map."),
 		saved:      desc("fleet", "snapshot_age_seconds", "Age of the data in the partition's newest snapshot; absent without one.", "partition"),
 		archived:   desc("fleet", "archive_age_seconds", "Age of the data in the partition's newest archived snapshot; absent without one.", "partition"),
-		findings:   desc("fleet", "findings", "Findings of the last check of the fleet.", "level"),
+		findings:   desc("fleet", "findings", "Findings of the last check of the fleet.", "severity"),
 	}
 }
 
@@ -44,8 +44,8 @@ func (f fleetFamily) send(ch chan<- prometheus.Metric, s Fleet) {
 	for _, p := range s.Status.Partitions {
 		f.partitions.send(ch, p, strconv.Itoa(p.ID))
 	}
-	for level, n := range s.Findings {
-		ch <- prometheus.MustNewConstMetric(f.findings, prometheus.GaugeValue, float64(n), level)
+	for severity, n := range s.Findings {
+		ch <- prometheus.MustNewConstMetric(f.findings, prometheus.GaugeValue, float64(n), severity)
 	}
 	for _, p := range s.Snapshots {
 		for desc, age := range map[*prometheus.Desc]time.Duration{f.saved: p.Saved, f.archived: p.Archived} {

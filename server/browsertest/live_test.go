@@ -117,7 +117,7 @@ func TestServiceGoes(t *testing.T) {
 	b.visit(town.url + "/queues/orders")
 	town.end()
 	b.await("a page that says that it is not live", `document.documentElement.dataset.link === 'lost'`)
-	b.do("a warning", chromedp.WaitVisible(css(".warning")))
+	b.do("a warning", chromedp.WaitVisible(css(".adrift")))
 	town.serve(t, strings.TrimPrefix(town.url, "http://"), server.Config{Client: town.client})
 	b.await("a live page again", isLive)
 }

@@ -10,8 +10,8 @@ import (
 	"unicode"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -63,23 +63,14 @@ type cell struct {
 
 // row is a line of a list.
 type row struct {
-	id     string // the same in each look
-	cells  []cell
-	tone   tone
-	queue  string // of a reader
-	tenant string // of a tenant
-	stream bool   // it is a stream and no tenant
+	id       string // the same in each look
+	cells    []cell
+	severity finding.Severity // of what is wrong with it
+	quiet    bool             // nothing happens there
+	queue    string           // of a reader
+	tenant   string           // of a tenant
+	stream   bool             // it is a stream and no tenant
 }
-
-// tone is how a line looks.
-type tone int
-
-const (
-	plain tone = iota
-	quiet      // nothing happens there
-	warning
-	bad
-)
 
 func label(text string) cell { return cell{text: text} }
 
@@ -176,9 +167,9 @@ func (m *model) rate(kind survey.Kind, name string) rate {
 func (m *model) queueRows() []row {
 	all := make([]row, 0, len(m.view.Queues))
 	for _, s := range m.view.Queues {
-		state, tone := m.stateOf(s)
+		state, severity := m.stateOf(s)
 		r := m.rate(survey.Queue, s.Name)
-		all = append(all, row{id: s.Name, tone: tone, cells: []cell{
+		all = append(all, row{id: s.Name, severity: severity, quiet: state == "idle", cells: []cell{
 			label(name(s.Name)), amount(s.Waiting), amount(s.InFlight), age(s.Waiting, s.OldestAge), perSecond(r.in), perSecond(r.out),
 			amount(s.Dead), amount(len(s.Readers)), label(state), amount(s.FlowCount), amount(s.Capacity), amount(s.Delayed),
 		}})
@@ -187,23 +178,22 @@ func (m *model) queueRows() []row {
 }
 
 // stateOf returns a queue's state in a word: the first thing that is wrong, if something is.
-func (m *model) stateOf(s fairqueue.Stats) (string, tone) {
+func (m *model) stateOf(s fairqueue.Stats) (string, finding.Severity) {
 	if s.Paused {
-		return "paused", warning
+		return "paused", finding.Warning
 	}
-	for _, f := range m.found[s.Name] {
-		switch f.Severity {
-		case diagnosis.Critical:
-			return "unread", bad
-		case diagnosis.Warning:
-			return string(f.Cause), warning
-		case diagnosis.Note: // the others come first
+	if found := m.found[s.Name]; len(found) > 0 { // the worst comes first
+		switch worst := found[0]; worst.Severity { //nolint:exhaustive // a note is no state
+		case finding.Critical:
+			return "unread", worst.Severity
+		case finding.Warning:
+			return worst.Code, worst.Severity
 		}
 	}
 	if s.Waiting+s.InFlight == 0 {
-		return "idle", quiet
+		return "idle", finding.OK
 	}
-	return "busy", plain
+	return "busy", finding.OK
 }
 
 func (m *model) tenantRows() []row {
@@ -222,9 +212,9 @@ func (m *model) tenantRows() []row {
 		case f.Stream >= 0:
 			r.id, r.stream, r.cells[0] = strconv.Itoa(f.Stream), true, label(fmt.Sprintf("stream %d", f.Stream))
 		case t.State == "paused":
-			r.tone = warning
+			r.severity = finding.Warning
 		case f.Waiting+f.InFlight == 0:
-			r.tone = quiet
+			r.quiet = true
 		}
 		all = append(all, r)
 	}
@@ -242,11 +232,8 @@ func tenantState(t document.TenantStats, now time.Time) string {
 func (m *model) ickRows() []row {
 	var all []row
 	add := func(kind survey.Kind, of string, waiting, reserved, parked int, oldest time.Duration) {
-		r, tone := m.rate(kind, of), plain
-		if waiting+reserved+parked == 0 {
-			tone = quiet
-		}
-		all = append(all, row{id: string(kind) + " " + of, tone: tone, cells: []cell{
+		r := m.rate(kind, of)
+		all = append(all, row{id: string(kind) + " " + of, quiet: waiting+reserved+parked == 0, cells: []cell{
 			label(name(of)), amount(waiting), amount(reserved), amount(parked), age(waiting, oldest),
 			perSecond(r.in), perSecond(r.out), label(string(kind)),
 		}})
@@ -267,14 +254,10 @@ func (m *model) readerRows() []row {
 		for _, r := range s.Readers {
 			id := fmt.Sprintf("%q %q %q", s.Name, r.Name, r.Host)
 			seen[id]++
-			one := row{id: fmt.Sprintf("%s %d", id, seen[id]), queue: s.Name, cells: []cell{
+			all = append(all, row{id: fmt.Sprintf("%s %d", id, seen[id]), queue: s.Name, quiet: r.InFlight == 0, cells: []cell{
 				label(name(r.Name)), label(name(r.Host)), label(name(s.Name)), amount(r.Concurrency), amount(r.InFlight),
 				length(max(0, s.At.Sub(r.LastSeen)).Round(100 * time.Millisecond)),
-			}}
-			if r.InFlight == 0 {
-				one.tone = quiet
-			}
-			all = append(all, one)
+			}})
 		}
 	}
 	return all
@@ -283,15 +266,15 @@ func (m *model) readerRows() []row {
 func (m *model) leaseRows() []row {
 	all := make([]row, 0, len(m.view.Leases))
 	for _, l := range m.view.Leases {
-		state, ends, tone := "free", time.Duration(-1), quiet
+		state, ends := "free", time.Duration(-1)
 		if l.Held {
-			state, ends, tone = "held", l.Remaining, plain
+			state, ends = "held", l.Remaining
 		}
 		holder := "-"
 		if l.Metadata != "" {
 			holder = name(l.Metadata)
 		}
-		all = append(all, row{id: l.Name, tone: tone, cells: []cell{
+		all = append(all, row{id: l.Name, quiet: !l.Held, cells: []cell{
 			label(name(l.Name)), label(state), length(ends), {strconv.FormatInt(l.Fence, 10), float64(l.Fence)}, label(holder),
 		}})
 	}
@@ -301,21 +284,17 @@ func (m *model) leaseRows() []row {
 func (m *model) serverRows() []row {
 	all := make([]row, 0, len(m.view.Server.Nodes))
 	for _, n := range m.view.Server.Nodes {
-		most, tone := label("no limit"), plain
+		most, severity := label("no limit"), finding.OK
 		if n.MaxMemory > 0 {
 			most = size(n.MaxMemory)
-			if nearlyFull(n) {
-				tone = bad
-			}
 		}
-		all = append(all, row{id: n.Addr, tone: tone, cells: []cell{
+		if finding.NearlyFull(n.Memory, n.MaxMemory) {
+			severity = finding.Warning
+		}
+		all = append(all, row{id: n.Addr, severity: severity, cells: []cell{
 			label(printable(n.Addr)), label(printable(n.Role)), size(n.Memory), most, amount(n.Ops), amount(n.Clients),
 			amount(n.Evicted), length(n.Uptime), label(printable(n.Version)),
 		}})
 	}
 	return all
-}
-
-func nearlyFull(n survey.NodeView) bool {
-	return n.MaxMemory > 0 && float64(n.Memory) >= 0.9*float64(n.MaxMemory)
 }

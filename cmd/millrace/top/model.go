@@ -9,16 +9,12 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/survey"
 )
 
-const (
-	// clockInterval is how often the clock of the model moves.
-	clockInterval = 250 * time.Millisecond
-
-	// silentAfter is how long a look may take before the screen says so.
-	silentAfter = 2 * time.Second
-)
+// clockInterval is how often the clock of the model moves.
+const clockInterval = 250 * time.Millisecond
 
 // intervals are those that + and - choose from.
 var intervals = []time.Duration{
@@ -189,7 +185,7 @@ func (m *model) silent() time.Duration {
 	if since.IsZero() {
 		since = m.started
 	}
-	if m.view.Away() != nil || m.looking && m.now.Sub(m.began) >= silentAfter {
+	if m.view.Away() != nil || m.looking && m.now.Sub(m.began) >= finding.NoAnswerAge {
 		return max(0, m.now.Sub(since))
 	}
 	return 0

@@ -568,17 +568,17 @@ func TestNotices(t *testing.T) {
 	s := newStage(t, v)
 	var texts []string
 	for _, n := range s.notices() {
-		texts = append(texts, n.text)
+		texts = append(texts, n.Text)
 	}
 	if diff := cmp.Diff([]string{
-		"server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB",
 		"queue old cannot be read: of a newer version",
 		"queue mails was never read: 7 messages wait, the oldest for 1m0s",
+		"queue orders: 2 schedules late",
 		"queue unread was never read: 1 message waits, the oldest for 1m0s",
+		"server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB",
 		"queue orders is flooded by tenant acme: 48,200 of 48,210 waiting messages are its own; meanwhile 8 messages wait of others, the oldest for 1s",
 		"queue orders has slow handlers for tenant bolt: its messages have 8 of 10, and take 5s each; meanwhile 48,200 messages wait of others, the oldest for 3m0s",
 		"queue orders has tenant dune paused: 2 messages wait",
-		"queue orders: 2 schedules late",
 		"12 of the kind lease are not shown",
 	}, texts); diff != "" {
 		t.Errorf("notices (-want +got):\n%s", diff)

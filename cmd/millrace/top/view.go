@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -23,16 +24,19 @@ var (
 	strong  = ansi.Style{}.Bold()
 	faint   = ansi.Style{}.Faint()
 	reverse = ansi.Style{}.Reverse(true)
-	tones   = map[tone]ansi.Style{
-		quiet: faint, warning: ansi.Style{}.ForegroundColor(ansi.Yellow), bad: ansi.Style{}.ForegroundColor(ansi.Red).Bold(),
-	}
+	yellow  = ansi.Style{}.ForegroundColor(ansi.Yellow)
+	red     = ansi.Style{}.ForegroundColor(ansi.Red).Bold()
 )
 
-func (t tone) styled(s string) string {
-	if style, ok := tones[t]; ok {
-		return style.Styled(s)
+func styled(severity finding.Severity, text string) string {
+	switch severity {
+	case finding.OK:
+	case finding.Note, finding.Warning:
+		return yellow.Styled(text)
+	case finding.Critical:
+		return red.Styled(text)
 	}
-	return s
+	return text
 }
 
 // View is the screen.
@@ -71,13 +75,13 @@ func (m *model) above() []string {
 	all, most := m.notices(), max(1, m.height/noticeLines)
 	for i, n := range all {
 		if more := len(all) - i; i == most-1 && more > 1 {
-			lines = append(lines, warning.styled(fmt.Sprintf("! %d more notices", more)))
+			lines = append(lines, styled(n.Severity, fmt.Sprintf("! %d more notices", more)))
 			break
 		}
-		first, rest, _ := strings.Cut(ansi.Wordwrap("! "+n.text, m.width, ""), "\n")
-		lines = append(lines, n.tone.styled(first))
+		first, rest, _ := strings.Cut(ansi.Wordwrap("! "+n.Text, m.width, ""), "\n")
+		lines = append(lines, styled(n.Severity, first))
 		if rest != "" { // at its end it says for how long the others wait
-			lines = append(lines, n.tone.styled("  "+strings.ReplaceAll(rest, "\n", " ")))
+			lines = append(lines, styled(n.Severity, "  "+strings.ReplaceAll(rest, "\n", " ")))
 		}
 	}
 	return append(lines, m.tabs(), m.heading())
@@ -98,9 +102,9 @@ func (m *model) status() string {
 	silent := m.silent()
 	switch away := m.view.Away(); {
 	case silent > 0 && away != nil:
-		return bad.styled(fmt.Sprintf("no answer for %s", readable.Duration(silent.Truncate(time.Second)))) + every + " · " + printable(away.Error())
+		return red.Styled(fmt.Sprintf("no answer for %s", readable.Duration(silent.Truncate(time.Second)))) + every + " · " + printable(away.Error())
 	case silent > 0:
-		return bad.styled(fmt.Sprintf("no answer for %s", readable.Duration(silent.Truncate(time.Second)))) + every
+		return red.Styled(fmt.Sprintf("no answer for %s", readable.Duration(silent.Truncate(time.Second)))) + every
 	case m.view.At.IsZero():
 		return strong.Styled("millrace top") + " · asking Redis"
 	}
@@ -178,10 +182,13 @@ func (m *model) table() []string {
 			cells = append(cells, fit(rows[i].cells[c].text, widths[j], all[c].text))
 		}
 		line := strings.Join(cells, strings.Repeat(" ", gap))
-		if i == l.place {
+		switch {
+		case i == l.place:
 			line = reverse.Styled(line)
-		} else {
-			line = rows[i].tone.styled(line)
+		case rows[i].quiet:
+			line = faint.Styled(line)
+		default:
+			line = styled(rows[i].severity, line)
 		}
 		lines = append(lines, line)
 	}
@@ -296,7 +303,7 @@ func (m *model) prompt() string {
 	case m.acting:
 		return "asking Redis"
 	case m.said != "" && m.failed:
-		return bad.styled(printable(m.said))
+		return red.Styled(printable(m.said))
 	case m.said != "":
 		return strong.Styled(printable(m.said))
 	}

@@ -9,24 +9,19 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/finding"
 )
-
-// Level says how bad a finding is.
-type Level = directory.Level
 
 // Fleetwide is the partition of a finding about the fleet as a whole.
 const Fleetwide = -1
 
-// Finding is the outcome of a check.
+// Finding is the outcome of a check. Its text is about the member or the partition.
 type Finding struct {
-	Check     string `json:"check"`
-	Level     Level  `json:"level"`
-	Code      string `json:"code"`             // for programs
+	Check string `json:"check"`
+	finding.Finding
+
 	Partition int    `json:"partition"`        // Fleetwide for none
 	Member    string `json:"member,omitempty"` // the address of a server, which may be one of the directory's
-	What      string `json:"what"`             // about the member or the partition, for people
-	Hint      string `json:"hint,omitempty"`   // the next step; empty at the level ok
 }
 
 // Where names the subject of a finding; empty for the fleet as a whole.
@@ -45,9 +40,9 @@ func (f Finding) Where() string {
 // String returns a line for people.
 func (f Finding) String() string {
 	if where := f.Where(); where != "" {
-		return where + ": " + f.What
+		return where + ": " + f.Text
 	}
-	return f.What
+	return f.Text
 }
 
 // Config sets the scope of a check. The zero value works.
@@ -58,7 +53,7 @@ type Config struct {
 	// All looks up all tags instead, with one pass over the keys of all partitions.
 	All bool
 
-	// MaxSnapshotAge is the age from which a snapshot is too old. Defaults to 24 hours.
+	// MaxSnapshotAge is the age from which a snapshot is too old. Defaults to finding.SnapshotAge.
 	MaxSnapshotAge time.Duration
 
 	// Progress is called during a pass over all keys, with how many were visited and how many
@@ -87,36 +82,29 @@ var checks = []struct {
 }
 
 // Run checks a fleet. Each check has at least one finding; the worst findings come first. A
-// server that does not answer within two seconds makes its checks unknown. The error is the
+// server that does not answer within two seconds is a note of its checks. The error is the
 // cause of ctx's end.
 func Run(ctx context.Context, f *fleet.Fleet, cfg Config) ([]Finding, error) {
-	cfg.MaxSnapshotAge = cmp.Or(cfg.MaxSnapshotAge, 24*time.Hour)
+	cfg.MaxSnapshotAge = cmp.Or(cfg.MaxSnapshotAge, finding.SnapshotAge)
 	facts, err := gather(ctx, f, cfg)
 	if err != nil {
 		return nil, err
 	}
 	var all []Finding
 	for _, c := range checks {
-		for _, finding := range c.run(facts) {
-			finding.Check = c.name
-			all = append(all, finding)
+		for _, f := range c.run(facts) {
+			f.Check = c.name
+			all = append(all, f)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(severity(a.Level), severity(b.Level)) })
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) })
 	return all, nil
 }
 
-// Levels are the levels of findings, the worst first.
-var Levels = []Level{directory.Fail, directory.Warn, directory.Unknown, directory.OK}
-
-func severity(l Level) int { return slices.Index(Levels, l) }
-
-// Count returns how many findings have a level.
-func Count(all []Finding, level Level) (n int) {
+// Count counts findings.
+func Count(all []Finding) (n finding.Counts) {
 	for _, f := range all {
-		if f.Level == level {
-			n++
-		}
+		n[f.Severity]++
 	}
 	return n
 }
@@ -138,20 +126,20 @@ func (g *Group) String() string {
 		places += fmt.Sprintf(" and %d more", more)
 	}
 	if places == "" {
-		return g.What
+		return g.Text
 	}
-	return places + ": " + g.What
+	return places + ": " + g.Text
 }
 
 // Groups joins findings that say the same, in the order of the first ones.
 func Groups(all []Finding) (groups []*Group) {
 	type key struct {
-		check, what, hint string
-		level             Level
+		check, text, advice string
+		severity            finding.Severity
 	}
 	known := map[key]*Group{}
 	for _, f := range all {
-		k := key{f.Check, f.What, f.Hint, f.Level}
+		k := key{f.Check, f.Text, f.Advice, f.Severity}
 		g := known[k]
 		if g == nil {
 			g = &Group{Finding: f}
@@ -170,14 +158,14 @@ type findings []Finding
 
 // add adds one about a member of a partition, about the partition if the member is empty, or
 // about the fleet if the partition is Fleetwide.
-func (l *findings) add(level Level, code string, partition int, member, what, hint string) {
-	*l = append(*l, Finding{Level: level, Code: code, Partition: partition, Member: member, What: what, Hint: hint})
+func (l *findings) add(severity finding.Severity, code string, partition int, member, text, advice string) {
+	*l = append(*l, Finding{"", finding.New(severity, code, text, advice), partition, member})
 }
 
 // orOK returns the findings, with one that all is well if there are none.
 func (l findings) orOK(format string, args ...any) findings {
 	if len(l) == 0 {
-		l.add(directory.OK, "ok", Fleetwide, "", fmt.Sprintf(format, args...), "")
+		l.add(finding.OK, "ok", Fleetwide, "", fmt.Sprintf(format, args...), "")
 	}
 	return l
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
@@ -23,7 +24,7 @@ type assumption struct {
 	name   string
 	breaks func()
 	mends  func()
-	want   string // check, level and code of the finding
+	want   string // check, severity and code of the finding
 	where  string // its subject; empty for anything
 }
 
@@ -38,7 +39,7 @@ func TestEachAssumption(t *testing.T) {
 	}
 	stop := tf.agent()
 	// A fleet for trials is not expected to have snapshots.
-	trial := []string{"snapshots warn no_snapshots"}
+	trial := []string{"snapshots warning no_snapshots"}
 	redistest.Eventually(t, "the agent has set up the members", func() bool { return slices.Equal(codes(tf.run(Config{})), trial) })
 	all := tf.run(Config{All: true})
 	if diff := cmp.Diff(trial, codes(all)); diff != "" {
@@ -46,12 +47,12 @@ func TestEachAssumption(t *testing.T) {
 	}
 	for _, check := range checks {
 		if !slices.ContainsFunc(all, func(f Finding) bool {
-			return f.Check == check.name && f.What != "" && (f.Hint == "") == (f.Level == directory.OK)
+			return f.Check == check.name && f.Text != "" && (f.Advice == "") == (f.Severity == finding.OK)
 		}) {
 			t.Errorf("%s has no finding, or no hint", check.name)
 		}
 	}
-	if !slices.ContainsFunc(all, func(f Finding) bool { return f.What == "one home for each of 40 tags" }) {
+	if !slices.ContainsFunc(all, func(f Finding) bool { return f.Text == "one home for each of 40 tags" }) {
 		t.Errorf("not all tags were looked up: %v", all)
 	}
 	stop()
@@ -68,7 +69,7 @@ func TestEachAssumption(t *testing.T) {
 	for _, group := range [][]assumption{tf.settings(), tf.replication(), tf.directory(), tf.inMap(), tf.homes()} {
 		cases = append(cases, group...)
 	}
-	cases = append(cases, assumption{"no agent", func() { lead(0) }, func() { lead(time.Hour) }, "agents fail no_agent", ""})
+	cases = append(cases, assumption{"no agent", func() { lead(0) }, func() { lead(time.Hour) }, "agents critical no_agent", ""})
 	for _, a := range cases {
 		t.Run(a.name, func(t *testing.T) {
 			tf := &testFleet{tf.Fleet, t, tf.dev, tf.dir}
@@ -77,7 +78,7 @@ func TestEachAssumption(t *testing.T) {
 			redistest.Eventually(t, "there is "+a.want, func() bool {
 				all = tf.run(Config{Sample: 1000})
 				return slices.ContainsFunc(all, func(f Finding) bool {
-					return strings.Join([]string{f.Check, string(f.Level), f.Code}, " ") == a.want && (a.where == "" || a.where == f.Where()) && f.Hint != ""
+					return strings.Join([]string{f.Check, f.Severity.String(), f.Code}, " ") == a.want && (a.where == "" || a.where == f.Where()) && f.Advice != ""
 				})
 			})
 			a.mends()
@@ -96,17 +97,17 @@ func TestEachAssumption(t *testing.T) {
 func (tf *testFleet) settings() (list []assumption) {
 	master, replica := tf.server(0, 0).Addr, tf.server(0, 1).Addr
 	for _, s := range []struct{ addr, name, broken, right, want string }{
-		{master, "maxmemory-policy", "allkeys-lru", "noeviction", "settings fail evicts"},
-		{master, "maxmemory", "0", "64mb", "settings warn no_maxmemory"},
-		{replica, "maxmemory", "32mb", "64mb", "settings warn unequal_maxmemory"},
-		{master, "save", "900 1", "", "settings warn save"},
-		{replica, "replica-read-only", "no", "yes", "settings fail writable_replica"},
-		{master, "min-replicas-max-lag", "10", "2", "settings warn max_lag"},
-		{master, "repl-backlog-size", "16kb", "1mb", "settings warn backlog"},
-		{master, "client-output-buffer-limit", "slave 1mb 1mb 60", "slave 256mb 64mb 60", "settings warn replica_buffer"},
-		{master, "timeout", "5", "0", "settings warn timeout"},
-		{master, "min-replicas-to-write", "3", "1", "replication fail refuses_writes"},
-		{master, "min-replicas-to-write", "0", "1", "replication warn lonely_writes"},
+		{master, "maxmemory-policy", "allkeys-lru", "noeviction", "settings critical evicts"},
+		{master, "maxmemory", "0", "64mb", "settings warning no_maxmemory"},
+		{replica, "maxmemory", "32mb", "64mb", "settings warning unequal_maxmemory"},
+		{master, "save", "900 1", "", "settings warning save"},
+		{replica, "replica-read-only", "no", "yes", "settings critical writable_replica"},
+		{master, "min-replicas-max-lag", "10", "2", "settings warning max_lag"},
+		{master, "repl-backlog-size", "16kb", "1mb", "settings warning backlog"},
+		{master, "client-output-buffer-limit", "slave 1mb 1mb 60", "slave 256mb 64mb 60", "settings warning replica_buffer"},
+		{master, "timeout", "5", "0", "settings warning timeout"},
+		{master, "min-replicas-to-write", "3", "1", "replication critical refuses_writes"},
+		{master, "min-replicas-to-write", "0", "1", "replication warning lonely_writes"},
 	} {
 		list = append(list, assumption{
 			name: s.name + " " + s.broken, want: s.want, where: s.addr + " (partition 0)",
@@ -133,14 +134,14 @@ func (tf *testFleet) replication() []assumption {
 	mend := func() { follow(master) }
 	where := replica + " (partition 0)"
 	return []assumption{
-		{"a wrong master", func() { follow(other) }, mend, "replication fail wrong_master", where},
-		{"two masters", func() { tf.do(replica, "REPLICAOF", "NO", "ONE") }, mend, "replication fail second_master", where},
+		{"a wrong master", func() { follow(other) }, mend, "replication critical wrong_master", where},
+		{"two masters", func() { tf.do(replica, "REPLICAOF", "NO", "ONE") }, mend, "replication critical second_master", where},
 		{"no link", func() { tf.do(replica, "CONFIG", "SET", "masteruser", "stranger"); follow(other); mend() },
-			func() { tf.do(replica, "CONFIG", "SET", "masteruser", login()); mend() }, "members warn behind", where},
+			func() { tf.do(replica, "CONFIG", "SET", "masteruser", login()); mend() }, "members warning behind", where},
 		{"an earlier run", func() { tf.do(replica, "CONFIG", "SET", "masteruser", "mr-replica-0") },
-			func() { tf.do(replica, "CONFIG", "SET", "masteruser", login()) }, "replication warn run", where},
+			func() { tf.do(replica, "CONFIG", "SET", "masteruser", login()) }, "replication warning run", where},
 		{"another address", func() { tf.do(replica, "CONFIG", "SET", "replica-announce-ip", "192.0.2.1"); follow(other); mend() },
-			func() { tf.do(replica, "CONFIG", "SET", "replica-announce-ip", ""); follow(other); mend() }, "replication warn address", where},
+			func() { tf.do(replica, "CONFIG", "SET", "replica-announce-ip", ""); follow(other); mend() }, "replication warning address", where},
 	}
 }
 
@@ -148,9 +149,9 @@ func (tf *testFleet) replication() []assumption {
 func (tf *testFleet) directory() (list []assumption) {
 	addr := tf.dev.DirectoryAddr()
 	for _, s := range []struct{ name, broken, right, want string }{
-		{"appendonly", "no", "yes", "directory fail no_aof"},
-		{"appendfsync", "no", "always", "directory fail no_fsync"},
-		{"maxmemory-policy", "allkeys-lru", "noeviction", "directory fail evicts"},
+		{"appendonly", "no", "yes", "directory critical no_aof"},
+		{"appendfsync", "no", "always", "directory critical no_fsync"},
+		{"maxmemory-policy", "allkeys-lru", "noeviction", "directory critical evicts"},
 	} {
 		list = append(list, assumption{
 			name: "directory " + s.name, want: s.want, where: addr,
@@ -167,15 +168,15 @@ func (tf *testFleet) inMap() (list []assumption) {
 		name, want, where string
 		edit              func(p *directory.Partition)
 	}{
-		{"an unfenced restart", "boot-fence fail no_fence", tf.server(1, 1).Addr + " (partition 1)", func(p *directory.Partition) { p.Replicas[0].Boot = directory.BootOpen }},
-		{"no restart", "boot-fence unknown not_restarted", tf.server(1, 0).Addr + " (partition 1)", func(p *directory.Partition) { p.Master.Boot = "" }},
-		{"one node", "nodes warn same_node", "partition 1", func(p *directory.Partition) { p.Replicas[0].Node = p.Master.Node }},
-		{"no nodes", "nodes unknown unnamed", "", func(p *directory.Partition) { p.Master.Node = "" }},
-		{"one host", "nodes warn same_host", "partition 1", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = "", "" }},
-		{"all masters on a node", "nodes warn uneven", "", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = p.Replicas[0].Node, p.Master.Node }},
-		{"an addition cut off", "agents warn adding", "", func(p *directory.Partition) { p.Phase = directory.LookUp }},
-		{"another history", "replication warn history", tf.server(1, 0).Addr + " (partition 1)", func(p *directory.Partition) { p.History = strings.Repeat("0", 40) }},
-		{"no replica", "replication warn no_replica", "partition 1", func(p *directory.Partition) { p.Replicas = nil }},
+		{"an unfenced restart", "boot-fence critical no_fence", tf.server(1, 1).Addr + " (partition 1)", func(p *directory.Partition) { p.Replicas[0].Boot = directory.BootOpen }},
+		{"no restart", "boot-fence note not_restarted", tf.server(1, 0).Addr + " (partition 1)", func(p *directory.Partition) { p.Master.Boot = "" }},
+		{"one node", "nodes warning same_node", "partition 1", func(p *directory.Partition) { p.Replicas[0].Node = p.Master.Node }},
+		{"no nodes", "nodes note unnamed", "", func(p *directory.Partition) { p.Master.Node = "" }},
+		{"one host", "nodes warning same_host", "partition 1", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = "", "" }},
+		{"all masters on a node", "nodes warning uneven", "", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = p.Replicas[0].Node, p.Master.Node }},
+		{"an addition cut off", "agents warning adding", "", func(p *directory.Partition) { p.Phase = directory.LookUp }},
+		{"another history", "replication warning history", tf.server(1, 0).Addr + " (partition 1)", func(p *directory.Partition) { p.History = strings.Repeat("0", 40) }},
+		{"no replica", "replication warning no_replica", "partition 1", func(p *directory.Partition) { p.Replicas = nil }},
 	} {
 		var old directory.Partition
 		list = append(list, assumption{
@@ -201,11 +202,11 @@ func (tf *testFleet) inMap() (list []assumption) {
 	archived := directory.Snapshot{Archived: directory.Archived{Addr: "a", File: "f"}}
 	return append(
 		list,
-		assumption{"more confirmed than replicas", confirmed(2), confirmed(1), "replication fail confirmed", "partition 0"},
-		assumption{"an old snapshot", snapped(saved, 25*time.Hour), snapped(saved, time.Minute), "snapshots warn old_snapshot", "partition 1"},
-		assumption{"an old archive", snapped(archived, 25*time.Hour), snapped(archived, time.Minute), "snapshots warn old_archive", "partition 1"},
+		assumption{"more confirmed than replicas", confirmed(2), confirmed(1), "replication critical confirmed", "partition 0"},
+		assumption{"an old snapshot", snapped(saved, 25*time.Hour), snapped(saved, time.Minute), "snapshots warning old_snapshot", "partition 1"},
+		assumption{"an old archive", snapped(archived, 25*time.Hour), snapped(archived, time.Minute), "snapshots warning old_archive", "partition 1"},
 		assumption{"a failed snapshot", snapped(directory.Snapshot{Failed: directory.Failed{Addr: "a", Why: "no room"}}, 30*time.Second), snapped(saved, time.Second),
-			"snapshots warn failed_snapshot", "partition 1"},
+			"snapshots warning failed_snapshot", "partition 1"},
 	)
 }
 
@@ -224,12 +225,12 @@ func (tf *testFleet) homes() (list []assumption) {
 		keys        bool   // whether the other partition has a key
 		at          string // the partition that reports it: home or other
 	}{
-		{"two homes", "tags fail two_homes", "home", "other", false, "other"},
-		{"an unknown home", "tags fail unreachable", "", "other", false, "other"},
-		{"keys elsewhere", "tags fail stray_keys", "home", "home", true, "other"},
-		{"keys without a record", "tags warn foreign_keys", "home", "", true, "other"},
-		{"a circle", "tags fail lost", "other", "home", false, "home"},
-		{"a partition that is not there", "tags fail lost", "9", "", false, "home"},
+		{"two homes", "tags critical two_homes", "home", "other", false, "other"},
+		{"an unknown home", "tags critical unreachable", "", "other", false, "other"},
+		{"keys elsewhere", "tags critical stray_keys", "home", "home", true, "other"},
+		{"keys without a record", "tags warning foreign_keys", "home", "", true, "other"},
+		{"a circle", "tags critical lost", "other", "home", false, "home"},
+		{"a partition that is not there", "tags critical lost", "9", "", false, "home"},
 	} {
 		tag := "user:" + strconv.Itoa(i)
 		l, err := tf.Locate(tf.t.Context(), tag)
@@ -272,7 +273,7 @@ func TestASilentMemberDelaysNobody(t *testing.T) {
 	if took := time.Since(began); took > 6*time.Second {
 		t.Errorf("took %v, want about 2 seconds", took)
 	}
-	for _, want := range []string{"settings fail evicts", "settings unknown silent", "tags unknown silent", "members fail down"} {
+	for _, want := range []string{"settings critical evicts", "settings note silent", "tags note silent", "members critical down"} {
 		if !slices.Contains(codes(all), want) {
 			t.Errorf("no %s: %v", want, all)
 		}
@@ -315,10 +316,10 @@ func TestTagsOnTheMove(t *testing.T) {
 		default:
 		}
 		for _, f := range tf.run(Config{All: true}) {
-			if f.Check == "tags" && f.Level != directory.OK {
+			if f.Check == "tags" && f.Severity != finding.OK {
 				t.Errorf("during moves: %v", f)
 			}
-			moving = moving || f.Check == "tags" && strings.HasSuffix(f.What, " being moved or forgotten")
+			moving = moving || f.Check == "tags" && strings.HasSuffix(f.Text, " being moved or forgotten")
 		}
 	}
 	if !moving {

@@ -41,7 +41,7 @@
 // # Guarantees
 //
 //   - Nothing is written.
-//   - A server that does not answer within two seconds makes its checks unknown. It delays no
+//   - A server that does not answer within two seconds is a note of its checks. It delays no
 //     other one.
 //   - A pass over all keys works at most half of the time, in steps of 1,000 keys.
 //

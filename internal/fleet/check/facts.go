@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
@@ -173,7 +174,7 @@ func ask(ctx context.Context, c rueidis.Client) (a answer, err error) {
 	return a, nil
 }
 
-// answered returns the members that answered, and adds an unknown finding for each other one.
+// answered returns the members that answered, and adds a note for each other one.
 // Whether that is bad is the matter of the check of members.
 func (f *facts) answered(l *findings) (all []*member) {
 	for _, m := range f.members {
@@ -181,7 +182,7 @@ func (f *facts) answered(l *findings) (all []*member) {
 			all = append(all, m)
 			continue
 		}
-		l.add(directory.Unknown, "silent", m.partition, m.Addr, "it does not answer", "Repeat the check when it does: millrace fleet show.")
+		l.add(finding.Note, "silent", m.partition, m.Addr, "it does not answer", "Repeat the check when it does: millrace fleet show.")
 	}
 	return all
 }

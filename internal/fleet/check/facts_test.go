@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -58,33 +59,33 @@ func TestFacts(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(f *facts, master, replica *member)
 		check  string
-		want   []string // levels and codes
+		want   []string // severities and codes
 	}{
 		"replicated":         {func(*facts, *member, *member) {}, "replication", []string{"ok ok"}},
-		"late in time":       {line("ip=10.0.0.2,port=1,state=online,offset=10485760,lag=6"), "replication", []string{"warn lag", "warn confirmed"}},
-		"late in bytes":      {line("ip=10.0.0.2,port=1,state=online,offset=1,lag=0"), "replication", []string{"warn lag", "warn confirmed"}},
-		"not yet online":     {line("ip=10.0.0.2,port=1,state=wait_bgsave,offset=0,lag=0"), "replication", []string{"warn confirmed"}},
-		"two histories":      {func(_ *facts, _, r *member) { r.report.History = "other" }, "replication", []string{"fail history", "warn confirmed"}},
+		"late in time":       {line("ip=10.0.0.2,port=1,state=online,offset=10485760,lag=6"), "replication", []string{"warning lag", "warning confirmed"}},
+		"late in bytes":      {line("ip=10.0.0.2,port=1,state=online,offset=1,lag=0"), "replication", []string{"warning lag", "warning confirmed"}},
+		"not yet online":     {line("ip=10.0.0.2,port=1,state=wait_bgsave,offset=0,lag=0"), "replication", []string{"warning confirmed"}},
+		"two histories":      {func(_ *facts, _, r *member) { r.report.History = "other" }, "replication", []string{"critical history", "warning confirmed"}},
 		"clocks":             {func(_ *facts, m, _ *member) { m.ahead, m.doubt = 5*time.Millisecond, time.Millisecond }, "clocks", []string{"ok ok"}},
-		"a clock ahead":      {func(_ *facts, m, _ *member) { m.ahead = 1500 * time.Millisecond }, "clocks", []string{"warn clock"}},
+		"a clock ahead":      {func(_ *facts, m, _ *member) { m.ahead = 1500 * time.Millisecond }, "clocks", []string{"warning clock"}},
 		"a doubtful clock":   {func(_ *facts, m, _ *member) { m.ahead, m.doubt = 1500*time.Millisecond, time.Second }, "clocks", []string{"ok ok"}},
 		"one version":        {func(*facts, *member, *member) {}, "versions", []string{"ok ok"}},
-		"an older replica":   {versions("7.2.1", "7.0.15"), "versions", []string{"fail older_replica", "warn versions"}},
-		"an older patch":     {versions("7.2.1", "7.2.0"), "versions", []string{"warn versions"}},
-		"a newer replica":    {versions("7.0.15", "8.0.0"), "versions", []string{"warn versions"}},
-		"Valkey and Redis":   {versions("7.0.15", "valkey 9.0.1"), "versions", []string{"warn mixed", "warn versions"}},
-		"too old":            {versions("6.0.16", "6.2.7"), "versions", []string{"fail too_old", "warn versions"}},
+		"an older replica":   {versions("7.2.1", "7.0.15"), "versions", []string{"critical older_replica", "warning versions"}},
+		"an older patch":     {versions("7.2.1", "7.2.0"), "versions", []string{"warning versions"}},
+		"a newer replica":    {versions("7.0.15", "8.0.0"), "versions", []string{"warning versions"}},
+		"Valkey and Redis":   {versions("7.0.15", "valkey 9.0.1"), "versions", []string{"warning mixed", "warning versions"}},
+		"too old":            {versions("6.0.16", "6.2.7"), "versions", []string{"critical too_old", "warning versions"}},
 		"fenced":             {func(_ *facts, m, r *member) { m.Boot, r.Boot = directory.BootFenced, directory.BootFenced }, "boot-fence", []string{"ok ok"}},
 		"a new task":         {task(), "agents", []string{"ok ok"}},
 		"a task in progress": {task("step", failover.TaskWaits+"a"), "agents", []string{"ok ok"}},
-		"a task that waits":  {task(failover.TaskWaits+"a", "step"), "agents", []string{"warn task"}},
-		"a task, and no log": {func(f *facts, m, r *member) { task()(f, m, r); f.noEvents = errors.New("no answer") }, "agents", []string{"unknown silent"}},
-		"agents stopped":     {said(directory.Stopped + "a"), "agents", []string{"fail stopped"}},
+		"a task that waits":  {task(failover.TaskWaits+"a", "step"), "agents", []string{"warning task"}},
+		"a task, and no log": {func(f *facts, m, r *member) { task()(f, m, r); f.noEvents = errors.New("no answer") }, "agents", []string{"note silent"}},
+		"agents stopped":     {said(directory.Stopped + "a"), "agents", []string{"critical stopped"}},
 		"agents go on":       {said("the agents go on", directory.Stopped+"a"), "agents", []string{"ok ok"}},
-		"no word of agents":  {func(f *facts, _, _ *member) { f.noLeader = errors.New("no answer") }, "agents", []string{"unknown silent"}},
-		"an old map":         {func(f *facts, _, _ *member) { f.unconfirmed = errors.New("no answer") }, "directory", []string{"fail unconfirmed"}},
-		"no word of ages":    {func(f *facts, _, _ *member) { f.noAges = errors.New("no answer") }, "snapshots", []string{"unknown silent"}},
-		"refused settings":   {func(_ *facts, m, r *member) { m.settings, r.settings = nil, nil }, "settings", []string{"unknown refused"}},
+		"no word of agents":  {func(f *facts, _, _ *member) { f.noLeader = errors.New("no answer") }, "agents", []string{"note silent"}},
+		"an old map":         {func(f *facts, _, _ *member) { f.unconfirmed = errors.New("no answer") }, "directory", []string{"critical unconfirmed"}},
+		"no word of ages":    {func(f *facts, _, _ *member) { f.noAges = errors.New("no answer") }, "snapshots", []string{"note silent"}},
+		"refused settings":   {func(_ *facts, m, r *member) { m.settings, r.settings = nil, nil }, "settings", []string{"note refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +95,7 @@ func TestFacts(t *testing.T) {
 					continue
 				}
 				for _, f := range c.run(made(test.change)) {
-					if code := string(f.Level) + " " + f.Code; !slices.Contains(got, code) {
+					if code := f.Severity.String() + " " + f.Code; !slices.Contains(got, code) {
 						got = append(got, code)
 					}
 				}
@@ -114,7 +115,7 @@ func TestUnevenNodes(t *testing.T) {
 		m.Partitions = append(m.Partitions, directory.Partition{ID: id, Master: directory.Member{Addr: fmt.Sprint("10.0.0.1:", id), Node: node}})
 	}
 	want := checkNodes(&facts{m: m})
-	if len(want) != 2 || !strings.HasPrefix(want[0].What, "a has 3") {
+	if len(want) != 2 || !strings.HasPrefix(want[0].Text, "a has 3") {
 		t.Fatalf("findings = %v, want a and b", want)
 	}
 	for range 20 {
@@ -127,12 +128,13 @@ func TestUnevenNodes(t *testing.T) {
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	same := func(partition int, what string) Finding {
-		return Finding{Check: "settings", Level: directory.Warn, Partition: partition, Member: "m", What: what, Hint: "h"}
+		f := finding.Finding{Severity: finding.Warning, Text: what, Advice: "h"}
+		return Finding{Check: "settings", Finding: f, Partition: partition, Member: "m"}
 	}
-	groups := Groups([]Finding{same(0, "a"), same(1, "b"), same(2, "a"), {Partition: Fleetwide, What: "c"}})
+	groups := Groups([]Finding{same(0, "a"), same(1, "b"), same(2, "a"), {Partition: Fleetwide, Finding: finding.Finding{Text: "c"}}})
 	var got []string
 	for _, g := range groups {
-		got = append(got, g.What)
+		got = append(got, g.Text)
 		got = append(got, g.Places...)
 	}
 	if want := []string{"a", "m (partition 0)", "m (partition 2)", "b", "m (partition 1)", "c"}; !slices.Equal(got, want) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/readable"
@@ -15,10 +16,10 @@ import (
 // checkDirectory judges whether the map survives.
 func checkDirectory(f *facts) (l findings) {
 	if f.unconfirmed != nil {
-		l.add(directory.Fail, "unconfirmed", Fleetwide, "", "it confirms no map, so clients write nothing: "+f.unconfirmed.Error(), "Start its servers: docs/FLEET.md, \"States, and what to do\".")
+		l.add(finding.Critical, "unconfirmed", Fleetwide, "", "it confirms no map, so clients write nothing: "+f.unconfirmed.Error(), "Start its servers: docs/FLEET.md, \"States, and what to do\".")
 	}
 	for _, r := range f.remarks {
-		l.add(r.Level, r.Code, Fleetwide, r.Server, r.What, r.Hint)
+		l.add(r.Severity, r.Code, Fleetwide, r.Server, r.Text, r.Advice)
 	}
 	return l
 }
@@ -33,9 +34,9 @@ func checkNodes(f *facts) (l findings) {
 			machine := m.Machine()
 			switch {
 			case slices.Contains(seen, machine) && m.Node != "":
-				l.add(directory.Warn, "same_node", p.ID, "", "two of its members are on node "+machine, "They are lost together: millrace fleet replica move.")
+				l.add(finding.Warning, "same_node", p.ID, "", "two of its members are on node "+machine, "They are lost together: millrace fleet replica move.")
 			case slices.Contains(seen, machine):
-				l.add(directory.Warn, "same_host", p.ID, "", "two of its members are on host "+machine, "They are lost together: millrace fleet replica move. If these are several machines, name them: HOST:PORT@NODE.")
+				l.add(finding.Warning, "same_host", p.ID, "", "two of its members are on host "+machine, "They are lost together: millrace fleet replica move. If these are several machines, name them: HOST:PORT@NODE.")
 			}
 			seen = append(seen, machine)
 			machines[machine] = true
@@ -46,12 +47,12 @@ func checkNodes(f *facts) (l findings) {
 		masters[p.Master.Machine()]++
 	}
 	if unnamed > 0 {
-		l.add(directory.Unknown, "unnamed", Fleetwide, "", readable.Count(unnamed, "member")+" without the name of a node: whether hosts share a machine is not known", "Write new members as HOST:PORT@NODE; millrace fleet replica move replaces one that has none.")
+		l.add(finding.Note, "unnamed", Fleetwide, "", readable.Count(unnamed, "member")+" without the name of a node: whether hosts share a machine is not known", "Write new members as HOST:PORT@NODE; millrace fleet replica move replaces one that has none.")
 	}
 	even := (len(f.m.Partitions) + len(machines) - 1) / len(machines)
 	for _, machine := range slices.Sorted(maps.Keys(masters)) {
-		if n := masters[machine]; n >= even+max(1, even/4) {
-			l.add(directory.Warn, "uneven", Fleetwide, "", fmt.Sprintf("%s has %d of %s, %d would be even", machine, n, readable.Count(len(f.m.Partitions), "master"), even),
+		if n := masters[machine]; n >= even+max(1, even/finding.UnevenShare) {
+			l.add(finding.Warning, "uneven", Fleetwide, "", fmt.Sprintf("%s has %d of %s, %d would be even", machine, n, readable.Count(len(f.m.Partitions), "master"), even),
 				"Switch some to their replicas: millrace fleet failover PARTITION.")
 		}
 	}
@@ -61,17 +62,17 @@ func checkNodes(f *facts) (l findings) {
 // checkSnapshots judges how much data is lost with all members of a partition.
 func checkSnapshots(f *facts) (l findings) {
 	if f.noAges != nil {
-		l.add(directory.Unknown, "silent", Fleetwide, "", "the directory does not tell the ages of snapshots: "+f.noAges.Error(), "Look at the directory.")
+		l.add(finding.Note, "silent", Fleetwide, "", "the directory does not tell the ages of snapshots: "+f.noAges.Error(), "Look at the directory.")
 		return l
 	}
 	const take = "millrace fleet agent --snapshots-every 1h --archive DIR"
 	if len(f.ages.Saved.None) == len(f.ages.Partitions) {
-		l.add(directory.Warn, "no_snapshots", Fleetwide, "", "there are no snapshots: what all members of a partition lose is lost", "Take them regularly: "+take+".")
+		l.add(finding.Warning, "no_snapshots", Fleetwide, "", "there are no snapshots: what all members of a partition lose is lost", "Take them regularly: "+take+".")
 		return l
 	}
 	archives := len(f.ages.Archived.None) < len(f.ages.Partitions)
 	for _, s := range f.ages.Partitions {
-		say := func(code, what, hint string) { l.add(directory.Warn, code, s.Partition, "", what, hint) }
+		say := func(code, text, advice string) { l.add(finding.Warning, code, s.Partition, "", text, advice) }
 		now := fmt.Sprintf("millrace fleet snapshot --now %d, and look at the agents.", s.Partition)
 		switch saved := f.ages.Age(s.Saved.At); {
 		case s.Saved.At.IsZero():
@@ -102,17 +103,17 @@ func checkAgents(f *facts) (l findings) {
 	const run = "Run two or three: millrace fleet agent."
 	switch {
 	case retry.Denied(f.noLeader):
-		l.add(directory.Unknown, "refused", Fleetwide, "", "the directory does not let this user ask whether an agent leads", "Run the check as the user of agents: docs/SECURITY.md.")
+		l.add(finding.Note, finding.Refused, Fleetwide, "", "the directory does not let this user ask whether an agent leads", "Run the check as the user of agents: docs/SECURITY.md.")
 	case f.noLeader != nil:
-		l.add(directory.Unknown, "silent", Fleetwide, "", "the directory does not say whether an agent leads: "+f.noLeader.Error(), "Look at the directory.")
+		l.add(finding.Note, "silent", Fleetwide, "", "the directory does not say whether an agent leads: "+f.noLeader.Error(), "Look at the directory.")
 	case f.leader == "":
-		l.add(directory.Fail, "no_agent", Fleetwide, "", "no agent leads: no master is replaced when it dies", run)
+		l.add(finding.Critical, "no_agent", Fleetwide, "", "no agent leads: no master is replaced when it dies", run)
 	}
 	if reason, stopped := f.last(Fleetwide, directory.Stopped); stopped {
-		l.add(directory.Fail, "stopped", Fleetwide, "", "agents change nothing: "+reason, "Decide which map is right: docs/FLEET.md, \"A directory that went back\".")
+		l.add(finding.Critical, "stopped", Fleetwide, "", "agents change nothing: "+reason, "Decide which map is right: docs/FLEET.md, \"A directory that went back\".")
 	}
 	if f.m.Adding() {
-		l.add(directory.Warn, "adding", Fleetwide, "", "an addition of partitions is not finished: new tags may wait", "Repeat the millrace fleet add that was interrupted, or run an agent.")
+		l.add(finding.Warning, "adding", Fleetwide, "", "an addition of partitions is not finished: new tags may wait", "Repeat the millrace fleet add that was interrupted, or run an agent.")
 	}
 	tasks := 0
 	for _, p := range f.m.Partitions {
@@ -121,9 +122,9 @@ func checkAgents(f *facts) (l findings) {
 		}
 		tasks++
 		if f.noEvents != nil {
-			l.add(directory.Unknown, "silent", p.ID, "", "the directory does not tell what a change of its members waits for", "Look at the directory.")
+			l.add(finding.Note, "silent", p.ID, "", "the directory does not tell what a change of its members waits for", "Look at the directory.")
 		} else if reason, waits := f.last(p.ID, failover.TaskWaits); waits {
-			l.add(directory.Warn, "task", p.ID, "", "a change of its members waits: "+reason, "Mend what it waits for, and agents go on: millrace fleet show.")
+			l.add(finding.Warning, "task", p.ID, "", "a change of its members waits: "+reason, "Mend what it waits for, and agents go on: millrace fleet show.")
 		}
 	}
 	if tasks > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -111,10 +112,10 @@ func (tf *testFleet) change(edit func(m *directory.Map)) {
 	must(tf.t, tf.dir.Change(tf.t.Context(), m.Epoch, next))
 }
 
-// codes returns the checks with the levels and codes of all findings but those that are well.
+// codes returns the checks with the severities and codes of all findings but those that are well.
 func codes(all []Finding) (list []string) {
 	for _, f := range all {
-		if code := fmt.Sprintf("%s %s %s", f.Check, f.Level, f.Code); f.Level != directory.OK && !slices.Contains(list, code) {
+		if code := fmt.Sprintf("%s %s %s", f.Check, f.Severity, f.Code); f.Severity != finding.OK && !slices.Contains(list, code) {
 			list = append(list, code)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/ring"
 )
@@ -31,26 +31,26 @@ type tagState struct {
 	by     int   // the partition that says nothing then
 }
 
-// judge returns the fault of a tag in a partition, or directory.OK.
+// judge returns the fault of a tag in a partition; its severity is OK if there is none.
 func (s *tagState) judge(id int) Finding {
-	is := func(level Level, code, what, hint string) Finding {
-		return Finding{Level: level, Code: code, Partition: id, What: fmt.Sprintf("tag %q ", s.tag) + what, Hint: hint}
+	is := func(severity finding.Severity, code, text, advice string) Finding {
+		return Finding{"", finding.New(severity, code, fmt.Sprintf("tag %q ", s.tag)+text, advice), id, ""}
 	}
 	const byHand = "Compare both by hand, and delete what is wrong: keys with UNLINK, or the record with DEL."
 	isHome := s.here != nil && s.here.Home == id
 	switch {
 	case s.lost:
-		return is(directory.Fail, "lost", fmt.Sprintf("is not found: the records of partitions %v lead to none that has it", s.hops), byHand)
+		return is(finding.Critical, "lost", fmt.Sprintf("is not found: the records of partitions %v lead to none that has it", s.hops), byHand)
 	case isHome && !s.found:
-		return is(directory.Fail, "unreachable", "has its home here, and no partition that is asked for it knows that: a write places it elsewhere", "Write a record that names this partition into the owner's: millrace fleet locate shows it.")
+		return is(finding.Critical, "unreachable", "has its home here, and no partition that is asked for it knows that: a write places it elsewhere", "Write a record that names this partition into the owner's: millrace fleet locate shows it.")
 	case isHome && s.home != id:
-		return is(directory.Fail, "two_homes", fmt.Sprintf("has two homes: the record here says so, and clients find it in partition %d", s.home), byHand)
+		return is(finding.Critical, "two_homes", fmt.Sprintf("has two homes: the record here says so, and clients find it in partition %d", s.home), byHand)
 	case s.here != nil && !isHome && s.key != "":
-		return is(directory.Fail, "stray_keys", fmt.Sprintf("has keys here, and its home is partition %d", s.here.Home), byHand)
+		return is(finding.Critical, "stray_keys", fmt.Sprintf("has keys here, and its home is partition %d", s.here.Home), byHand)
 	case s.here == nil && s.key != "" && s.found && s.home != id:
-		return is(directory.Warn, "foreign_keys", fmt.Sprintf("has keys here that no client of the fleet placed, and its home is partition %d", s.home), "If it is no counter over several servers: "+byHand)
+		return is(finding.Warning, "foreign_keys", fmt.Sprintf("has keys here that no client of the fleet placed, and its home is partition %d", s.home), "If it is no counter over several servers: "+byHand)
 	}
-	return Finding{Level: directory.OK}
+	return Finding{}
 }
 
 // follow finds the home of tags as clients do: it asks the partitions that ever owned a tag,

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -20,9 +20,9 @@ func checkState(f *facts) (l findings) {
 	switch f.status.State {
 	case fleet.Healthy:
 	case fleet.ReadOnly, fleet.Out:
-		l.add(directory.Fail, string(f.status.State), Fleetwide, "", where, "A partition without a master refuses writes, and reads if it has no replica: millrace fleet show.")
+		l.add(finding.Critical, string(f.status.State), Fleetwide, "", where, "A partition without a master refuses writes, and reads if it has no replica: millrace fleet show.")
 	case fleet.Partial:
-		l.add(directory.Warn, string(f.status.State), Fleetwide, "", where, "A partition without its replica loses data with its master: millrace fleet show.")
+		l.add(finding.Warning, string(f.status.State), Fleetwide, "", where, "A partition without its replica loses data with its master: millrace fleet show.")
 	}
 	return l.orOK("%s", where)
 }
@@ -42,22 +42,22 @@ func checkMembers(s fleet.Status) (l findings) {
 	up := 0
 	for _, p := range s.Partitions {
 		for i, m := range append([]fleet.MemberStatus{p.Master}, p.Replicas...) {
-			role, level := "replica", directory.Warn
+			role, severity := "replica", finding.Warning
 			if i == 0 {
-				role, level = "master", directory.Fail
+				role, severity = "master", finding.Critical
 			}
 			switch m.State { //nolint:exhaustive // the others are as bad as their role
 			case fleet.Up:
 				up++
 				continue
 			case fleet.Unknown:
-				level = directory.Fail
+				severity = finding.Critical
 			}
 			why := states[m.State].meaning
 			if m.Error != "" && m.Error != context.DeadlineExceeded.Error() {
 				why = m.Error
 			}
-			l.add(level, string(m.State), p.ID, m.Addr, fmt.Sprintf("the %s is %s: %s", role, stateWord(m.State), why), states[m.State].hint)
+			l.add(severity, string(m.State), p.ID, m.Addr, fmt.Sprintf("the %s is %s: %s", role, stateWord(m.State), why), states[m.State].hint)
 		}
 	}
 	return l.orOK("%s up", readable.Count(up, "member"))
@@ -73,7 +73,7 @@ func stateWord(s fleet.MemberState) string {
 // Troubles describes each member of a fleet that does not serve, and why.
 func Troubles(s fleet.Status) (lines []string) {
 	for _, f := range checkMembers(s) {
-		if f.Level != directory.OK {
+		if f.Severity != finding.OK {
 			lines = append(lines, f.String())
 		}
 	}
@@ -92,30 +92,24 @@ func checkBootFence(f *facts) (l findings) {
 		case directory.BootFenced:
 			fenced++
 		case directory.BootOpen:
-			l.add(directory.Fail, "no_fence", m.partition, m.Addr, "it came back from its last restart without its boot fence: until an agent fenced it, it took writes that are lost", fenceHint)
+			l.add(finding.Critical, "no_fence", m.partition, m.Addr, "it came back from its last restart without its boot fence: until an agent fenced it, it took writes that are lost", fenceHint)
 		default:
-			l.add(directory.Unknown, "not_restarted", m.partition, m.Addr, "no restart of it was seen, so it is not known to have a boot fence", "Restart it to prove it: millrace fleet restart.")
+			l.add(finding.Note, "not_restarted", m.partition, m.Addr, "no restart of it was seen, so it is not known to have a boot fence", "Restart it to prove it: millrace fleet restart.")
 		}
 	}
 	return l.orOK("%s came back fenced from the last restart", readable.Count(fenced, "member"))
 }
-
-// Limits of settings.
-const (
-	leastReplicaBuffer = 64 << 20 // of client-output-buffer-limit
-	leastBacklog       = 1 << 20  // of repl-backlog-size
-	leastTimeout       = 30       // seconds; a client sends something every few seconds
-	mostMaxLag         = 2        // seconds; docs/FLEET.md
-)
 
 // checkSettings judges the settings that a promise or the agents rest on.
 func checkSettings(f *facts) (l findings) {
 	maxMemory := map[int]string{} // by partition
 	answered := f.answered(&l)
 	for _, m := range answered {
-		say := func(level Level, code, what, hint string) { l.add(level, code, m.partition, m.Addr, what, hint) }
+		say := func(severity finding.Severity, code, text, advice string) {
+			l.add(severity, code, m.partition, m.Addr, text, advice)
+		}
 		if m.settings == nil {
-			say(directory.Unknown, "refused", "it does not let this user read its settings", "Run the check as the user of agents: docs/SECURITY.md.")
+			say(finding.Note, finding.Refused, "it does not let this user read its settings", "Run the check as the user of agents: docs/SECURITY.md.")
 			continue
 		}
 		m.checkEviction(say)
@@ -123,7 +117,7 @@ func checkSettings(f *facts) (l findings) {
 		m.checkLinks(say)
 		limit := m.settings["maxmemory"]
 		if other, ok := maxMemory[m.partition]; ok && other != limit {
-			say(directory.Warn, "unequal_maxmemory", "its maxmemory is not that of its partition's other members", "Give all members of a partition the same: CONFIG SET maxmemory, and in its file.")
+			say(finding.Warning, "unequal_maxmemory", "its maxmemory is not that of its partition's other members", "Give all members of a partition the same: CONFIG SET maxmemory, and in its file.")
 		} else {
 			maxMemory[m.partition] = limit
 		}
@@ -131,17 +125,17 @@ func checkSettings(f *facts) (l findings) {
 	return l.orOK("%s set as a fleet needs it", readable.Count(len(answered), "member"))
 }
 
-type say func(level Level, code, what, hint string)
+type say func(severity finding.Severity, code, text, advice string)
 
 func (m *member) checkEviction(say say) {
 	policy, limit := m.settings["maxmemory-policy"], m.settings["maxmemory"]
 	switch {
 	case strings.HasPrefix(policy, "allkeys-") && limit != "0":
-		say(directory.Fail, "evicts", "it may evict any key, and with a tag's record its place: its maxmemory-policy is "+policy, "CONFIG SET maxmemory-policy noeviction, and in its file.")
+		say(finding.Critical, "evicts", "it may evict any key, and with a tag's record its place: its maxmemory-policy is "+policy, "CONFIG SET maxmemory-policy noeviction, and in its file.")
 	case strings.HasPrefix(policy, "allkeys-"):
-		say(directory.Warn, "evicts", "it would evict any key if it had a maxmemory: its maxmemory-policy is "+policy, "CONFIG SET maxmemory-policy noeviction, and in its file.")
+		say(finding.Warning, "evicts", "it would evict any key if it had a maxmemory: its maxmemory-policy is "+policy, "CONFIG SET maxmemory-policy noeviction, and in its file.")
 	case limit == "0":
-		say(directory.Warn, "no_maxmemory", "it has no maxmemory: it never sends new tags on, and the system may kill it", "CONFIG SET maxmemory, and in its file: millrace fleet plan computes it.")
+		say(finding.Warning, "no_maxmemory", "it has no maxmemory: it never sends new tags on, and the system may kill it", "CONFIG SET maxmemory, and in its file: millrace fleet plan computes it.")
 	}
 }
 
@@ -149,12 +143,12 @@ func (m *member) checkDisk(say say) {
 	saves := m.settings["save"] != ""
 	switch {
 	case saves && m.settings["stop-writes-on-bgsave-error"] != "no" && m.info["rdb_last_bgsave_status"] == "err":
-		say(directory.Fail, "save_fails", "it refuses writes since a snapshot failed", `Look at its log and its disk, and CONFIG SET save "".`)
+		say(finding.Critical, "save_fails", "it refuses writes since a snapshot failed", `Look at its log and its disk, and CONFIG SET save "".`)
 	case saves:
-		say(directory.Warn, "save", "it has save points: a snapshot that fails stops its writes, and two at a time may need twice the memory", `CONFIG SET save "", and in its file; agents take the snapshots: millrace fleet agent --snapshots-every 1h.`)
+		say(finding.Warning, "save", "it has save points: a snapshot that fails stops its writes, and two at a time may need twice the memory", `CONFIG SET save "", and in its file; agents take the snapshots: millrace fleet agent --snapshots-every 1h.`)
 	}
 	if m.info["aof_last_write_status"] == "err" && m.info["aof_enabled"] == "1" {
-		say(directory.Fail, "aof_fails", "it cannot write its append-only file, and refuses writes", "Look at its log and its disk.")
+		say(finding.Critical, "aof_fails", "it cannot write its append-only file, and refuses writes", "Look at its log and its disk.")
 	}
 }
 
@@ -165,19 +159,19 @@ func (m *member) checkLinks(say say) {
 		return n
 	}
 	if m.settings["replica-read-only"] == "no" {
-		say(directory.Fail, "writable_replica", "it takes writes as a replica, so nothing fences it", "CONFIG SET replica-read-only yes, and in its file.")
+		say(finding.Critical, "writable_replica", "it takes writes as a replica, so nothing fences it", "CONFIG SET replica-read-only yes, and in its file.")
 	}
-	if number("min-replicas-max-lag") > mostMaxLag {
-		say(directory.Warn, "max_lag", "it takes a replica for up to date that has said nothing for longer than 2 s", "CONFIG SET min-replicas-max-lag 2, and in its file.")
+	if number("min-replicas-max-lag") > finding.ReplicaMaxLag {
+		say(finding.Warning, "max_lag", fmt.Sprintf("it takes a replica for up to date that has said nothing for longer than %d s", finding.ReplicaMaxLag), fmt.Sprintf("CONFIG SET min-replicas-max-lag %d, and in its file.", finding.ReplicaMaxLag))
 	}
-	if number("repl-backlog-size") < leastBacklog {
-		say(directory.Warn, "backlog", "its repl-backlog-size is below 1 MB: after a short break of the link a replica copies everything", "CONFIG SET repl-backlog-size 64mb, and in its file.")
+	if number("repl-backlog-size") < finding.Backlog {
+		say(finding.Warning, "backlog", "its repl-backlog-size is below "+readable.Bytes(finding.Backlog)+": after a short break of the link a replica copies everything", "CONFIG SET repl-backlog-size 64mb, and in its file.")
 	}
-	if limit := replicaBuffer(m.settings["client-output-buffer-limit"]); limit > 0 && limit < leastReplicaBuffer {
-		say(directory.Warn, "replica_buffer", "its client-output-buffer-limit for replicas is below 64 MB: a copy under load breaks off again and again", `CONFIG SET client-output-buffer-limit "replica 256mb 64mb 60", and in its file.`)
+	if limit := replicaBuffer(m.settings["client-output-buffer-limit"]); limit > 0 && limit < finding.ReplicaBuffer {
+		say(finding.Warning, "replica_buffer", "its client-output-buffer-limit for replicas is below "+readable.Bytes(finding.ReplicaBuffer)+": a copy under load breaks off again and again", `CONFIG SET client-output-buffer-limit "replica 256mb 64mb 60", and in its file.`)
 	}
-	if limit := number("timeout"); limit > 0 && limit < leastTimeout {
-		say(directory.Warn, "timeout", "it closes connections of clients that are idle for some seconds", "CONFIG SET timeout 0, and in its file.")
+	if limit := number("timeout"); limit > 0 && limit < finding.IdleTimeout {
+		say(finding.Warning, "timeout", "it closes connections of clients that are idle for some seconds", "CONFIG SET timeout 0, and in its file.")
 	}
 }
 
@@ -208,8 +202,8 @@ func checkVersions(f *facts) (l findings) {
 	for _, m := range answered {
 		v, name := m.version()
 		names[name]++
-		if strings.HasPrefix(name, "Redis") && slices.Compare(v[:], []int{6, 2, 0}) < 0 {
-			l.add(directory.Fail, "too_old", m.partition, m.Addr, "it is "+name+", and scripts need commands of 6.2", "Replace it by Redis 6.2 or later, or Valkey.")
+		if strings.HasPrefix(name, "Redis") && slices.Compare(v[:], []int{finding.OldestMajor, finding.OldestMinor}) < 0 {
+			l.add(finding.Critical, "too_old", m.partition, m.Addr, "it is "+name+", and scripts need commands of 6.2", "Replace it by Redis 6.2 or later, or Valkey.")
 		}
 		master := f.master(m.partition)
 		if m.role == "master" || master.err != nil {
@@ -218,9 +212,9 @@ func checkVersions(f *facts) (l findings) {
 		than, newer := master.version()
 		switch {
 		case name[:1] != newer[:1]:
-			l.add(directory.Warn, "mixed", m.partition, m.Addr, fmt.Sprintf("it is %s, and its master %s: they may not read each other's copies", name, newer), "Run the same on all members of a partition.")
+			l.add(finding.Warning, "mixed", m.partition, m.Addr, fmt.Sprintf("it is %s, and its master %s: they may not read each other's copies", name, newer), "Run the same on all members of a partition.")
 		case slices.Compare(v[:2], than[:2]) < 0:
-			l.add(directory.Fail, "older_replica", m.partition, m.Addr, fmt.Sprintf("it is %s, and its master %s: it may not be able to read a copy", name, newer), "Update replicas before masters: millrace fleet restart.")
+			l.add(finding.Critical, "older_replica", m.partition, m.Addr, fmt.Sprintf("it is %s, and its master %s: it may not be able to read a copy", name, newer), "Update replicas before masters: millrace fleet restart.")
 		}
 	}
 	var list []string
@@ -229,13 +223,10 @@ func checkVersions(f *facts) (l findings) {
 	}
 	slices.Sort(list)
 	if len(list) > 1 {
-		l.add(directory.Warn, "versions", Fleetwide, "", "members differ in version: "+strings.Join(list, ", "), "Finish the update: millrace fleet restart.")
+		l.add(finding.Warning, "versions", Fleetwide, "", "members differ in version: "+strings.Join(list, ", "), "Finish the update: millrace fleet restart.")
 	}
 	return l.orOK("%s, map version %d", strings.Join(list, ""), f.m.Version)
 }
-
-// maxSkew is by how much the clock of a member may differ from most members'.
-const maxSkew = time.Second
 
 // checkClocks compares the clocks of members: deadlines and leases are kept by the server's
 // time, and go on on another server after a failover.
@@ -247,9 +238,9 @@ func checkClocks(f *facts) (l findings) {
 	slices.SortFunc(answered, func(a, b *member) int { return cmp.Compare(a.ahead, b.ahead) })
 	middle := answered[len(answered)/2]
 	for _, m := range answered {
-		if skew := (m.ahead - middle.ahead).Abs(); skew-m.doubt-middle.doubt > maxSkew {
-			l.add(directory.Warn, "clock", m.partition, m.Addr, fmt.Sprintf("its clock differs by %s from that of most members: a failover changes when deadlines and leases end", readable.Duration(skew)), "Run NTP on its machine.")
+		if skew := (m.ahead - middle.ahead).Abs(); skew-m.doubt-middle.doubt > finding.ClockSkew {
+			l.add(finding.Warning, "clock", m.partition, m.Addr, fmt.Sprintf("its clock differs by %s from that of most members: a failover changes when deadlines and leases end", readable.Duration(skew)), "Run NTP on its machine.")
 		}
 	}
-	return l.orOK("%s within a second", readable.Count(len(answered), "clock"))
+	return l.orOK("%s within %s", readable.Count(len(answered), "clock"), readable.Duration(finding.ClockSkew))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/redis/retry"
@@ -53,7 +53,7 @@ func checkTags(ctx context.Context, f *facts, pool *members.Pool, cfg Config) fi
 	points, err := f.m.Ring()
 	t := &tagger{f: f, pool: pool, ring: points, progress: cfg.Progress, open: map[int]int{}, silent: map[int]error{}}
 	if err != nil {
-		t.found.add(directory.Fail, "ring", Fleetwide, "", "the map has no ring: "+err.Error(), "Restore the directory.")
+		t.found.add(finding.Critical, "ring", Fleetwide, "", "the map has no ring: "+err.Error(), "Restore the directory.")
 		return t.found
 	}
 	each := (cfg.Sample + len(f.m.Partitions) - 1) / len(f.m.Partitions)
@@ -85,11 +85,11 @@ func keysOf(m *member) (n int64) {
 
 func (t *tagger) outcome() findings {
 	for _, id := range slices.Sorted(maps.Keys(t.silent)) {
-		t.found.add(directory.Unknown, "silent", id, "", "its tags, and "+readable.Count(t.open[id], "tag")+" of other partitions, could not be looked up: "+t.silent[id].Error(),
+		t.found.add(finding.Note, "silent", id, "", "its tags, and "+readable.Count(t.open[id], "tag")+" of other partitions, could not be looked up: "+t.silent[id].Error(),
 			"Repeat the check when it answers: millrace fleet show.")
 	}
 	if t.more > 0 {
-		t.found.add(directory.Fail, "more", Fleetwide, "", readable.Count(t.more, "more tag")+" like these", "Mend those that are listed, and check again.")
+		t.found.add(finding.Critical, "more", Fleetwide, "", readable.Count(t.more, "more tag")+" like these", "Mend those that are listed, and check again.")
 	}
 	moving := ""
 	if t.moving > 0 {
@@ -223,7 +223,7 @@ func (t *tagger) check(ctx context.Context, id int, keys []string) error {
 			t.open[s.by]++
 		case s.marked:
 			t.moving++
-		case f.Level == directory.OK:
+		case f.Severity == finding.OK:
 		case len(t.found) >= mostListed:
 			t.more++
 		default:

@@ -10,30 +10,19 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/redis/info"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
-// Remark is a statement about the directory.
+// Remark is a finding about the directory. Its text is a sentence without a period, about the
+// server if there is one.
 type Remark struct {
-	Level  Level
-	Code   string // for programs
+	finding.Finding
+
 	Server string // its address; empty for the directory as a whole
-	What   string // a sentence without a period, about the server if there is one
-	Hint   string // the next step; empty at the level OK
 }
-
-// Level says how bad a statement about a fleet is.
-type Level string
-
-// The levels, the best first.
-const (
-	OK      Level = "ok"
-	Unknown Level = "unknown" // a server did not say
-	Warn    Level = "warn"    // it will cause trouble one day
-	Fail    Level = "fail"    // a promise does not hold
-)
 
 // Examine says how safe the map is: it asks all servers of the directory at the same time, for
 // two seconds at most. It changes nothing.
@@ -54,8 +43,8 @@ const examineTimeout = 2 * time.Second
 // created in it. It changes nothing.
 func (d *Directory) Verify(ctx context.Context) error {
 	for _, r := range d.Examine(ctx) {
-		if r.Level == Fail || r.Level == Unknown {
-			return ErrUnfit.Errorf("the directory cannot keep a fleet: %s", strings.TrimSpace(r.Server+" "+r.What)).WithHint(r.Hint)
+		if r.Severity == finding.Critical || r.Code == finding.Refused {
+			return ErrUnfit.Errorf("the directory cannot keep a fleet: %s", strings.TrimSpace(r.Server+" "+r.Text)).WithHint(r.Advice)
 		}
 	}
 	return nil
@@ -70,53 +59,50 @@ var keeperSettings = []string{"appendfsync", "no-appendfsync-on-rewrite", "save"
 // Examine implements Store.
 func (r *Redis) Examine(ctx context.Context, _ time.Duration) (found []Remark) {
 	addr := slices.Collect(maps.Keys(r.run.Client.Nodes()))[0]
-	add := func(level Level, code, what, hint string) {
-		found = append(found, Remark{level, code, addr, what, hint})
+	add := func(severity finding.Severity, code, text, advice string) {
+		found = append(found, Remark{finding.New(severity, code, text, advice), addr})
 	}
 	is, settings, err := r.ask(ctx)
 	switch {
 	case retry.Denied(err):
-		add(Unknown, "refused", "does not let this user read INFO and its settings", "Use the user of agents: docs/SECURITY.md.")
+		add(finding.Note, finding.Refused, "does not let this user read INFO and its settings", "Use the user of agents: docs/SECURITY.md.")
 		return found
 	case err != nil:
-		add(Fail, "silent", "does not answer: "+err.Error(), "Start it again, with its files.")
+		add(finding.Critical, "silent", "does not answer: "+err.Error(), "Start it again, with its files.")
 		return found
 	}
 	switch {
 	case is["role"] != "master":
-		add(Fail, "no_master", "is a replica and takes no writes", "The directory is one server, which is no replica: REPLICAOF NO ONE, if no other one is the directory by now.")
+		add(finding.Critical, "no_master", "is a replica and takes no writes", "The directory is one server, which is no replica: REPLICAOF NO ONE, if no other one is the directory by now.")
 	case is["connected_slaves"] != "0":
-		add(Warn, "replicas", "has replicas, which nothing uses: one that is promoted lacks the newest maps", "Take the replicas away, and any Sentinel. For a directory of several servers use etcd.")
+		add(finding.Warning, "replicas", "has replicas, which nothing uses: one that is promoted lacks the newest maps", "Take the replicas away, and any Sentinel. For a directory of several servers use etcd.")
 	}
 	switch {
 	case is["aof_enabled"] != "1":
-		add(Fail, "no_aof", "has no append-only file: a restart loses the map", "CONFIG SET appendonly yes, and start it with "+serverLine+".")
+		add(finding.Critical, "no_aof", "has no append-only file: a restart loses the map", "CONFIG SET appendonly yes, and start it with "+serverLine+".")
 	case is["aof_last_write_status"] == "err":
-		add(Fail, "aof_fails", "cannot write its append-only file", "Look at its log and its disk.")
+		add(finding.Critical, "aof_fails", "cannot write its append-only file", "Look at its log and its disk.")
 	}
 	if settings["appendfsync"] != "always" {
-		add(Fail, "no_fsync", "confirms changes of the map before they are on its disk: its appendfsync is "+settings["appendfsync"], "CONFIG SET appendfsync always, and start it with "+serverLine+".")
+		add(finding.Critical, "no_fsync", "confirms changes of the map before they are on its disk: its appendfsync is "+settings["appendfsync"], "CONFIG SET appendfsync always, and start it with "+serverLine+".")
 	}
 	if settings["no-appendfsync-on-rewrite"] == "yes" {
-		add(Fail, "no_fsync_on_rewrite", "confirms changes of the map before they are on its disk while it rewrites its file", "CONFIG SET no-appendfsync-on-rewrite no, and in its file.")
+		add(finding.Critical, "no_fsync_on_rewrite", "confirms changes of the map before they are on its disk while it rewrites its file", "CONFIG SET no-appendfsync-on-rewrite no, and in its file.")
 	}
 	if policy := is["maxmemory_policy"]; policy != "noeviction" {
-		add(Fail, "evicts", "may evict what it keeps: its maxmemory-policy is "+policy, "CONFIG SET maxmemory-policy noeviction, and in its file.")
+		add(finding.Critical, "evicts", "may evict what it keeps: its maxmemory-policy is "+policy, "CONFIG SET maxmemory-policy noeviction, and in its file.")
 	}
-	if is.Int("maxmemory") > 0 && is.Int("maxmemory") < is.Int("used_memory")+spareMemory {
-		add(Fail, "full", "has no memory left for changes of the map", "CONFIG SET maxmemory 0, and in its file.")
+	if is.Int("maxmemory") > 0 && is.Int("maxmemory") < is.Int("used_memory")+finding.DirectorySpace {
+		add(finding.Critical, "full", "has no memory left for changes of the map", "CONFIG SET maxmemory 0, and in its file.")
 	}
 	if is["rdb_last_bgsave_status"] == "err" && settings["save"] != "" && settings["stop-writes-on-bgsave-error"] != "no" {
-		add(Fail, "save_fails", "refuses writes since a snapshot failed", `Look at its log and its disk; CONFIG SET save "".`)
+		add(finding.Critical, "save_fails", "refuses writes since a snapshot failed", `Look at its log and its disk; CONFIG SET save "".`)
 	}
 	if len(found) == 0 {
-		add(OK, "durable", "writes each change of the map to its disk before it confirms it", "")
+		add(finding.OK, "durable", "writes each change of the map to its disk before it confirms it", "")
 	}
 	return found
 }
-
-// spareMemory is more than a directory grows by.
-const spareMemory = 16 << 20
 
 // ask reads the server's INFO and settings.
 func (r *Redis) ask(ctx context.Context) (is info.Fields, settings map[string]string, err error) {

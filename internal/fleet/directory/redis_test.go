@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/internal/test/scripttest"
@@ -418,8 +419,8 @@ func TestExamine(t *testing.T) {
 	d, server := start(t)
 	codes := func() (list []string) {
 		for _, r := range d.Examine(t.Context()) {
-			list = append(list, string(r.Level)+" "+r.Code)
-			if (r.Hint == "") != (r.Level == OK) || r.What == "" || r.Server == "" {
+			list = append(list, r.Severity.String()+" "+r.Code)
+			if (r.Advice == "") != (r.Severity == finding.OK) || r.Text == "" || r.Server == "" {
 				t.Errorf("remark %+v, want a sentence about a server, and what to do unless all is well", r)
 			}
 		}
@@ -434,14 +435,14 @@ func TestExamine(t *testing.T) {
 		want          string
 	}{
 		{"nothing", func() {}, func() {}, "ok durable"},
-		{"no append-only file", set("appendonly", "no"), set("appendonly", "yes"), "fail no_aof"},
-		{"fsync each second", set("appendfsync", "everysec"), set("appendfsync", "always"), "fail no_fsync"},
-		{"no fsync", set("appendfsync", "no"), set("appendfsync", "always"), "fail no_fsync"},
-		{"no fsync during a rewrite", set("no-appendfsync-on-rewrite", "yes"), set("no-appendfsync-on-rewrite", "no"), "fail no_fsync_on_rewrite"},
-		{"eviction", set("maxmemory-policy", "allkeys-lru"), set("maxmemory-policy", "noeviction"), "fail evicts"},
-		{"eviction of what expires", set("maxmemory-policy", "volatile-ttl"), set("maxmemory-policy", "noeviction"), "fail evicts"},
-		{"little memory", set("maxmemory", "10mb"), set("maxmemory", "0"), "fail full"},
-		{"a replica", func() { must(t, server.Client(t), "REPLICAOF", "127.0.0.1", "1") }, func() { must(t, server.Client(t), "REPLICAOF", "NO", "ONE") }, "fail no_master"},
+		{"no append-only file", set("appendonly", "no"), set("appendonly", "yes"), "critical no_aof"},
+		{"fsync each second", set("appendfsync", "everysec"), set("appendfsync", "always"), "critical no_fsync"},
+		{"no fsync", set("appendfsync", "no"), set("appendfsync", "always"), "critical no_fsync"},
+		{"no fsync during a rewrite", set("no-appendfsync-on-rewrite", "yes"), set("no-appendfsync-on-rewrite", "no"), "critical no_fsync_on_rewrite"},
+		{"eviction", set("maxmemory-policy", "allkeys-lru"), set("maxmemory-policy", "noeviction"), "critical evicts"},
+		{"eviction of what expires", set("maxmemory-policy", "volatile-ttl"), set("maxmemory-policy", "noeviction"), "critical evicts"},
+		{"little memory", set("maxmemory", "10mb"), set("maxmemory", "0"), "critical full"},
+		{"a replica", func() { must(t, server.Client(t), "REPLICAOF", "127.0.0.1", "1") }, func() { must(t, server.Client(t), "REPLICAOF", "NO", "ONE") }, "critical no_master"},
 	} {
 		c.breaks()
 		if got := codes(); !slices.Equal(got, []string{c.want}) {
@@ -456,17 +457,17 @@ func TestExamine(t *testing.T) {
 	replica := redistest.Start(t, redistest.Options{TCP: true})
 	host, port, _ := strings.Cut(server.Addr(), ":")
 	must(t, replica.Client(t), "REPLICAOF", host, port)
-	redistest.Eventually(t, "a replica is found", func() bool { return slices.Equal(codes(), []string{"warn replicas"}) })
+	redistest.Eventually(t, "a replica is found", func() bool { return slices.Equal(codes(), []string{"warning replicas"}) })
 	if err := d.Verify(t.Context()); err != nil {
 		t.Errorf("Verify with a replica = %v", err)
 	}
 	must(t, server.Client(t), "ACL", "SETUSER", "default", "-config")
-	if got := codes(); !slices.Equal(got, []string{"unknown refused"}) {
-		t.Errorf("without permission the examination finds %q, want unknown refused", got)
+	if got := codes(); !slices.Equal(got, []string{"note refused"}) {
+		t.Errorf("without permission the examination finds %q, want note refused", got)
 	}
 	wantError(t, "Verify without permission", d.Verify(t.Context()), ErrUnfit)
 	server.Kill()
-	if got := codes(); !slices.Equal(got, []string{"fail silent"}) {
+	if got := codes(); !slices.Equal(got, []string{"critical silent"}) {
 		t.Errorf("of a dead server the examination finds %q, want fail silent", got)
 	}
 }

@@ -31,3 +31,24 @@ func (f Fields) Float(name string) float64 {
 	n, _ := strconv.ParseFloat(f[name], 64)
 	return n
 }
+
+// Pairs returns the parts of a value such as "ip=10.0.0.2,port=6379".
+func (f Fields) Pairs(name string) Fields {
+	pairs := Fields{}
+	for part := range strings.SplitSeq(f[name], ",") {
+		key, value, _ := strings.Cut(part, "=")
+		pairs[key] = value
+	}
+	return pairs
+}
+
+// Replicas returns those that a master counts: slave0, slave1, ...
+func (f Fields) Replicas() (all []Fields) {
+	for name := range f {
+		number, ok := strings.CutPrefix(name, "slave")
+		if _, err := strconv.Atoi(number); ok && err == nil {
+			all = append(all, f.Pairs(name))
+		}
+	}
+	return all
+}

@@ -275,7 +275,7 @@ func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name st
 		return
 	}
 	setFlash(w, r, d.link(), result)
-	http.Redirect(w, r, back(r.PostForm, result.Tone == "good"), http.StatusSeeOther)
+	http.Redirect(w, r, back(r.PostForm, !result.Failed), http.StatusSeeOther)
 }
 
 // perform reads a form and runs do. It reports whether the form could be read; else the
@@ -308,7 +308,7 @@ func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request, what, name s
 	// An action is finished even if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
-	result := flash{Tone: "good"}
+	var result flash
 	var err error
 	result.Text, err = do(ctx, r.PostForm)
 	log := d.cfg.Logger.With("action", what, "name", plain(name), "who", access.Of(ctx).Name, "from", r.RemoteAddr)
@@ -316,7 +316,7 @@ func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request, what, name s
 	if err != nil {
 		entry.Error = err.Error()
 		log.WarnContext(ctx, "a manual action failed", "err", err)
-		result = flash{Tone: "bad", Text: sentence(err.Error()), Hint: millrace.Hint(err)}
+		result = flash{Failed: true, Text: sentence(err.Error()), Hint: millrace.Hint(err)}
 	} else {
 		entry.Result = result.Text
 		log.InfoContext(ctx, "a manual action", "done", result.Text)

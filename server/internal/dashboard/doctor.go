@@ -16,26 +16,11 @@ type doctorPage struct {
 
 	At      time.Time
 	Verdict string
-	Tone    string
-	Parts   []doctorPart
+	Worst   doctor.Severity // OK if there are only notes
+	Parts   []doctor.Node   // what the findings are about, which may be no server
 	Wrong   string
 	Hint    string
 }
-
-// doctorPart has the findings about the fleet, this host or a server.
-type doctorPart struct {
-	About    string
-	Findings []finding
-}
-
-type finding struct {
-	doctor.Finding
-
-	Tone string
-}
-
-// tones are the colours of findings.
-var tones = map[doctor.Level]string{doctor.OK: "good", doctor.Note: "note", doctor.Warn: "warn", doctor.Fail: "bad"}
 
 func (d *Dashboard) examination(a *asked) (scene, error) {
 	p := doctorPage{heading: heading{Title: "Doctor"}}
@@ -52,19 +37,14 @@ func (d *Dashboard) examination(a *asked) (scene, error) {
 		p.Wrong, p.Hint = sentence(err.Error()), millrace.Hint(err)
 		return func(*survey.View) body { return p }, nil
 	}
-	p.Verdict, p.Tone = report.Verdict(), "good"
+	p.Verdict = report.Verdict()
 	for about, findings := range report.Parts() {
-		part := doctorPart{About: about}
+		p.Parts = append(p.Parts, doctor.Node{Addr: about, Findings: findings})
 		for _, f := range findings {
-			if f.Level == doctor.Warn && p.Tone == "good" {
-				p.Tone = "warn"
+			if f.Severity > doctor.Note {
+				p.Worst = max(p.Worst, f.Severity)
 			}
-			part.Findings = append(part.Findings, finding{f, tones[f.Level]})
 		}
-		p.Parts = append(p.Parts, part)
-	}
-	if !report.OK {
-		p.Tone = "bad"
 	}
 	return func(*survey.View) body { return p }, nil
 }

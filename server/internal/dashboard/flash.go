@@ -9,9 +9,9 @@ import (
 
 // flash is the result of an action, for the page after it.
 type flash struct {
-	Tone string `json:"t"` // good, warn or bad
-	Text string `json:"s"`
-	Hint string `json:"h,omitempty"`
+	Failed bool   `json:"f,omitempty"`
+	Text   string `json:"s"`
+	Hint   string `json:"h,omitempty"`
 }
 
 const (
@@ -47,11 +47,6 @@ func takeFlash(w http.ResponseWriter, r *http.Request, path string) *flash {
 	var f flash
 	if json.Unmarshal(text, &f) != nil || f.Text == "" {
 		return nil
-	}
-	switch f.Tone {
-	case "good", "warn", "bad":
-	default:
-		f.Tone = ""
 	}
 	return &f
 }

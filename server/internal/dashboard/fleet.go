@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
@@ -37,7 +38,7 @@ type fleetPage struct {
 	Saved       []savedRow
 	Findings    []*check.Group
 	Checked     time.Time
-	Verdict     string // how many findings have each level
+	Verdict     string // how many findings have each severity
 	Exposure    string // the loss if all memory is lost
 	ArchiveLoss string // and with all disks
 }
@@ -60,7 +61,7 @@ func members(p fleet.PartitionStatus) []fleet.MemberStatus {
 // gauge is how much of a limit is used.
 type gauge struct {
 	Width string // of 100
-	Tone  string // used, high or full
+	Tone  string // used or full
 	Words string
 	None  bool // there is no limit, or it is not known
 }
@@ -114,17 +115,13 @@ func (p *fleetPage) fill(f *survey.FleetView) {
 	p.fillSnapshots(f.Snapshots)
 	p.Findings, p.Checked = check.Groups(f.Findings), f.Checked
 	var words []string
-	for _, level := range []check.Level{directory.Fail, directory.Warn, directory.Unknown} {
-		if n := check.Count(f.Findings, level); n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", n, level))
+	n := check.Count(f.Findings)
+	for s := finding.Critical; s > finding.OK; s-- {
+		if n[s] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n[s], s))
 		}
 	}
 	p.Verdict = strings.Join(words, ", ")
-}
-
-// levelTone returns the colour of a finding.
-func levelTone(l check.Level) string {
-	return map[check.Level]string{directory.OK: "good", directory.Unknown: "note", directory.Warn: "warn", directory.Fail: "bad"}[l]
 }
 
 func newPartitionRow(s fleet.PartitionStatus) partitionRow {
@@ -139,24 +136,21 @@ func newPartitionRow(s fleet.PartitionStatus) partitionRow {
 	return r
 }
 
-// stateTone returns the colour of the state of a fleet, a partition or a member.
-func stateTone[S ~string](state S) string {
+// severityOf says how bad the state of a fleet, a partition or a member is.
+func severityOf[S ~string](state S) finding.Severity {
 	switch string(state) {
 	case string(fleet.Healthy), string(fleet.Up):
-		return "good"
+		return finding.OK
 	case string(fleet.Partial), string(fleet.Copying), string(fleet.Loading), string(fleet.Fenced):
-		return "warn"
+		return finding.Warning
 	}
-	return "bad"
+	return finding.Critical
 }
 
 func newGauge(part float64, words string) gauge {
 	g := gauge{Width: strconv.FormatFloat(100*min(max(part, 0), 1), 'f', 1, 64), Tone: "used", Words: words}
-	switch {
-	case part >= 0.9:
+	if part >= finding.FullShare {
 		g.Tone = "full"
-	case part >= 0.7:
-		g.Tone = "high"
 	}
 	return g
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/fleet/check"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -45,20 +45,20 @@ func TestFleetChecks(t *testing.T) {
 	v := troubled()
 	on(t, newStage(v)).get("/fleet").want(http.StatusOK).says("Not checked yet")
 	save := func(addr string) check.Finding {
-		return check.Finding{Check: "settings", Level: directory.Warn, Code: "save", Partition: 1, Member: addr, What: "it has save points", Hint: `CONFIG SET save "".`}
+		return check.Finding{Check: "settings", Finding: finding.Finding{Severity: finding.Warning, Code: "save", Text: "it has save points", Advice: `CONFIG SET save "".`}, Partition: 1, Member: addr}
 	}
 	v.Fleet.Checked = time.Now()
 	v.Fleet.Findings = []check.Finding{
-		{Check: "settings", Level: directory.Fail, Code: "evicts", Partition: 0, Member: "10.0.0.1:7001", What: "it may evict any key", Hint: "CONFIG SET maxmemory-policy noeviction."},
+		{Check: "settings", Finding: finding.Finding{Severity: finding.Critical, Code: "evicts", Text: "it may evict any key", Advice: "CONFIG SET maxmemory-policy noeviction."}, Partition: 0, Member: "10.0.0.1:7001"},
 		save("10.0.0.2:7003"),
 		save("10.0.0.1:7004"),
-		{Check: "tags", Level: directory.OK, Code: "ok", Partition: check.Fleetwide, What: "one home for each of 100 tags"},
+		{Check: "tags", Finding: finding.Finding{Severity: finding.OK, Code: "ok", Text: "one home for each of 100 tags"}, Partition: check.Fleetwide},
 	}
 	h := on(t, newStage(v))
 	page := h.get("/fleet").want(http.StatusOK)
 	for _, want := range []string{
-		"Checks 1 fail, 2 warn", "settings fail 10.0.0.1:7001 (partition 0): it may evict any keyCONFIG SET maxmemory-policy noeviction.",
-		`settings warn 10.0.0.2:7003 (partition 1), 10.0.0.1:7004 (partition 1): it has save pointsCONFIG SET save "".`,
+		"Checks 1 critical, 2 warning", "settings critical 10.0.0.1:7001 (partition 0): it may evict any keyCONFIG SET maxmemory-policy noeviction.",
+		`settings warning 10.0.0.2:7003 (partition 1), 10.0.0.1:7004 (partition 1): it has save pointsCONFIG SET save "".`,
 		"tags ok one home for each of 100 tags", "All of them: millrace fleet check --all",
 	} {
 		page.says(want)

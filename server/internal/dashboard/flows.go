@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/shuffleshard"
 )
@@ -195,17 +196,6 @@ func held(f fairqueue.FlowStats) int {
 	return 0
 }
 
-// takes writes a handling time.
-func takes(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "–"
-	case d < time.Millisecond:
-		return "< 1ms"
-	}
-	return ago(d)
-}
-
 // part is the share of n in the whole.
 func part[N ~int | ~int64](n, whole N) float64 {
 	if whole <= 0 {
@@ -232,9 +222,6 @@ type readerRow struct {
 	Silent bool // it has gone
 }
 
-// silentAfter is when a reader counts as gone, as in the queue.
-const silentAfter = 15 * time.Second
-
 func newReaders(s fairqueue.Stats) readerList {
 	var l readerList
 	for _, r := range s.Readers {
@@ -242,7 +229,7 @@ func newReaders(s fairqueue.Stats) readerList {
 		if r.InFlight >= r.Concurrency {
 			hands.Tone = "high"
 		}
-		one := readerRow{r, hands, s.At.Sub(r.LastSeen) > silentAfter}
+		one := readerRow{r, hands, s.At.Sub(r.LastSeen) >= finding.ReaderSilentAge}
 		if !one.Silent {
 			l.Busy, l.All = l.Busy+r.InFlight, l.All+r.Concurrency
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/lease"
@@ -36,7 +37,7 @@ func (d *Dashboard) leases(a *asked) (scene, error) {
 		age := max(0, time.Since(v.At)) // of the numbers
 		for _, info := range v.Leases {
 			info.Remaining = max(0, info.Remaining-age)
-			l.Rows = append(l.Rows, leaseRow{info, info.Held && info.Remaining < 5*time.Second})
+			l.Rows = append(l.Rows, leaseRow{info, info.Held && info.Remaining < finding.LeaseEndsAge})
 		}
 		l.Heads = sortRows(asked, d.link("leases"), l.Rows, leaseColumns)
 		return l

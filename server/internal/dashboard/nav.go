@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -14,9 +15,9 @@ import (
 type section struct {
 	Name    string
 	Path    string
-	Tally   string // how many there are
-	Tone    string // bad or warn if something is wrong there
-	Why     string // the problem
+	Tally   string           // how many there are
+	Worst   finding.Severity // of what is wrong there
+	Why     string           // the problem
 	Current bool
 }
 
@@ -31,21 +32,21 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 	sums := newSums(v)
 	queues := section{Name: "Queues", Path: d.link("queues"), Tally: count(len(v.Queues), survey.Queue)}
 	if sums.dead > 0 {
-		queues.Tone, queues.Why = "warn", readable.Count(sums.dead, "dead letter")
+		queues.Worst, queues.Why = finding.Warning, readable.Count(sums.dead, "dead letter")
 	}
 	schedules := section{Name: "Schedules", Path: d.link("schedules"), Tally: tally(sums.schedules)}
 	if sums.overdueSchedules > 0 {
-		schedules.Tone, schedules.Why = "bad", readable.Number(sums.overdueSchedules)+" overdue"
+		schedules.Worst, schedules.Why = finding.Critical, readable.Number(sums.overdueSchedules)+" overdue"
 	}
 	lists := section{Name: "Dirty lists", Path: d.link("icks"), Tally: count(len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
 	if sums.parked > 0 {
-		lists.Tone, lists.Why = "warn", readable.Number(sums.parked)+" parked"
+		lists.Worst, lists.Why = finding.Warning, readable.Number(sums.parked)+" parked"
 	}
 	members := section{Name: "Fleet", Path: d.link("fleet")}
 	if v.Fleet != nil {
 		members.Tally = string(v.Fleet.State)
 		if v.Fleet.State != fleet.Healthy {
-			members.Tone, members.Why = stateTone(v.Fleet.State), "not all members serve"
+			members.Worst, members.Why = severityOf(v.Fleet.State), "not all members serve"
 		}
 	}
 	all := []section{
@@ -83,10 +84,6 @@ type pulse struct {
 	About string // the source of the numbers
 }
 
-// lateAfter is the age of old numbers. Surveys are at most 5 seconds apart unless Redis is
-// slow.
-const lateAfter = 15 * time.Second
-
 func newPulse(v *survey.View, now time.Time) pulse {
 	p := pulse{State: "live", At: v.At, About: about(v.Server)}
 	switch away := v.Away(); {
@@ -94,7 +91,7 @@ func newPulse(v *survey.View, now time.Time) pulse {
 		p.State, p.Why = "away", fmt.Sprintf("Redis does not answer (%v).", away)
 	case v.At.IsZero():
 		p.State, p.Why = "late", "The first survey of Redis is running."
-	case now.Sub(v.At) > lateAfter:
+	case now.Sub(v.At) > finding.NumbersOldAge:
 		p.State, p.Why = "late", "The numbers are "+since(now, v.At)+" old."
 	}
 	return p

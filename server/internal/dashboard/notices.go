@@ -1,10 +1,10 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -13,31 +13,23 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
 
 // notice is something that needs attention.
 type notice struct {
-	Tone string // bad, warn or note
+	finding.Finding
+
 	Kind string // of its structure: Queue
 	Name string // which one; may be empty
 	Path string // its page
-	Text string
-	Hint string
 }
 
-const (
-	// staleAge is the age of the oldest message or mark that causes a notice.
-	staleAge = 5 * time.Minute
-
-	// overdueAge is how long entries may be overdue without a notice.
-	overdueAge = time.Minute
-
-	// fullMemory is the share of maxmemory that causes a notice.
-	fullMemory = 0.9
-)
+func newNotice(severity finding.Severity, kind, name, path, text, advice string) notice {
+	return notice{finding.New(severity, "", text, advice), kind, name, path}
+}
 
 // kinds are all kinds, with their names in a notice, in a sentence, and in paths of pages.
 var kinds = []struct {
@@ -72,8 +64,7 @@ func (d *Dashboard) notices(v *survey.View) []notice {
 	for _, k := range v.Keys {
 		all = append(all, d.overdueNotices(k.Name, k.Overdue, k.OldestOverdue)...)
 	}
-	rank := map[string]int{"bad": 0, "warn": 1, "note": 2}
-	slices.SortStableFunc(all, func(a, b notice) int { return rank[a.Tone] - rank[b.Tone] })
+	slices.SortStableFunc(all, func(a, b notice) int { return cmp.Compare(b.Severity, a.Severity) })
 	return append(leftOut(v), all...)
 }
 
@@ -88,13 +79,13 @@ func leftOut(v *survey.View) []notice {
 	if len(words) == 0 {
 		return nil
 	}
-	return []notice{{Tone: "note", Text: "This is not all: " + english.WordSeries(words, "and") + " are not surveyed.",
-		Hint: "These pages show the first 200 of each kind by name."}}
+	return []notice{newNotice(finding.Note, "", "", "", "This is not all: "+english.WordSeries(words, "and")+" are not surveyed.",
+		"These pages show the first 200 of each kind by name.")}
 }
 
 // trouble reports a structure that could not be read.
 func (d *Dashboard) trouble(t survey.Trouble) notice {
-	n := notice{Tone: "bad", Text: "could not be read: " + stop(t.Err.Error()), Hint: millrace.Hint(t.Err), Name: t.Name}
+	n := newNotice(finding.Critical, "", t.Name, "", "could not be read: "+stop(t.Err.Error()), millrace.Hint(t.Err))
 	for _, k := range kinds {
 		if k.kind == t.Kind {
 			n.Kind = k.title
@@ -109,7 +100,7 @@ func (d *Dashboard) trouble(t survey.Trouble) notice {
 func (d *Dashboard) queueNotices(v *survey.View) (all []notice) {
 	for _, q := range v.Queues {
 		add := func(path, text, hint string) {
-			all = append(all, notice{"warn", "Queue", q.Name, path, text, hint})
+			all = append(all, newNotice(finding.Warning, "Queue", q.Name, path, text, hint))
 		}
 		page := d.link("queues", q.Name)
 		all = append(all, d.findings(q)...)
@@ -120,8 +111,8 @@ func (d *Dashboard) queueNotices(v *survey.View) (all []notice) {
 			add(query(page, "place", "dead")+"#browser", "has "+readable.Count(q.Dead, "dead letter")+".", "")
 		}
 		if q.OverdueSchedules > 0 {
-			all = append(all, notice{"bad", "Queue", q.Name, query(d.link("schedules"), "queue", q.Name),
-				"has " + readable.Count(q.OverdueSchedules, "overdue schedule") + ": a tick is due for more than a minute.", overdueHint(q)})
+			all = append(all, newNotice(finding.Critical, "Queue", q.Name, query(d.link("schedules"), "queue", q.Name),
+				"has "+readable.Count(q.OverdueSchedules, "overdue schedule")+": a tick is due for more than a minute.", overdueHint(q)))
 		}
 	}
 	return all
@@ -137,20 +128,9 @@ func (d *Dashboard) findings(s fairqueue.Stats) (all []notice) {
 
 // finding leads to the page of the tenant that is the cause, where it is paused or limited.
 func (d *Dashboard) finding(queue string, f diagnosis.Finding) notice {
-	n := notice{Kind: "Queue", Name: queue, Path: d.link("queues", queue), Text: f.Text + ".", Hint: f.Advice}
-	switch f.Severity {
-	case diagnosis.Critical:
-		n.Tone = "bad"
-	case diagnosis.Warning:
-		n.Tone = "warn"
-	case diagnosis.Note:
-		n.Tone = "note"
-	}
+	n := newNotice(f.Severity, "Queue", queue, d.link("queues", queue), f.Text+".", f.Advised())
 	if f.Tenant != "" {
 		n.Path = d.tenantPath(queue, f.Tenant)
-	}
-	if f.Command != "" {
-		n.Hint = strings.TrimSpace("Stop it: millrace " + f.Command + ". " + f.Advice)
 	}
 	return n
 }
@@ -166,10 +146,10 @@ func overdueHint(q fairqueue.Stats) string {
 func (d *Dashboard) ickNotices(v *survey.View) (all []notice) {
 	add := func(kind, path, name string, parked int, oldest time.Duration) {
 		if parked > 0 {
-			all = append(all, notice{"warn", kind, name, path, "has " + readable.Number(parked) + " parked: members that failed and wait for a retry.", ""})
+			all = append(all, newNotice(finding.Warning, kind, name, path, "has "+readable.Number(parked)+" parked: members that failed and wait for a retry.", ""))
 		}
-		if oldest >= staleAge {
-			all = append(all, notice{"warn", kind, name, path, "has a mark that has been waiting for " + ago(oldest) + ".", "Check that its consumer runs and keeps up."})
+		if oldest >= finding.OldAge {
+			all = append(all, newNotice(finding.Warning, kind, name, path, "has a mark that has been waiting for "+ago(oldest)+".", "Check that its consumer runs and keeps up."))
 		}
 	}
 	for _, k := range v.Icks {
@@ -179,32 +159,32 @@ func (d *Dashboard) ickNotices(v *survey.View) (all []notice) {
 		path := d.link("channels", c.Name)
 		add("Channel", path, c.Name, c.Parked, c.OldestAge)
 		if c.Consumers == 0 && c.Waiting > 0 {
-			all = append(all, notice{"warn", "Channel", c.Name, path, "has no consumer, and " + readable.Count(c.Waiting, "mark") + " waiting.", ""})
+			all = append(all, newNotice(finding.Warning, "Channel", c.Name, path, "has no consumer, and "+readable.Count(c.Waiting, "mark")+" waiting.", ""))
 		}
 	}
 	return all
 }
 
 func (d *Dashboard) overdueNotices(name string, overdue int, oldest time.Duration) []notice {
-	if oldest < overdueAge {
+	if oldest < finding.OverdueAge {
 		return nil
 	}
-	return []notice{{"note", "Namespace", name, d.link("namespaces"),
+	return []notice{newNotice(finding.Note, "Namespace", name, d.link("namespaces"),
 		fmt.Sprintf("has %s overdue for up to %s. Overdue entries are hidden, but use memory.", readable.Number(overdue), ago(oldest)),
-		"Install its Jobs in a recruiter."}}
+		"Install its Jobs in a recruiter.")}
 }
 
 func (d *Dashboard) serverNotices(s survey.ServerView) (all []notice) {
 	for _, n := range s.Nodes {
-		if n.MaxMemory > 0 && float64(n.Memory) >= fullMemory*float64(n.MaxMemory) {
-			all = append(all, notice{"bad", "Redis", n.Addr, d.link("doctor"),
+		if finding.NearlyFull(n.Memory, n.MaxMemory) {
+			all = append(all, newNotice(finding.Warning, "Redis", n.Addr, d.link("doctor"),
 				fmt.Sprintf("uses %s of %s. When memory is full, adds are refused, and draining works.", readable.Bytes(n.Memory), readable.Bytes(n.MaxMemory)),
-				"Let consumers catch up, or raise maxmemory."})
+				"Let consumers catch up, or raise maxmemory."))
 		}
 		if n.Evicted > 0 {
-			all = append(all, notice{"bad", "Redis", n.Addr, d.link("doctor"),
-				"has evicted " + readable.Count(n.Evicted, "key") + " since it started. Some may have been work.",
-				"Set maxmemory-policy to noeviction."})
+			all = append(all, newNotice(finding.Critical, "Redis", n.Addr, d.link("doctor"),
+				"has evicted "+readable.Count(n.Evicted, "key")+" since it started. Some may have been work.",
+				"Set maxmemory-policy to noeviction."))
 		}
 	}
 	return all
@@ -217,34 +197,34 @@ func (d *Dashboard) fleetNotices(f *survey.FleetView) (all []notice) {
 	page := d.link("fleet")
 	refused := refusing(f)
 	if refused {
-		all = append(all, notice{"bad", "Fleet", "", page, "refuses writes; reads continue.",
-			"Check that its directory can be reached. Writes continue when it confirms the map, or when a failover is done."})
+		all = append(all, newNotice(finding.Critical, "Fleet", "", page, "refuses writes; reads continue.",
+			"Check that its directory can be reached. Writes continue when it confirms the map, or when a failover is done."))
 	}
 	for _, p := range f.Partitions {
 		if p.State == fleet.Healthy || refused && withheld(p) {
 			continue
 		}
-		n := notice{stateTone(p.State), "Partition", strconv.Itoa(p.ID), page, "is " + string(p.State) + ".", ""}
+		n := newNotice(severityOf(p.State), "Partition", strconv.Itoa(p.ID), page, "is "+string(p.State)+".", "")
 		for _, m := range members(p) {
 			if m.State != fleet.Up {
-				n.Hint += fmt.Sprintf("%s is %s. ", m.Addr, m.State)
+				n.Advice += fmt.Sprintf("%s is %s. ", m.Addr, m.State)
 			}
 		}
 		all = append(all, n)
 	}
 	for _, s := range f.Snapshots.Partitions {
 		if !s.Failed.At.IsZero() {
-			all = append(all, notice{"warn", "Partition", strconv.Itoa(s.Partition), page, "could not be saved: " + stop(s.Failed.Why), ""})
+			all = append(all, newNotice(finding.Warning, "Partition", strconv.Itoa(s.Partition), page, "could not be saved: "+stop(s.Failed.Why), ""))
 		}
 	}
 	var failed []string
 	for _, c := range f.Findings {
-		if c.Level == directory.Fail && c.Check != "state" && c.Check != "members" && !slices.Contains(failed, c.Check) { // partitions have notices of their own
+		if c.Severity == finding.Critical && c.Check != "state" && c.Check != "members" && !slices.Contains(failed, c.Check) { // partitions have notices of their own
 			failed = append(failed, c.Check)
 		}
 	}
 	if len(failed) > 0 {
-		all = append(all, notice{"bad", "Fleet", "", page, "fails " + english.PluralWord(len(failed), "a check", "checks") + ": " + english.WordSeries(failed, "and") + ".", "Its page says what to do."})
+		all = append(all, newNotice(finding.Critical, "Fleet", "", page, "fails "+english.PluralWord(len(failed), "a check", "checks")+": "+english.WordSeries(failed, "and")+".", "Its page says what to do."))
 	}
 	return all
 }

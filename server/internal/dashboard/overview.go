@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -33,8 +34,8 @@ type card struct {
 
 // fact is a number and its label.
 type fact struct {
-	Text string
-	Tone string
+	Text     string
+	Severity finding.Severity
 }
 
 const maxNotices = 12
@@ -98,17 +99,17 @@ func newSums(v *survey.View) (s sums) {
 func (d *Dashboard) cards(v *survey.View, throughput, memory []drawingLine) []card {
 	s := newSums(v)
 	queues := newCard("Queues", d.link("queues"), readable.Number(s.waiting), "waiting"+among(v, len(v.Queues), survey.Queue),
-		fact{Text: readable.Number(s.inFlight) + " in flight"}, positive(s.delayed, "delayed", ""), positive(s.dead, "dead", "warn"), oldest(s.oldestMessage))
+		fact{Text: readable.Number(s.inFlight) + " in flight"}, positive(s.delayed, "delayed", finding.OK), positive(s.dead, "dead", finding.Warning), oldest(s.oldestMessage))
 	queues.Spark, queues.About = newSpark(throughput[0].Values), throughput[0].Name
 	lists := newCard("Dirty lists", d.link("icks"), readable.Number(s.dirty), "dirty"+among(v, len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel),
-		fact{Text: readable.Number(s.reserved) + " reserved"}, positive(s.parked, "parked", "warn"), oldest(s.oldestMark))
+		fact{Text: readable.Number(s.reserved) + " reserved"}, positive(s.parked, "parked", finding.Warning), oldest(s.oldestMark))
 	lists.Spark, lists.About = newSpark(throughput[2].Values), throughput[2].Name
 	leases := newCard("Leases", d.link("leases"), readable.Number(s.held), "held"+among(v, len(v.Leases), survey.Lease),
-		positive(len(v.Leases)-s.held, "free", ""))
+		positive(len(v.Leases)-s.held, "free", finding.OK))
 	spaces := len(v.Hashes) + len(v.Keys)
 	namespaces := newCard("Namespaces", d.link("namespaces"), readable.Number(spaces+v.LeftOut[survey.Hashes]+v.LeftOut[survey.Keys]), "of hashes and values",
 		fact{Text: readable.Count(s.hashes, "hash") + " with deadlines"}, fact{Text: readable.Count(s.values, "value")},
-		positive(s.overdue, "overdue", ""), fact{Text: among(v, spaces, survey.Hashes, survey.Keys)})
+		positive(s.overdue, "overdue", finding.OK), fact{Text: among(v, spaces, survey.Hashes, survey.Keys)})
 	cards := []card{queues, lists, d.stealCard(v), leases, namespaces}
 	if v.Fleet != nil {
 		cards = append(cards, d.fleetCard(v.Fleet))
@@ -130,11 +131,11 @@ func newCard(title, path, big, unit string, facts ...fact) card {
 }
 
 // positive is a fact if n is positive, else no fact.
-func positive[N int | int64](n N, what, tone string) fact {
+func positive[N int | int64](n N, what string, severity finding.Severity) fact {
 	if n <= 0 {
 		return fact{}
 	}
-	return fact{readable.Number(n) + " " + what, tone}
+	return fact{readable.Number(n) + " " + what, severity}
 }
 
 func oldest(age time.Duration) fact {
@@ -185,7 +186,7 @@ func (d *Dashboard) serverCard(s survey.ServerView) card {
 		unit = "of " + readable.Bytes(limit)
 	}
 	return newCard("Redis", d.link("doctor"), readable.Bytes(s.Memory()), unit, fact{Text: readable.Number(s.Ops()) + " commands/s"},
-		fact{Text: readable.Count(clients, "connection")}, positive(evicted, "keys evicted", "bad"))
+		fact{Text: readable.Count(clients, "connection")}, positive(evicted, "keys evicted", finding.Critical))
 }
 
 func (d *Dashboard) fleetCard(f *survey.FleetView) card {
@@ -204,5 +205,5 @@ func (d *Dashboard) fleetCard(f *survey.FleetView) card {
 		unit = "with all its members"
 	}
 	return newCard("Fleet", d.link("fleet"), string(f.State), unit,
-		fact{Text: readable.Count(len(f.Partitions), "partition")}, fact{Text: readable.Count(tags, "tag")}, positive(down, "members not up", "bad"))
+		fact{Text: readable.Count(len(f.Partitions), "partition")}, fact{Text: readable.Count(tags, "tag")}, positive(down, "members not up", finding.Critical))
 }

@@ -154,7 +154,7 @@ func TestOverviewNamesTrouble(t *testing.T) {
 		"Lease broken could not be read: a key is of a wrong type.", "Partition 1 is partial. 10.0.0.1:7004 is down.",
 		"uses 95 B of 100 B.", "has evicted 3 keys", "Queue orders is paused, and 5 messages wait.", "Queue orders has 2 dead letters.",
 		"Queue flooded is flooded by tenant acme: 1,000 of 1,010 waiting messages are its own; meanwhile 10 messages wait of others, the oldest for 7s.",
-		"Stop it: millrace queue tenant pause flooded acme.", "Dirty list documents has 3 parked", "Channel images has no consumer",
+		"Stop it with: millrace queue tenant pause flooded acme.", "Dirty list documents has 3 parked", "Channel images has no consumer",
 		"could not be saved: no room.",
 	} {
 		page.says(want)

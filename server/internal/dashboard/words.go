@@ -85,3 +85,14 @@ func clock(now, t time.Time) string {
 	}
 	return t.Format("2006-01-02 15:04:05 MST")
 }
+
+// takes writes a handling time.
+func takes(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "–"
+	case d < time.Millisecond:
+		return "< 1ms"
+	}
+	return ago(d)
+}

@@ -64,7 +64,7 @@ func (d *Dashboard) writeMessage(w http.ResponseWriter, r *http.Request) {
 	})
 	switch {
 	case !ok: // refused
-	case result.Tone == "good":
+	case !result.Failed:
 		setFlash(w, r, d.link(), result)
 		http.Redirect(w, r, d.link("queues", queue), http.StatusSeeOther)
 	default:
