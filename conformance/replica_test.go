@@ -41,7 +41,7 @@ func (s *behindSentinels) data() []*redistest.Server { return s.servers.Data }
 
 func (r *runningFleet) reader(t *testing.T) rueidis.Client {
 	t.Helper()
-	f, err := fleet.Dial(t.Context(), r.url, fleet.Config{ReadPreference: fleet.FromReplicas, Logger: slog.New(slog.DiscardHandler)})
+	f, err := fleet.Dial(t.Context(), r.url, fleet.Config{ReadReplicas: true, Logger: slog.New(slog.DiscardHandler)})
 	must(t, "Dial", err)
 	t.Cleanup(f.Close)
 	return f.Client()

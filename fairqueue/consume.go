@@ -25,7 +25,7 @@ import (
 // The context ends when the message was cancelled or delivered to another reader
 // ([ErrCancelled]), after [ConsumeConfig.Timeout] ([millrace.ErrTimeout]), and after
 // [ConsumeConfig.Drain]. A message may be delivered more than once, so the work must be
-// idempotent. [Chain] wraps a handler in [Middleware].
+// idempotent. [Chain] wraps a handler in middleware.
 type Handler func(ctx context.Context, msg Message) error
 
 // ConsumeConfig configures a consumer. The zero value works.

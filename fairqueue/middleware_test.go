@@ -13,7 +13,7 @@ func TestChain(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	var seen []string
-	log := func(name string) Middleware {
+	log := func(name string) func(Handler) Handler {
 		return func(next Handler) Handler {
 			return func(ctx context.Context, m Message) error {
 				seen = append(seen, name)

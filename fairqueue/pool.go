@@ -16,7 +16,7 @@ type Pool struct {
 	mu      sync.Mutex
 	size    int
 	free    int
-	queues  []*Queue // that share it, if they are known; see Expect
+	queues  []*Queue // that share it, if they are known; never changes
 	members []*slots // the first one is the next to get a slot
 
 	// A tenant may be alone in one of the queues and keep handlers from tenants of another one.
@@ -25,29 +25,21 @@ type Pool struct {
 	alone         time.Duration // after which a tenant without others is alone
 }
 
-// NewPool returns a pool of so many handlers, 1 to 1,000. Errors: [millrace.ErrBadArgument].
-func NewPool(handlers int) (*Pool, error) {
+// NewPool returns a pool of so many handlers, 1 to 1,000. If it knows the queues that will share it, none of them
+// gets a larger share before the others have joined, and a named worker of [Queue.Read] is known in all of them when
+// it reads the first one. Errors: [millrace.ErrBadArgument].
+func NewPool(handlers int, queues ...*Queue) (*Pool, error) {
 	if handlers < 1 || handlers > maxConcurrency {
 		return nil, millrace.ErrBadArgument.Errorf("a pool has 1 to %d handlers, not %d", maxConcurrency, handlers)
 	}
 	now := time.Now()
-	return &Pool{size: handlers, free: handlers, since: now, others: now, alone: time.Minute}, nil
-}
-
-// Expect names the queues that will share the pool, so that none of them gets a larger share before the others have joined. A
-// named worker of [Queue.Read] is known in all of them when it reads the first one. Call it once, before that.
-func (p *Pool) Expect(queues ...*Queue) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queues = queues
+	return &Pool{size: handlers, free: handlers, queues: queues, since: now, others: now, alone: time.Minute}, nil
 }
 
 func (p *Pool) expected() []*Queue {
 	if p == nil {
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return p.queues
 }
 

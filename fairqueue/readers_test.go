@@ -122,12 +122,11 @@ func TestSharesAddUp(t *testing.T) {
 	q := open(t, Config{})
 	write(t, q, "a:1")
 	for i := range 30 {
-		pool, err := NewPool(1)
+		pool, err := NewPool(1, q, q, q)
 		if err != nil {
 			t.Fatal(err)
 		}
 		slots := pool.join(func() {}, func() {})
-		pool.Expect(q, q, q)
 		r := readerOf(reader{id: fmt.Sprint(i), handlers: slots.share(1)})
 		if _, err := q.beat(t.Context(), time.Minute, r, nil); err != nil {
 			t.Fatal(err)
@@ -182,14 +181,13 @@ func TestLeavingEndsAReader(t *testing.T) {
 // TestWorkersOfSeveralQueues: a worker is known in all queues of its pool, with its share, when it has read one of them.
 func TestWorkersOfSeveralQueues(t *testing.T) {
 	t.Parallel()
-	pool, err := NewPool(3)
+	first, second := open(t, Config{}), open(t, Config{})
+	pool, err := NewPool(3, first, second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := open(t, Config{}), open(t, Config{})
 	write(t, first, "a:1")
 	write(t, second, "a:1")
-	pool.Expect(first, second)
 	if _, err := first.Read(t.Context(), ReadConfig{Worker: "w1", Pool: pool}); err != nil {
 		t.Fatal(err)
 	}

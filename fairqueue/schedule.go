@@ -77,15 +77,15 @@ func (s Schedule) check() error {
 		return err
 	}
 	switch {
-	case s.Spec.IsZero():
+	case s.Spec == (schedule.Spec{}):
 		return bad.Errorf("schedule %q has no Spec", s.Name).WithHint("Make one with schedule.Every or cron.Parse.")
 	case s.Draft.Delay != 0 || s.Draft.DedupeID != "" || s.Draft.Source != "":
 		return bad.Errorf("the draft of schedule %q has a delay, a dedupe id or a source", s.Name).
 			WithHint("Leave them out: each tick makes one message.")
 	case s.Jitter < 0 || s.Jitter > 24*time.Hour:
 		return bad.Errorf("the jitter of schedule %q is from 0 to 24h, not %s", s.Name, s.Jitter)
-	case s.Missed.String() == "":
-		return bad.Errorf("schedule %q has an invalid policy for missed ticks", s.Name)
+	case !slices.Contains([]schedule.Missed{"", schedule.Once, schedule.Skip, schedule.All}, s.Missed):
+		return bad.Errorf("invalid policy for missed ticks %q: once, skip or all", s.Missed)
 	}
 	if err := s.Draft.check(); err != nil {
 		return err
@@ -257,7 +257,7 @@ type definition struct {
 func newDefinition(s Schedule) definition {
 	d := s.Draft
 	stored := definition{
-		Spec: s.Spec.String(), Missed: s.Missed.String(), Jitter: s.Jitter.Milliseconds(),
+		Spec: s.Spec.String(), Missed: string(cmp.Or(s.Missed, schedule.Once)), Jitter: s.Jitter.Milliseconds(),
 		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, Cost: d.Cost, TTL: d.TTL.Milliseconds(),
 	}
 	if !utf8.ValidString(d.Tenant) {
@@ -270,10 +270,8 @@ func (d definition) schedule(name string) (Schedule, error) {
 	s := Schedule{Name: name, Jitter: time.Duration(d.Jitter) * time.Millisecond, Draft: Draft{
 		Tenant: cmp.Or(d.Tenant, string(d.Bytes)), Headers: d.Headers, Body: d.Body, Priority: d.Priority, Cost: d.Cost, TTL: time.Duration(d.TTL) * time.Millisecond,
 	}}
+	s.Missed = schedule.Missed(cmp.Or(d.Missed, string(schedule.Once)))
 	var err error
-	if s.Missed, err = schedule.ParseMissed(d.Missed); err != nil {
-		return s, err
-	}
 	s.Spec, err = schedule.ParseSpec(d.Spec)
 	return s, err
 }

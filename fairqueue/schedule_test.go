@@ -68,6 +68,7 @@ func TestSchedule(t *testing.T) {
 	if state.Next.Before(now) || state.Next.Sub(now) > time.Hour || state.Next.Minute() != 0 {
 		t.Errorf("the next tick of an hourly schedule is %s, now is %s", state.Next, now)
 	}
+	s.Missed = schedule.Once // the default, in words
 	if diff := cmp.Diff(s, state.Schedule, cmp.Comparer(func(a, b schedule.Spec) bool { return a.String() == b.String() })); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
@@ -183,7 +184,7 @@ func TestBadSchedules(t *testing.T) {
 		"a dedupe id": func(s *Schedule) { s.Draft.DedupeID = "x" },
 		"a source":    func(s *Schedule) { s.Draft.Source, s.Draft.Position = "x", 1 },
 		"jitter":      func(s *Schedule) { s.Jitter = -1 },
-		"a policy":    func(s *Schedule) { s.Missed = 7 },
+		"a policy":    func(s *Schedule) { s.Missed = "never" },
 	} {
 		s := hourly(t, "x")
 		change(&s)

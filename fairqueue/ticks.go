@@ -60,7 +60,7 @@ func planTicks(s Schedule, next, now time.Time) (p plan) {
 			p.missed++
 			late = tick
 		} else {
-			if len(p.fire) == 0 && !late.IsZero() && s.Missed == schedule.Once {
+			if len(p.fire) == 0 && !late.IsZero() && s.Missed != schedule.Skip {
 				p.fire = append(p.fire, late)
 				p.missed--
 			}
@@ -69,7 +69,7 @@ func planTicks(s Schedule, next, now time.Time) (p plan) {
 		tick = s.Spec.Next(tick)
 	}
 	p.next = tick
-	if len(p.fire) > 0 || late.IsZero() || s.Missed != schedule.Once {
+	if len(p.fire) > 0 || late.IsZero() || s.Missed == schedule.Skip {
 		return p
 	}
 	p.missed--

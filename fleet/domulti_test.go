@@ -59,7 +59,7 @@ func TestDoMultiOfNewKeys(t *testing.T) {
 func TestTimeGoesWithTheCommandBefore(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 2, 1, calm)
-	c := tf.open(Config{ReadPreference: FromReplicas}).Client()
+	c := tf.open(Config{ReadReplicas: true}).Client()
 	const n = 40
 	cmds := make(rueidis.Commands, 0, 2*n)
 	for i := range n {

@@ -17,24 +17,13 @@ import (
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
-// ReadPreference says which members serve reads.
-type ReadPreference int
-
-const (
-	// FromMasters reads from masters, and from a replica only while its master
-	// cannot be reached.
-	FromMasters ReadPreference = iota
-
-	// FromReplicas spreads reads over masters and replicas that are in step. All reads
-	// of a tag go to the same member while it serves. A replica may be a little behind.
-	FromReplicas
-)
-
 // Config says how to use a fleet. The zero value works.
 type Config struct {
-	// ReadPreference says which members serve reads. Scripts count as writes, unless
-	// they are called with EVAL_RO or EVALSHA_RO. Defaults to FromMasters.
-	ReadPreference ReadPreference
+	// ReadReplicas spreads reads over masters and replicas that are in step. All reads of a tag
+	// go to the same member while it serves. A replica may be a little behind. Scripts count as
+	// writes, unless they are called with EVAL_RO or EVALSHA_RO. Defaults to false: reads go to
+	// masters, and to a replica only while its master cannot be reached.
+	ReadReplicas bool
 
 	// ReadYourWrites reads a tag that this process wrote for from its master until the
 	// replica is known to have the write. Defaults to false.
@@ -96,9 +85,9 @@ func Open(ctx context.Context, dir *Directory, cfg Config) (*Fleet, error) {
 	if dir.Owned {
 		release, dir.Owned = dir.Close, false // others may be opened on it, too
 	}
-	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.ReadPreference < FromMasters || cfg.ReadPreference > FromReplicas {
+	if cfg.WaitReplicas < 0 || cfg.Placements < 0 {
 		release()
-		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas %d and Placements %d must not be negative, and ReadPreference %d must be known", cfg.WaitReplicas, cfg.Placements, cfg.ReadPreference)
+		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas %d and Placements %d must not be negative", cfg.WaitReplicas, cfg.Placements)
 	}
 	if cfg.Placements == 0 {
 		cfg.Placements = 100_000

@@ -29,7 +29,7 @@ func (t target) reader(ctx context.Context) *member {
 	if t.place == nil {
 		return master
 	}
-	if p.f.cfg.ReadPreference == FromMasters {
+	if !p.f.cfg.ReadReplicas {
 		if until := master.refuses.Load(); until > 0 && p.f.now() < until {
 			for _, m := range p.members[1:] {
 				if p.health(ctx, m).synced {

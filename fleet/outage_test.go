@@ -134,7 +134,7 @@ func TestReadsGoOnWithoutTheMaster(t *testing.T) {
 		awaitKeys(t, tf.masters[i], replica[0])
 	}
 	tf.masters[0].Kill()
-	for _, reader := range []*Fleet{f, tf.open(Config{}), tf.open(Config{ReadPreference: FromReplicas})} {
+	for _, reader := range []*Fleet{f, tf.open(Config{}), tf.open(Config{ReadReplicas: true})} {
 		for i := range 20 {
 			if got, err := get(ctx, reader.Client(), fmt.Sprintf("{%d}", i)); err != nil || got != "x" {
 				t.Errorf("{%d} = %q, %v, want x", i, got, err)
@@ -247,7 +247,7 @@ func awaitKeys(t *testing.T, master, replica *redistest.Server) {
 func TestReplicasServeReads(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 2, quick)
-	f, ctx := tf.open(Config{ReadPreference: FromReplicas}), t.Context()
+	f, ctx := tf.open(Config{ReadReplicas: true}), t.Context()
 	servers := append([]*redistest.Server{tf.masters[0]}, tf.copies[0]...)
 	const tags = 60
 	for i := range tags {
@@ -380,7 +380,7 @@ func TestReadYourWrites(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			tf := startFleet(t, 1, 1, quick)
-			f, ctx := tf.open(Config{ReadPreference: FromReplicas, ReadYourWrites: tc.yours}), t.Context()
+			f, ctx := tf.open(Config{ReadReplicas: true, ReadYourWrites: tc.yours}), t.Context()
 			slow := newLink(t, tf.masters[0].Addr())
 			host, port, err := net.SplitHostPort(slow.Addr().String())
 			must(t, err)

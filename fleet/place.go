@@ -14,15 +14,12 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
-// How says which record leads to a tag.
-type How string
-
-// Ways in which a tag is found.
+// The ways in which a tag is found: [Location].How.
 const (
-	Nowhere   How = "nowhere"   // it has no place yet
-	Owner     How = "owner"     // the partition that owns it on the ring has it
-	Older     How = "older"     // a partition that owned it before others were added has it
-	Forwarded How = "forwarded" // the owner was full, and its record names another partition
+	Nowhere   = "nowhere"   // it has no place yet
+	Owner     = "owner"     // the partition that owns it on the ring has it
+	Older     = "older"     // a partition that owned it before others were added has it
+	Forwarded = "forwarded" // the owner was full, and its record names another partition
 )
 
 // Location is where a tag is.
@@ -31,7 +28,7 @@ type Location struct {
 	Position  uint64 `json:"-"`         // on the ring
 	Partition int    `json:"partition"` // that has the tag, or would get it
 	Record    int    `json:"record"`    // the partition whose record says so
-	How       How    `json:"how"`
+	How       string `json:"how"`
 	Asked     []int  `json:"asked"` // the partitions that were asked, in order
 
 	once    bool // valid for this call only: the next one has to search again

@@ -13,14 +13,12 @@ import (
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
-// Period divides time: it returns the end of the period that contains now, which is after now
-// and at most 366 days later. The ends must not depend on anything but now, so that all
-// processes agree. [Every] and [Daily] make periods; the method Next of a schedule.Spec is one, too.
-type Period func(now time.Time) (end time.Time)
+// periods divides time: it returns the end of the period that contains now.
+type periods func(now time.Time) (end time.Time)
 
 // Every divides time into periods of that length, which must be above zero. Midnight UTC begins
 // one if they divide a day. A week begins on Monday.
-func Every(length time.Duration) Period {
+func Every(length time.Duration) func(now time.Time) (end time.Time) {
 	return func(now time.Time) time.Time {
 		if length <= 0 {
 			return now // refused by Once
@@ -31,7 +29,7 @@ func Every(length time.Duration) Period {
 
 // Daily divides time into days that begin at that time after midnight, from 0 to below 24 h, by the
 // clocks of the zone. A day has 23 or 25 hours when these are changed. A nil zone is UTC.
-func Daily(zone *time.Location, after time.Duration) Period {
+func Daily(zone *time.Location, after time.Duration) func(now time.Time) (end time.Time) {
 	if zone == nil {
 		zone = time.UTC
 	}
@@ -56,6 +54,10 @@ const donePrefix = "done, began "
 // period. It is for work that each of several replicas starts and one must do, such as a nightly
 // report. The clock of the server decides which period it is.
 //
+// divide returns the end of the period that contains now, which is after now and at most 366 days
+// later. It must not depend on anything but now, so that all processes agree. [Every] and [Daily]
+// return such functions; the method Next of a schedule.Spec is one, too.
+//
 // Without an error the work of the period is done: ran says whether by this call. While another
 // call runs fn, Once does not wait: it returns false and [ErrHeld] as a [*HeldError]. When fn
 // fails, its process dies, or the lease is lost, the period has no success yet, and the next call
@@ -76,11 +78,13 @@ const donePrefix = "done, began "
 // fn, or have run it; another error if fn succeeded and that could not be stored, so that the period
 // may get a second success. Errors without ran: those of [Locker.Acquire].
 func (l *Locker) Once(
-	ctx context.Context, name string, ttl time.Duration, period Period, fn func(ctx context.Context, fence int64) error,
+	ctx context.Context, name string, ttl time.Duration,
+	divide func(now time.Time) (end time.Time), fn func(ctx context.Context, fence int64) error,
 ) (ran bool, err error) {
-	if period == nil {
+	if divide == nil {
 		return false, millrace.ErrBadArgument.Errorf("there is no period: pass lease.Every or lease.Daily")
 	}
+	period := periods(divide)
 	if _, err := period.end(time.Now()); err != nil {
 		return false, err
 	}
@@ -110,7 +114,7 @@ func (l *Locker) Once(
 }
 
 // end returns the end of the period that contains now, or an error if there is none.
-func (p Period) end(now time.Time) (time.Time, error) {
+func (p periods) end(now time.Time) (time.Time, error) {
 	end := p(now)
 	if left := end.Sub(now); left <= 0 || left > names.MaxLeaseTTL {
 		return end, millrace.ErrBadArgument.Errorf("the period of %s ends at %s: it must end later, by at most %s",
@@ -120,7 +124,7 @@ func (p Period) end(now time.Time) (time.Time, error) {
 }
 
 // length returns the length of the period that begins then, or the longest if there is none.
-func (p Period) length(begin time.Time) time.Duration {
+func (p periods) length(begin time.Time) time.Duration {
 	end, err := p.end(begin)
 	if err != nil {
 		return names.MaxLeaseTTL
@@ -161,7 +165,7 @@ func (l *Lease) done(ctx context.Context, until time.Time, length time.Duration)
 }
 
 // holdOnce returns for how long Once renews a lease: at least a whole period.
-func (l *Locker) holdOnce(period Period, began, end time.Time) time.Duration {
+func (l *Locker) holdOnce(period periods, began, end time.Time) time.Duration {
 	if l.cfg.MaxHold > 0 {
 		return l.cfg.MaxHold
 	}

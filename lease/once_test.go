@@ -196,7 +196,7 @@ func TestOnceHoldsForItsPeriod(t *testing.T) {
 	midnight := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 	l := open(t, Config{})
 	for _, tt := range []struct {
-		period Period
+		period periods
 		began  time.Time
 		want   time.Duration
 	}{
@@ -320,7 +320,7 @@ func TestOnceRefuses(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})
 	name := redistest.Name(t)
-	for what, period := range map[string]Period{
+	for what, period := range map[string]periods{
 		"none":    nil,
 		"zero":    Every(0),
 		"late":    Daily(nil, 24*time.Hour),
@@ -376,7 +376,7 @@ func TestPeriods(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, now, end string // RFC 3339
-		period         Period
+		period         periods
 	}{
 		{"an hour", "2026-03-29T01:59:59Z", "2026-03-29T02:00:00Z", Every(time.Hour)},
 		{"its first moment", "2026-03-29T02:00:00Z", "2026-03-29T03:00:00Z", Every(time.Hour)},
@@ -403,7 +403,7 @@ func TestPeriods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := Period(tuesdays.Next)(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)), time.Date(2026, 11, 24, 3, 30, 0, 0, time.UTC); !got.Equal(want) {
+	if got, want := periods(tuesdays.Next)(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)), time.Date(2026, 11, 24, 3, 30, 0, 0, time.UTC); !got.Equal(want) {
 		t.Errorf("the period of a schedule ends at %s, want %s", got, want)
 	}
 	rapid.Check(t, func(t *rapid.T) {

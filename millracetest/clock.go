@@ -2,16 +2,6 @@ package millracetest
 
 import "time"
 
-// Now returns the time of the server's clock, by which Millrace decides.
-func (s *Server) Now() time.Time {
-	s.t.Helper()
-	clock, err := s.Client.Do(s.t.Context(), s.Client.B().Time().Build()).AsIntSlice()
-	if err != nil || len(clock) != 2 {
-		s.t.Fatalf("TIME = %v, %v", clock, err)
-	}
-	return time.Unix(clock[0], clock[1]*int64(time.Microsecond))
-}
-
 // Advance moves the server's clock by d, which must not be negative. It needs [Mini], and fails the
 // test on a real server. The first call stops the clock: from then on only Advance moves it, so
 // that a test sees the same on a slow machine. Delays, visibilities, backoffs, deadlines of leases
@@ -23,7 +13,7 @@ func (s *Server) Advance(d time.Duration) {
 	s.t.Helper()
 	switch {
 	case s.mini == nil:
-		s.t.Fatalf("Advance: the clock of a real server cannot be moved: start the test's Redis with millracetest.Config{Kind: millracetest.Mini}")
+		s.t.Fatalf("Advance: the clock of a real server cannot be moved: start the test's Redis with millracetest.Mini")
 	case d < 0:
 		s.t.Fatalf("Advance: %s is negative, and the clock only moves forward", d)
 	default:

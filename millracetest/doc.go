@@ -23,7 +23,7 @@
 //
 // Call it, and look at the queue. WantMessage returns the message for checks of your own:
 //
-//	s := millracetest.Start(t, millracetest.Config{})
+//	s := millracetest.Start(t, millracetest.Any)
 //	shop := newShop(s.Client)
 //	shop.order(t.Context(), "acme", "nuts")
 //	msg := millracetest.WantMessage(t, shop.queue, millracetest.Match{Tenant: "acme", Body: order{Item: "nuts"}})
@@ -41,7 +41,7 @@
 // Retries come later. With Within the run goes on to them; with a [Mini] it takes no time, because
 // the run moves the clock:
 //
-//	s := millracetest.Start(t, millracetest.Config{Kind: millracetest.Mini})
+//	s := millracetest.Start(t, millracetest.Mini)
 //	got := millracetest.RunUntilEmpty(t, queue, alwaysFails, millracetest.RunConfig{Within: time.Hour, Clock: s})
 //	// len(got.Failed) is the attempts, and got.Dead[0].Reason says why
 //

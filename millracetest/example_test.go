@@ -53,7 +53,7 @@ func ExampleRunUntilEmpty_retries() {
 	t := newT() // in a test it is there
 	defer t.end()
 
-	server := millracetest.Start(t, millracetest.Config{Kind: millracetest.Mini})
+	server := millracetest.Start(t, millracetest.Mini)
 	queue, _ := fairqueue.New(server.Client, "orders", fairqueue.Config{MaxAttempts: 5, Logger: quiet})
 	if _, err := queue.Write(t.Context(), fairqueue.Draft{Tenant: "acme"}); err != nil {
 		t.Fatalf("%v", err)
@@ -69,7 +69,7 @@ func ExampleServer_Advance() {
 	t := newT() // in a test it is there
 	defer t.end()
 
-	server := millracetest.Start(t, millracetest.Config{Kind: millracetest.Mini})
+	server := millracetest.Start(t, millracetest.Mini)
 	locker, _ := lease.New(server.Client, lease.Config{})
 	if _, err := locker.Acquire(t.Context(), "import", time.Minute, lease.AcquireConfig{}); err != nil {
 		t.Fatalf("%v", err)

@@ -23,7 +23,7 @@ func kinds(t *testing.T, test func(t *testing.T, s *millracetest.Server)) {
 	for _, kind := range []millracetest.Kind{millracetest.Real, millracetest.Mini} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			test(t, millracetest.Start(t, millracetest.Config{Kind: kind}))
+			test(t, millracetest.Start(t, kind))
 		})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// DirtyMembers returns the members that wait or are reserved, sorted.
-func DirtyMembers[D Dirty](t testing.TB, client rueidis.Client, d D) []string {
+// dirtyMembers returns the members that wait or are reserved, sorted.
+func dirtyMembers[D Dirty](t testing.TB, client rueidis.Client, d D) []string {
 	t.Helper()
 	all := map[string]bool{}
 	for _, k := range statsOf(t, d) {
@@ -36,7 +36,7 @@ func DirtyMembers[D Dirty](t testing.TB, client rueidis.Client, d D) []string {
 // be dirty.
 func WantDirty[D Dirty](t testing.TB, client rueidis.Client, d D, members ...string) {
 	t.Helper()
-	got := DirtyMembers(t, client, d)
+	got := dirtyMembers(t, client, d)
 	missing := without(members, got)
 	extra := without(got, members)
 	if len(missing)+len(extra) == 0 {

@@ -15,8 +15,8 @@ import (
 // Counts is how many messages of a queue are in each state. The zero value is an empty queue.
 type Counts struct{ Waiting, InFlight, Delayed, Dead int }
 
-// CountsOf returns the counts of a queue; all are 0 if it does not exist.
-func CountsOf(t testing.TB, q *fairqueue.Queue) Counts {
+// countsOf returns the counts of a queue; all are 0 if it does not exist.
+func countsOf(t testing.TB, q *fairqueue.Queue) Counts {
 	t.Helper()
 	s, err := q.Stats(t.Context())
 	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
@@ -29,7 +29,7 @@ func CountsOf(t testing.TB, q *fairqueue.Queue) Counts {
 // the messages.
 func WantCounts(t testing.TB, q *fairqueue.Queue, want Counts) {
 	t.Helper()
-	got := CountsOf(t, q)
+	got := countsOf(t, q)
 	var differ []string
 	for _, c := range []struct {
 		state     fairqueue.State

@@ -20,19 +20,13 @@ import (
 // Kind is the kind of a [Server].
 type Kind string
 
-// The kinds.
+// The kinds. Without an installed server, Real skips the test, or fails it if the environment has
+// CI set.
 const (
 	Any  Kind = ""          // a real server if one is installed, else miniredis
 	Real Kind = "real"      // redis-server or valkey-server
 	Mini Kind = "miniredis" // an imitation in this process, whose clock a test can move
 )
-
-// Config selects the server to start. The zero value works everywhere.
-type Config struct {
-	// Kind is the kind that the test needs. Without an installed server, Real skips the test, or fails it
-	// if the environment has CI set. Defaults to Any.
-	Kind Kind
-}
 
 // Server is the Redis of one test. It is empty at first, and ends with the test.
 type Server struct {
@@ -51,7 +45,7 @@ type Server struct {
 // need no more.
 func Redis(t testing.TB) rueidis.Client {
 	t.Helper()
-	return Start(t, Config{}).Client
+	return Start(t, Any).Client
 }
 
 // startTimeout is how long a server may take to start.
@@ -60,21 +54,21 @@ const startTimeout = 30 * time.Second
 // sayOnce logs once in a test binary that there is no real server.
 var sayOnce sync.Once
 
-// Start starts a Redis for this test. A real server is a process of its own: the one that the
+// Start starts a Redis of that kind for this test. A real server is a process of its own: the one that the
 // environment variable MILLRACE_TEST_SERVER names, else redis-server or valkey-server on PATH.
 // It takes some 10 ms. Parallel tests do not see each other.
 //
 // The server ends with the test. On Linux the kernel ends it if the test binary dies.
-func Start(t testing.TB, cfg Config) *Server {
+func Start(t testing.TB, kind Kind) *Server {
 	t.Helper()
 	s := &Server{t: t}
-	switch cfg.Kind {
+	switch kind {
 	case Any, Real:
 		binary, err := redisproc.FindForTests()
 		switch {
 		case err == nil:
 			s.startReal(binary)
-		case cfg.Kind == Any:
+		case kind == Any:
 			sayOnce.Do(func() { t.Logf("millracetest uses miniredis, an imitation: %v", err) })
 			s.startMini()
 		case os.Getenv("CI") != "":
@@ -85,7 +79,7 @@ func Start(t testing.TB, cfg Config) *Server {
 	case Mini:
 		s.startMini()
 	default:
-		t.Fatalf("millracetest.Config.Kind is %q: use Any, Real or Mini", cfg.Kind)
+		t.Fatalf("there is no kind %q of server: use Any, Real or Mini", kind)
 	}
 	s.connect()
 	return s

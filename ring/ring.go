@@ -172,9 +172,6 @@ func (r *Ring) Points() []Point { return slices.Clone(r.points) }
 // Partitions returns the number of partitions.
 func (r *Ring) Partitions() int { return r.partitions }
 
-// Generations returns the number of generations, at least 1.
-func (r *Ring) Generations() int { return r.generations }
-
 // Owner returns the partition of a position, where new data goes.
 func (r *Ring) Owner(position uint64) int { return r.points[r.at(position)].Partition }
 

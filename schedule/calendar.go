@@ -22,8 +22,9 @@ type Calendar struct {
 	// restricted. Defaults to false: as in crontab, one of them is enough.
 	DayAndWeekday bool
 
-	// Zone is the time zone. Defaults to UTC.
-	Zone *time.Location
+	// Zone is the name of the time zone in the IANA database. Defaults to UTC. The zone of the
+	// machine, "Local", is refused: processes would not agree on it.
+	Zone string
 }
 
 // fields returns the fields in the order of a crontab.
@@ -35,7 +36,7 @@ func (c *Calendar) fields() []field {
 }
 
 // NewCalendar returns the Spec of a calendar. Errors: [millrace.ErrBadArgument] for numbers out
-// of range, for the time zone "Local", and for a calendar that never ticks, such as February 30.
+// of range, for an unknown time zone, and for a calendar that never ticks, such as February 30.
 func NewCalendar(c Calendar) (Spec, error) {
 	for _, f := range c.fields() {
 		if *f.set == 0 {
@@ -45,16 +46,13 @@ func NewCalendar(c Calendar) (Spec, error) {
 			return Spec{}, millrace.ErrBadArgument.Errorf("invalid %s: numbers are %d to %d", f.name, f.low, f.high)
 		}
 	}
-	if c.Zone == nil {
-		c.Zone = time.UTC
-	}
-	if c.Zone == time.Local {
-		return Spec{}, millrace.ErrBadArgument.Errorf("the time zone is that of the machine").
-			WithHint("Name a zone, such as Europe/Berlin: processes on other machines must agree.")
+	zone, err := loadZone(c.Zone)
+	if err != nil {
+		return Spec{}, err
 	}
 	days, weekdays := c.Days == c.fields()[2].all(), c.Weekdays == c.fields()[4].all()
 	c.DayAndWeekday = c.DayAndWeekday && !days && !weekdays
-	s := Spec{calendar: &calendar{c, c.Zone, !days && !weekdays && !c.DayAndWeekday}}
+	s := Spec{calendar: &calendar{c, zone, !days && !weekdays && !c.DayAndWeekday}}
 	if s.Next(time.Unix(0, 0)).IsZero() {
 		return Spec{}, millrace.ErrBadArgument.Errorf("%q never ticks", s).
 			WithHint("No month has such a day.")

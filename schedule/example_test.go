@@ -12,11 +12,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	berlin, err := schedule.LoadZone("Europe/Berlin")
-	if err != nil {
-		panic(err)
-	}
-	morning, err := schedule.NewCalendar(schedule.Calendar{Hours: 1 << 8, Minutes: 1 << 30, Weekdays: 0b0111110, Zone: berlin})
+	morning, err := schedule.NewCalendar(schedule.Calendar{Hours: 1 << 8, Minutes: 1 << 30, Weekdays: 0b0111110, Zone: "Europe/Berlin"})
 	if err != nil {
 		panic(err)
 	}

@@ -35,9 +35,6 @@ func Every(d time.Duration) (Spec, error) {
 	return Spec{every: d}, nil
 }
 
-// IsZero reports whether s is the zero Spec, which never ticks.
-func (s Spec) IsZero() bool { return s.every == 0 && s.calendar == nil }
-
 // Zone returns the name of the time zone in which s ticks, as in the IANA database.
 func (s Spec) Zone() string {
 	if s.calendar == nil {
@@ -102,19 +99,15 @@ func ParseSpec(text string) (Spec, error) {
 			}
 			*f.set = set
 		}
-		zone, err := LoadZone(fields[5])
-		if err != nil {
-			return Spec{}, err
-		}
-		c.Zone = zone
+		c.Zone = fields[5]
 		return NewCalendar(c)
 	}
 	return Spec{}, millrace.ErrBadArgument.Errorf("not the text of a schedule: %.60q", text)
 }
 
-// LoadZone returns a time zone of the IANA database. "" is UTC. The zone of the machine, "Local",
-// is refused: processes would not agree on it. Errors: [millrace.ErrBadArgument].
-func LoadZone(name string) (*time.Location, error) {
+// loadZone returns a time zone of the IANA database. "" is UTC. The zone of the machine, "Local",
+// is refused: processes would not agree on it.
+func loadZone(name string) (*time.Location, error) {
 	if name == "" || name == "UTC" {
 		return time.UTC, nil
 	}

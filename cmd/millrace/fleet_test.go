@@ -146,7 +146,7 @@ func TestFleetLocate(t *testing.T) {
 	}
 
 	// Each partition takes three, and sends on the others that are its own.
-	hows := map[fleet.How]string{}
+	hows := map[string]string{}
 	f, err := fleet.Dial(t.Context(), s.url, fleet.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestFleetForget(t *testing.T) {
 	if f := s.refused(1, "in_use", "fleet", "forget", "gone", "kept"); !strings.Contains(f.Error, `"kept"`) || strings.Contains(f.Error, `"gone"`) {
 		t.Errorf("forget says %q, want kept named alone", f.Error)
 	}
-	for name, want := range map[string]fleet.How{"gone": fleet.Nowhere, "kept": fleet.Owner} {
+	for name, want := range map[string]string{"gone": fleet.Nowhere, "kept": fleet.Owner} {
 		if l := answer[overview.Location](s, "fleet", "locate", name); l.How != want {
 			t.Errorf("locate %s = %+v, want %s", name, l, want)
 		}

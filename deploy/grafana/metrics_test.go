@@ -18,9 +18,13 @@ import (
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/observe/metrics"
+	"github.com/millrace/millrace/observe/metrics/fetchmetrics"
+	"github.com/millrace/millrace/observe/metrics/trackermetrics"
 	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/steal"
@@ -50,14 +54,17 @@ func exposed(t *testing.T) map[string]metric {
 	for _, c := range []prometheus.Collector{
 		survey.Collector(s),
 		metrics.Collector(recruiter),
-		metrics.Collector(must(tracker.New(client, "users", tracker.Config{Source: noRows{}}))(t)),
-		metrics.Collector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
-		metrics.CensusCollector(func() metrics.Census {
-			return metrics.Census{Fleet: &metrics.Fleet{
+		trackermetrics.Collector(must(tracker.New(client, "users", tracker.Config{Source: noRows{}}))(t)),
+		fetchmetrics.Collector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
+		survey.FleetCollector(func() *survey.FleetView {
+			now := time.Now()
+			before := now.Add(-time.Minute)
+			aged := directory.Snapshot{Saved: directory.Saved{At: before}, Archived: directory.Archived{At: before}}
+			return &survey.FleetView{
 				Status:    fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
-				Snapshots: []metrics.SnapshotAge{{Saved: time.Minute, Archived: time.Hour}},
-				Findings:  map[string]int{"warn": 1},
-			}}
+				Snapshots: snapshot.Ages{Now: now, Partitions: []directory.Snapshot{aged}},
+				Checked:   now,
+			}
 		}),
 	} {
 		if err := reg.Register(c); err != nil {

@@ -40,7 +40,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	server, name, data := millracetest.Start(t, millracetest.Config{}), "documents", t.TempDir()
+	server, name, data := millracetest.Start(t, millracetest.Any), "documents", t.TempDir()
 	channel, err := ick.NewChannel(server.Client, name, ick.ChannelConfig{})
 	if err != nil {
 		t.Fatal(err)

@@ -31,11 +31,10 @@ const defaultConcurrency = 10
 // before and have given no message since.
 func (q *Queue) Consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler fairqueue.Handler) error {
 	if cfg.Pool == nil {
-		pool, err := fairqueue.NewPool(cmp.Or(cfg.Concurrency, defaultConcurrency))
+		pool, err := fairqueue.NewPool(cmp.Or(cfg.Concurrency, defaultConcurrency), q.Parts()...)
 		if err != nil {
 			return err
 		}
-		pool.Expect(q.Parts()...)
 		cfg.Pool = pool
 	}
 	reading, stop := context.WithCancelCause(ctx)

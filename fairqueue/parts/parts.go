@@ -143,12 +143,6 @@ func (q *Queue) PartsOf(tenant string) []int {
 	return indexes
 }
 
-// KeeperOf returns the part for the schedule of a name, the same one in all processes. A change of
-// [Config.Parts] may change it: remove the schedule from the old one before you set it in the new.
-func (q *Queue) KeeperOf(schedule string) *fairqueue.Queue {
-	return q.ranked("schedule " + schedule)[0].queue
-}
-
 // ranked returns the parts that take messages of a tenant. shuffleshard ranks all parts, so
 // that a part that drains is replaced by the next one.
 func (q *Queue) ranked(tenant string) []*part {

@@ -33,11 +33,10 @@ func (w *workers) share(cfg fairqueue.ReadConfig, q *Queue) (fairqueue.ReadConfi
 	if cfg.Pool != nil {
 		return cfg, nil
 	}
-	pool, err := fairqueue.NewPool(handlers)
+	pool, err := fairqueue.NewPool(handlers, q.Parts()...)
 	if err != nil {
 		return cfg, err
 	}
-	pool.Expect(q.Parts()...)
 	if w.of == nil {
 		w.of = map[string]sharedWorker{}
 	}

@@ -33,7 +33,7 @@ func start(t *testing.T, cfg devfleet.Config) (*devfleet.Fleet, *fleet.Fleet) {
 		}
 	})
 	f, err := fleet.Dial(t.Context(), servers.URL(), fleet.Config{
-		ReadPreference: fleet.FromReplicas, WaitReplicas: 7, Logger: slog.New(slog.DiscardHandler),
+		ReadReplicas: true, WaitReplicas: 7, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

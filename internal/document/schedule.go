@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"iter"
 	"time"
 
@@ -52,10 +53,7 @@ type ScheduleDraft struct {
 
 // Schedule converts the draft. The queue validates the rest of it.
 func (d ScheduleDraft) Schedule(name string) (s fairqueue.Schedule, err error) {
-	s.Name, s.Jitter = name, d.Jitter.Duration
-	if s.Missed, err = schedule.ParseMissed(d.Missed); err != nil {
-		return s, err
-	}
+	s.Name, s.Jitter, s.Missed = name, d.Jitter.Duration, schedule.Missed(d.Missed)
 	s.Draft = Draft{
 		Tenant: d.Tenant, Body: d.Body, Headers: d.Headers, Priority: d.Priority, Cost: d.Cost, Deadline: d.Deadline,
 	}.Message()
@@ -92,7 +90,7 @@ func OfSchedule(queue string, s fairqueue.ScheduleState) Schedule {
 	doc := Schedule{
 		Queue: Text(queue), Name: Text(s.Name), Spec: s.Spec.String(), Words: InWords(s.Spec), Zone: Zone(s.Spec),
 		Tenant: Text(s.Draft.Tenant), Body: Text(s.Draft.Body), Headers: OfHeaders(s.Draft.Headers), Priority: s.Draft.Priority, Cost: OfCost(s.Draft.Cost),
-		Deadline: s.Draft.TTL.Milliseconds(), Jitter: s.Jitter.Milliseconds(), Missed: s.Missed.String(),
+		Deadline: s.Draft.TTL.Milliseconds(), Jitter: s.Jitter.Milliseconds(), Missed: string(cmp.Or(s.Missed, schedule.Once)),
 		Paused: s.Paused, Last: Time(s.Last), LastID: s.LastID, Trouble: s.Trouble, Ticks: s.Ticks, MissedTicks: s.MissedTicks,
 	}
 	if !s.Paused {

@@ -21,7 +21,7 @@ func Zone(s schedule.Spec) string {
 
 // location returns the time zone of a spec: this process made it, so it knows the zone.
 func location(s schedule.Spec) *time.Location {
-	zone, err := schedule.LoadZone(s.Zone())
+	zone, err := time.LoadLocation(s.Zone())
 	if err != nil {
 		return time.UTC
 	}

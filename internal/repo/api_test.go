@@ -40,6 +40,38 @@ func TestAPI(t *testing.T) {
 	}
 }
 
+// exportedNames is the most exported functions, types and methods of public packages. It only
+// goes down.
+const exportedNames = 465
+
+// TestExportedNames counts what a user has to read: the functions, types and methods of the
+// public packages, not their constants, variables and fields.
+func TestExportedNames(t *testing.T) {
+	t.Parallel()
+	all, err := publicAPI(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	total := 0
+	for _, line := range all {
+		pkg, name, _ := strings.Cut(line, ": ")
+		kind, name, _ := strings.Cut(name, " ")
+		name, rest, _ := strings.Cut(name, " ")
+		if kind == "func" || kind == "type" && !strings.Contains(name, ".") && !strings.HasPrefix(rest, "embeds ") {
+			count[pkg]++
+			total++
+		}
+	}
+	if total > exportedNames {
+		t.Errorf("%d exported functions, types and methods, at most %d are planned: unexport a name without a caller outside its package, "+
+			"or let one name do what two did; by package: %v", total, exportedNames, count)
+	}
+	if total < exportedNames {
+		t.Errorf("%d exported functions, types and methods: set exportedNames to that, so that no new ones take their place", total)
+	}
+}
+
 // publicAPI returns one sorted line per exported declaration, field and method of the
 // packages that users can import.
 func publicAPI(root string) ([]string, error) {

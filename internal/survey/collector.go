@@ -1,26 +1,48 @@
 package survey
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace/millrace/internal/finding"
-	"github.com/millrace/millrace/internal/fleet/check"
-	"github.com/millrace/millrace/observe/metrics"
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/observe/metrics/expirymetrics"
+	"github.com/millrace/millrace/observe/metrics/ickmetrics"
+	"github.com/millrace/millrace/observe/metrics/pinnedmetrics"
+	"github.com/millrace/millrace/observe/metrics/queuemetrics"
+	"github.com/millrace/millrace/observe/metrics/upkeepmetrics"
+	"github.com/millrace/millrace/observe/upkeep"
+	"github.com/millrace/millrace/pinned"
 )
 
 // Collector returns a collector of the latest View: the metrics of all structures, as the
-// collectors of package metrics export single ones, and those of the survey itself. It does
-// not ask Redis. While no server answers, the _up of the structures is 0 and their other
-// series are absent.
+// packages below observe/metrics export single ones, those of the fleet, and those of the survey
+// itself. It does not ask Redis. While no server answers, the _up of the structures is 0 and
+// their other series are absent.
 func Collector(s *Survey) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("millrace_survey_"+name, help, labels, nil)
 	}
 	return collector{
 		survey: s,
-		census: metrics.CensusCollector(func() metrics.Census { return census(s.seen()) }),
+		structures: []prometheus.Collector{
+			queuemetrics.Collector(func() ([]fairqueue.Stats, []string) { v, unread := s.figures(Queue); return v.Queues, unread }),
+			ickmetrics.Collector(func() ([]ick.Stats, []string) { v, unread := s.figures(Ick); return v.Icks, unread }),
+			ickmetrics.Collector(func() ([]ick.ChannelStats, []string) { v, unread := s.figures(Channel); return v.Channels, unread }),
+			expirymetrics.Collector(func() ([]expiry.Stats, []string) { v, unread := s.figures(Hashes); return v.Hashes, unread }),
+			pinnedmetrics.Collector(func() ([]pinned.Stats, []string) { v, unread := s.figures(Keys); return v.Keys, unread }),
+			FleetCollector(func() *FleetView { return s.View().Fleet }),
+		},
+		upkeep: upkeepmetrics.Collector(func(context.Context) (upkeep.Totals, error) {
+			if v, unread := s.figures(Steal); len(unread) == 0 {
+				return v.Steal, nil
+			}
+			return upkeep.Totals{}, errors.New("the totals were not read")
+		}),
 		age: describe("age_seconds",
 			"Age of the numbers; before the first survey, the time since the start."),
 		leftOut:  describe("left_out", "Structures beyond the first 200 of a kind, which are not surveyed.", "kind"),
@@ -30,7 +52,8 @@ func Collector(s *Survey) prometheus.Collector {
 
 type collector struct {
 	survey                 *Survey
-	census                 prometheus.Collector
+	structures             []prometheus.Collector
+	upkeep                 prometheus.Collector
 	age, leftOut, troubles *prometheus.Desc
 }
 
@@ -49,45 +72,30 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.leftOut, prometheus.GaugeValue, float64(v.LeftOut[kind]), string(kind))
 	}
 	ch <- prometheus.MustNewConstMetric(c.troubles, prometheus.GaugeValue, float64(len(v.Troubles)))
-	c.census.Collect(ch)
+	for _, structures := range c.structures {
+		structures.Collect(ch)
+	}
+	if !v.At.IsZero() {
+		c.upkeep.Collect(ch)
+	}
 }
 
-// census converts a View and the known names.
-func census(v *View, known names) metrics.Census {
-	c := metrics.Census{Unread: map[string][]string{}}
-	if v.Fleet != nil {
-		c.Fleet = &metrics.Fleet{Status: v.Fleet.Status}
-		if !v.Fleet.Checked.IsZero() {
-			c.Fleet.Findings = map[string]int{}
-			for severity, n := range check.Count(v.Fleet.Findings) {
-				c.Fleet.Findings[finding.Severity(severity).String()] = n
-			}
-		}
-		for _, p := range v.Fleet.Snapshots.Partitions {
-			c.Fleet.Snapshots = append(c.Fleet.Snapshots, metrics.SnapshotAge{
-				Partition: p.Partition, Saved: v.Fleet.Snapshots.Age(p.Saved.At), Archived: v.Fleet.Snapshots.Age(p.Archived.At),
-			})
-		}
-	}
+// figures returns the latest View, and the names of the kind's structures that could not be
+// read for it. While no server answers, these are all, and the View is empty.
+func (s *Survey) figures(kind Kind) (v *View, unread []string) {
+	v, known := s.seen()
 	switch {
 	case v.At.IsZero():
+		return &View{}, nil
+	case v.Away() != nil && kind == Steal:
+		return &View{}, []string{""}
 	case v.Away() != nil:
-		for _, kind := range []Kind{Queue, Ick, Channel, Hashes, Keys} {
-			for _, name := range known.of[kind] {
-				c.Unread[string(kind)] = append(c.Unread[string(kind)], name)
-			}
-		}
-		c.Unread["upkeep"] = []string{""}
-	default:
-		c.Queues, c.Icks, c.Channels, c.Hashes, c.Keys = v.Queues, v.Icks, v.Channels, v.Hashes, v.Keys
-		c.Upkeep = &v.Steal
-		for _, t := range v.Troubles {
-			if t.Kind == Steal {
-				c.Upkeep = nil
-				t.Kind = "upkeep"
-			}
-			c.Unread[string(t.Kind)] = append(c.Unread[string(t.Kind)], t.Name)
+		return &View{}, known.of[kind]
+	}
+	for _, t := range v.Troubles {
+		if t.Kind == kind {
+			unread = append(unread, t.Name)
 		}
 	}
-	return c
+	return v, unread
 }

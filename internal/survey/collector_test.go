@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,7 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/millrace/millrace/internal/test/redistest"
-	"github.com/millrace/millrace/observe/metrics"
+	"github.com/millrace/millrace/observe/metrics/expirymetrics"
+	"github.com/millrace/millrace/observe/metrics/ickmetrics"
+	"github.com/millrace/millrace/observe/metrics/pinnedmetrics"
+	"github.com/millrace/millrace/observe/metrics/queuemetrics"
+	"github.com/millrace/millrace/observe/metrics/upkeepmetrics"
+	"github.com/millrace/millrace/observe/upkeep"
 )
 
 // family is a metric with its samples by their labels.
@@ -59,16 +65,16 @@ func gather(t *testing.T, collectors ...prometheus.Collector) map[string]family 
 }
 
 // TestCollectorShowsWhatSingleOnesShow: name, help, type, labels and numbers are
-// those of the collectors of package metrics.
+// those of the packages below observe/metrics.
 func TestCollectorShowsWhatSingleOnesShow(t *testing.T) {
 	t.Parallel()
 	w := settle(t, redistest.Start(t, redistest.Options{}).Client(t))
 	s := open(t, Config{Client: w.client})
 	seen(t, s)
 	got := gather(t, Collector(s))
-	want := gather(t, metrics.Collector(w.orders), metrics.Collector(w.docs), metrics.Collector(w.lone),
-		metrics.Collector(w.channel), metrics.Collector(w.hashes), metrics.Collector(w.keys),
-		metrics.UpkeepCollector(w.client))
+	want := gather(t, queuemetrics.Collector(w.orders), ickmetrics.Collector(w.docs), ickmetrics.Collector(w.lone),
+		ickmetrics.Collector(w.channel), expirymetrics.Collector(w.hashes), pinnedmetrics.Collector(w.keys),
+		upkeepmetrics.Collector(func(ctx context.Context) (upkeep.Totals, error) { return upkeep.ReadTotals(ctx, w.client) }))
 	for name, wanted := range want {
 		shown := got[name]
 		if strings.HasSuffix(name, "_age_seconds") { // which is of another moment

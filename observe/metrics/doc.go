@@ -16,9 +16,10 @@
 //	hook, err := metrics.New(registry)
 //	dirty, err := ick.New(client, "documents", ick.Config{Hooks: []millrace.Hook{hook}})
 //
-// A collector for each structure reads its Stats from Redis at each scrape:
+// A collector for each structure reads its Stats from Redis at each scrape. Each kind of
+// structure has a package for it, so that a program compiles no structure that it does not use:
 //
-//	err = registry.Register(metrics.Collector(dirty))
+//	err = registry.Register(ickmetrics.Collector(dirty))
 //
 //	program ──▶ structure ──▶ Hook ───────▶ counters, histograms ─┐
 //	                │                                             ├─▶ scrape
@@ -48,16 +49,19 @@
 //
 // # Metrics of collectors
 //
-//	millrace_queue_...{queue}, ick_...{ick}, channel_...{channel}, {channel,ick} for its Icks
-//	millrace_hashes_...{hashes}, keys_...{keys}, tracker_...{tracker}
-//	millrace_fetch_...{cache}          counts of this process, without Redis
-//	millrace_steal_...{task}           counts of this process, without Redis
-//	millrace_upkeep_...{task}          [UpkeepCollector]: recruiters of all processes
-//	millrace_fleet_...{partition}      [CensusCollector]
+//	millrace_queue_...{queue}                     queuemetrics
+//	millrace_ick_...{ick}, channel_...{channel}   ickmetrics; {channel,ick} for the Icks of a channel
+//	millrace_hashes_...{hashes}                   expirymetrics
+//	millrace_keys_...{keys}                       pinnedmetrics
+//	millrace_tracker_...{tracker}                 trackermetrics
+//	millrace_upkeep_...{task}                     upkeepmetrics: recruiters of all processes
+//	millrace_fetch_...{cache}                     fetchmetrics: counts of this process, without Redis
+//	millrace_steal_...{task}                      [Collector]: counts of this process, without Redis
 //
-// [CensusCollector] shows the Stats of many structures that its caller has read, with the
-// same metrics and labels as the collectors of single structures. With it millrace serve
-// shows all structures, and the fleet. docs/METRICS.md lists all metrics.
+// Register a collector once for each registry and name. Collectors of queues, Icks, channels,
+// hashes and keys also take a function that returns the Stats of many, with the same metrics
+// and labels. With it millrace serve shows all structures; it shows the fleet, too
+// (millrace_fleet_...{partition}). docs/METRICS.md lists all metrics.
 //
 // A collector waits at most two seconds for Redis. If a structure cannot be read, the
 // scrape still succeeds: its _up is 0, and its other series are absent. A structure that

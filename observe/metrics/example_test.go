@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/observe/metrics"
+	"github.com/millrace/millrace/observe/metrics/ickmetrics"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -79,7 +80,7 @@ func Example() {
 	}
 	show(registry, "millrace_calls_total")
 
-	if err := registry.Register(metrics.Collector(dirty)); err != nil {
+	if err := registry.Register(ickmetrics.Collector(dirty)); err != nil {
 		log.Fatal(err)
 	}
 	show(registry, "millrace_ick_marks", "millrace_ick_new_total", "millrace_ick_up")
@@ -93,7 +94,7 @@ func Example() {
 	// millrace_ick_up{ick="documents"} 1
 }
 
-func ExampleCollector_channel() {
+func Example_channel() {
 	client, closeAll := connect()
 	defer closeAll()
 	channel, err := ick.NewChannel(client, "documents", ick.ChannelConfig{Size: 2})
@@ -101,7 +102,7 @@ func ExampleCollector_channel() {
 		log.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	if err := registry.Register(metrics.Collector(channel)); err != nil {
+	if err := registry.Register(ickmetrics.Collector(channel)); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := channel.AddNow(context.Background(), "doc:1", "doc:2", "doc:10"); err != nil {
@@ -115,7 +116,7 @@ func ExampleCollector_channel() {
 	// millrace_channel_unowned_icks{channel="documents"} 2
 }
 
-func ExampleCollector_recruiter() {
+func ExampleCollector() {
 	registry := prometheus.NewRegistry()
 	hook, err := metrics.New(registry)
 	if err != nil {

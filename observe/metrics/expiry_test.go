@@ -9,6 +9,8 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/metrics/expirymetrics"
+	"github.com/millrace/millrace/observe/metrics/pinnedmetrics"
 	"github.com/millrace/millrace/pinned"
 )
 
@@ -44,7 +46,7 @@ func TestHashesCollector(t *testing.T) {
 	reg, hook := fresh(t)
 	name := redistest.Name(t)
 	h := newHashes(t, redistest.Shared(t).Client(t), name, hook)
-	register(t, reg, Collector(h))
+	register(t, reg, expirymetrics.Collector(h))
 	want := func(nonzero map[string]float64) {
 		t.Helper()
 		wantSamples(t, reg, "hashes_", unlabelled("hashes_", "hashes="+name, []string{
@@ -81,7 +83,7 @@ func TestKeysCollector(t *testing.T) {
 	reg, hook := fresh(t)
 	name := redistest.Name(t)
 	k := newKeys(t, redistest.Shared(t).Client(t), name, hook)
-	register(t, reg, Collector(k))
+	register(t, reg, pinnedmetrics.Collector(k))
 	want := func(there float64, nonzero map[string]float64) {
 		t.Helper()
 		samples := unlabelled("keys_", "keys="+name, []string{

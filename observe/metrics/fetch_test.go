@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/metrics/fetchmetrics"
 )
 
 func newCache(t *testing.T, client rueidis.Client, name string, hook *hook) *fetch.Cache {
@@ -25,7 +26,7 @@ func TestCacheCollector(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	c := newCache(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, Collector(c))
+	register(t, reg, fetchmetrics.Collector(c))
 	samples := func(loads float64, calls map[string]float64) map[string]float64 {
 		all := map[string]float64{"fetch_loads_total{cache=" + c.Name() + "}": loads, "fetch_early_total{cache=" + c.Name() + "}": 0}
 		for _, outcome := range []string{"failed", "hit", "negative", "stale", "miss", "waited", "bypass", "remembered"} {

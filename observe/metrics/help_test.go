@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/figures"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -74,7 +75,7 @@ func scrape(t *testing.T, reg prometheus.Gatherer, prefix string) map[string]flo
 	}
 	samples := map[string]float64{}
 	for _, family := range families {
-		name, ok := strings.CutPrefix(family.GetName(), namespace+"_")
+		name, ok := strings.CutPrefix(family.GetName(), figures.Namespace+"_")
 		if !ok {
 			t.Errorf("%s lacks the prefix", family.GetName())
 		}

@@ -2,12 +2,12 @@ package metrics
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/figures"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -85,7 +85,7 @@ func (h *hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Co
 
 // OnRecruit counts a recruit.
 func (h *hook) OnRecruit(_ context.Context, end steal.Recruited) {
-	job, via := label(end.Job), "draw"
+	job, via := figures.Label(end.Job), "draw"
 	if end.Floor {
 		via = "floor"
 	}
@@ -96,9 +96,6 @@ func (h *hook) OnRecruit(_ context.Context, end steal.Recruited) {
 	}
 }
 
-// label returns a name as a label, which must be UTF-8.
-func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
-
 // Upper bounds in seconds: of calls and handlers, from a call to a near Redis to more than
 // any timeout, and of waiting times, which may be hours.
 var (
@@ -107,16 +104,13 @@ var (
 )
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: figures.Namespace, Name: name, Help: help}, labels)
 }
 
 func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(
-		prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+		prometheus.HistogramOpts{Namespace: figures.Namespace, Name: name, Help: help, Buckets: buckets}, labels)
 }
-
-// namespace is the prefix of every metric.
-const namespace = "millrace"
 
 // together is several collectors that are registered all or none.
 type together []prometheus.Collector

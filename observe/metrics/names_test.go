@@ -7,13 +7,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/metrics/expirymetrics"
+	"github.com/millrace/millrace/observe/metrics/fetchmetrics"
+	"github.com/millrace/millrace/observe/metrics/ickmetrics"
+	"github.com/millrace/millrace/observe/metrics/pinnedmetrics"
+	"github.com/millrace/millrace/observe/metrics/queuemetrics"
+	"github.com/millrace/millrace/observe/metrics/trackermetrics"
+	"github.com/millrace/millrace/observe/metrics/upkeepmetrics"
 	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/steal"
 )
@@ -34,11 +46,18 @@ func TestNamesAndLint(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := redistest.Name(t)
-	register(t, reg, Collector(k), Collector(c), Collector(q), Collector(recruiter),
-		Collector(newHashes(t, client, name, hook)), Collector(newKeys(t, client, name, hook)),
-		Collector(newTracker(t, client, name, hook)), Collector(newCache(t, client, name, hook)),
-		CensusCollector(func() Census {
-			return Census{Upkeep: &upkeep.Totals{Jobs: []steal.JobStats{job()}}, Fleet: newFleet()}
+	register(t, reg, ickmetrics.Collector(k), ickmetrics.Collector(c), queuemetrics.Collector(q), Collector(recruiter),
+		expirymetrics.Collector(newHashes(t, client, name, hook)), pinnedmetrics.Collector(newKeys(t, client, name, hook)),
+		trackermetrics.Collector(newTracker(t, client, name, hook)), fetchmetrics.Collector(newCache(t, client, name, hook)),
+		upkeepmetrics.Collector(func(context.Context) (upkeep.Totals, error) {
+			return upkeep.Totals{Jobs: []steal.JobStats{job()}}, nil
+		}),
+		survey.FleetCollector(func() *survey.FleetView {
+			aged := directory.Snapshot{Saved: directory.Saved{At: noon}, Archived: directory.Archived{At: noon}}
+			return &survey.FleetView{
+				Status:    fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
+				Snapshots: snapshot.Ages{Now: noon.Add(time.Minute), Partitions: []directory.Snapshot{aged}},
+			}
 		}))
 	if _, err := c.AddNow(t.Context(), "a"); err != nil {
 		t.Fatal(err)

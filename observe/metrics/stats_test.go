@@ -14,7 +14,10 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/figures"
 	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/metrics/ickmetrics"
+	"github.com/millrace/millrace/observe/metrics/queuemetrics"
 )
 
 // of fills an Ick's or another's samples up with zeros.
@@ -51,7 +54,7 @@ func TestIckCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	register(t, reg, Collector(k))
+	register(t, reg, ickmetrics.Collector(k))
 	name := "ick=" + k.Name()
 	up := map[string]float64{"up{" + name + "}": 1}
 	wantSamples(t, reg, "ick_", prefixed("ick_", up, of(name, nil))) // it does not exist yet
@@ -87,7 +90,7 @@ func TestIckCollectorOfParkedMembersAndAge(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	k := newIck(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, Collector(k))
+	register(t, reg, ickmetrics.Collector(k))
 	if _, err := k.AddNow(t.Context(), "a", "b"); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +124,7 @@ func TestChannelCollector(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	c := newChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, Collector(c))
+	register(t, reg, ickmetrics.Collector(c))
 	name := "channel=" + c.Name()
 	whole := func(consumers, used, served, unowned float64) map[string]float64 {
 		return map[string]float64{
@@ -168,9 +171,9 @@ func TestScrapeOutlivesRedis(t *testing.T) {
 	silentIck := newIck(t, silent.Client(t), "silent", hook)
 	silentChannel := newChannel(t, silent.Client(t), "silent", hook)
 	well := newIck(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, Collector(deadIck), Collector(silentIck), Collector(well), Collector(silentChannel))
+	register(t, reg, ickmetrics.Collector(deadIck), ickmetrics.Collector(silentIck), ickmetrics.Collector(well), ickmetrics.Collector(silentChannel))
 	recovering := prometheus.NewRegistry() // which does not wait for the dead
-	register(t, recovering, Collector(silentIck))
+	register(t, recovering, ickmetrics.Collector(silentIck))
 	for _, k := range []*ick.Ick{deadIck, silentIck} {
 		if _, err := k.AddNow(t.Context(), "a"); err != nil {
 			t.Fatal(err)
@@ -180,8 +183,8 @@ func TestScrapeOutlivesRedis(t *testing.T) {
 	silent.Pause()
 	began := time.Now()
 	samples := scrape(t, reg, "")
-	if took := time.Since(began); took > 2*scrapeTimeout {
-		t.Errorf("the scrape took %s, want about %s", took, scrapeTimeout)
+	if took := time.Since(began); took > 2*figures.ScrapeTimeout {
+		t.Errorf("the scrape took %s, want about %s", took, figures.ScrapeTimeout)
 	}
 	silent.Resume()
 	for name, want := range map[string]float64{
@@ -212,7 +215,7 @@ func TestQueueCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	register(t, reg, Collector(q))
+	register(t, reg, queuemetrics.Collector(q))
 	name := "queue=" + q.Name()
 	samples := func(values map[string]float64) map[string]float64 {
 		all := map[string]float64{"queue_up{" + name + "}": 1}
@@ -260,39 +263,13 @@ func TestQueueCollector(t *testing.T) {
 	}))
 }
 
-// TestReadersAndFlows: readers that are not heard of any more do not count, and flows that
-// are held do.
-func TestReadersAndFlows(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	stats := fairqueue.Stats{
-		At: now, FlowCount: 3, Capacity: 17,
-		Flows: []fairqueue.FlowStats{{Tenant: "a", Held: true}, {Tenant: "b"}, {Tenant: "c", Held: true}},
-		Readers: []fairqueue.ReaderStats{
-			{Concurrency: 10, InFlight: 4, LastSeen: now.Add(-time.Second)},
-			{Concurrency: 5, InFlight: 5, LastSeen: now},
-			{Concurrency: 2, InFlight: 1, LastSeen: now.Add(-time.Minute)},
-		},
-	}
-	want := map[string]float64{"flows": 3, "held_flows": 2, "readers": 2, "capacity": 15, "busy_handlers": 9}
-	for _, f := range queueFigures {
-		if n, ok := want[f.name]; ok && f.value(stats) != n {
-			t.Errorf("%s = %v, want %v", f.name, f.value(stats), n)
-		}
-		delete(want, f.name)
-	}
-	if len(want) > 0 {
-		t.Errorf("nobody says %v", want)
-	}
-}
-
 func TestCollectorsOfOneNameAreRefused(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
 	_, hook := fresh(t)
 	client := redistest.Shared(t).Client(t)
-	register(t, reg, Collector(newIck(t, client, "documents", hook)), Collector(newIck(t, client, "images", hook)))
-	if err := reg.Register(Collector(newIck(t, client, "documents", hook))); err == nil {
+	register(t, reg, ickmetrics.Collector(newIck(t, client, "documents", hook)), ickmetrics.Collector(newIck(t, client, "images", hook)))
+	if err := reg.Register(ickmetrics.Collector(newIck(t, client, "documents", hook))); err == nil {
 		t.Error("a second collector of the same name was registered")
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/observe/metrics/trackermetrics"
 	"github.com/millrace/millrace/tracker"
 )
 
@@ -37,7 +38,7 @@ func TestTrackerCollector(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	tr := newTracker(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, Collector(tr))
+	register(t, reg, trackermetrics.Collector(tr))
 	name := "tracker=" + tr.Name()
 	counts := []string{"identifiers", "passes_total", "added_total", "confirmed_total", "removed_total"}
 	ages := []string{"oldest_check_seconds", "pass_age_seconds", "pass_seconds", "cursor_age_seconds"}

@@ -35,12 +35,8 @@ const hint = "Write five fields: minute 0-59, hour 0-23, day 1-31, month 1-12, w
 func Parse(expression, zone string) (schedule.Spec, error) {
 	bad := millrace.ErrBadArgument
 	text := strings.TrimSpace(expression)
-	location, err := schedule.LoadZone(zone)
-	if err != nil {
-		return schedule.Spec{}, err
-	}
 	if interval, ok := strings.CutPrefix(text, "@every "); ok {
-		if location != time.UTC {
+		if zone != "" && zone != "UTC" {
 			return schedule.Spec{}, bad.Errorf("%q has no time zone: it is counted from the Unix epoch", text)
 		}
 		d, err := time.ParseDuration(strings.TrimSpace(interval))
@@ -70,7 +66,7 @@ func Parse(expression, zone string) (schedule.Spec, error) {
 		Days:     fields.Dom &^ wildcard,
 		Months:   fields.Month &^ wildcard,
 		Weekdays: weekdays,
-		Zone:     location,
+		Zone:     zone,
 	})
 }
 

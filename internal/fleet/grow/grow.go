@@ -176,9 +176,12 @@ func (c *Config) Announce(ctx context.Context, dir *directory.Directory, m *dire
 	if err != nil {
 		return nil, millrace.ErrBadArgument.Wrap(err)
 	}
-	first := len(m.Partitions)
+	first, generation := len(m.Partitions), 0
+	for _, p := range grown.Points() {
+		generation = max(generation, p.Generation)
+	}
 	with := m.Clone()
-	with.Partitions = append(with.Partitions, describe(partitions, first, grown.Generations()-1, directory.LookUp)...)
+	with.Partitions = append(with.Partitions, describe(partitions, first, generation, directory.LookUp)...)
 	if err := c.prepare(ctx, with, first); err != nil {
 		return nil, err
 	}

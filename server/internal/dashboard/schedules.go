@@ -118,8 +118,8 @@ type tickRow struct {
 }
 
 // missedWords describe the policies.
-var missedWords = map[string]string{
-	"once": "one message for all missed ticks", "skip": "no message for missed ticks", "all": "one message for each missed tick",
+var missedWords = map[schedule.Missed]string{
+	schedule.Once: "one message for all missed ticks", schedule.Skip: "no message for missed ticks", schedule.All: "one message for each missed tick",
 }
 
 // shownTicks is how many ticks the page of a schedule shows, and previewTicks the form.
@@ -161,7 +161,7 @@ func (d *Dashboard) schedule(a *asked) (scene, error) {
 		s, how := find(v)
 		p := schedulePage{
 			heading: heading{Title: plain(name)}, scheduleRow: d.newScheduleRow(s), How: how, LastPath: last,
-			Missed: missedWords[s.Missed.String()], Shown: newPreview(s.Draft.Body), Ticks: nextTicks(s, shownTicks),
+			Missed: missedWords[s.Missed], Shown: newPreview(s.Draft.Body), Ticks: nextTicks(s, shownTicks),
 		}
 		for _, field := range slices.Sorted(maps.Keys(s.Draft.Headers)) {
 			p.Fields = append(p.Fields, header{field, s.Draft.Headers[field]})

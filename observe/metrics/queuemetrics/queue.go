@@ -1,0 +1,94 @@
+// Package queuemetrics exports the Stats of a fairqueue to Prometheus: the metrics
+// millrace_queue_... of docs/METRICS.md. Package metrics says how collectors behave.
+package queuemetrics
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/figures"
+)
+
+// Collector returns a collector of a queue, which it reads at each scrape; or of many queues
+// that a function has read, with the names of those that it could not read.
+func Collector[Q *fairqueue.Queue | func() ([]fairqueue.Stats, []string)](of Q) prometheus.Collector {
+	switch of := any(of).(type) {
+	case *fairqueue.Queue:
+		return figures.Of(family(), of.Stats, of.Name())
+	case func() ([]fairqueue.Stats, []string):
+		return figures.Many(family("queue"), of, func(s fairqueue.Stats) string { return s.Name })
+	}
+	panic("unreachable")
+}
+
+// family returns the figures of a queue, and its faults: one series for each
+// cause, with the first tenant that causes it.
+func family(labels ...string) figures.Family[fairqueue.Stats] {
+	f := figures.New("queue", queue, labels...)
+	notice := figures.Desc("queue", "notice", "For how long the oldest message waits that suffers from a cause; of the first tenant that is the cause.",
+		append(labels, "cause", "severity", "tenant")...)
+	sendFigures := f.Send
+	f.Descs = append(f.Descs, notice)
+	f.Send = func(ch chan<- prometheus.Metric, s fairqueue.Stats, values ...string) {
+		sendFigures(ch, s, values...)
+		sent := map[string]bool{}
+		for _, found := range diagnosis.OfQueue(s) {
+			if sent[found.Code] {
+				continue
+			}
+			sent[found.Code] = true
+			of := figures.Label(found.Tenant)
+			ch <- prometheus.MustNewConstMetric(notice, prometheus.GaugeValue, found.Waits.Seconds(),
+				append(slices.Clip(values), found.Code, found.Severity.String(), of)...)
+		}
+	}
+	return f
+}
+
+const messages = "Messages by state."
+
+var queue = figures.WithCounters(func(s fairqueue.Stats) fairqueue.Counters { return s.Counters },
+	figures.Gauge("messages", messages, func(s fairqueue.Stats) int { return s.Waiting }).Of("waiting"),
+	figures.Gauge("messages", messages, func(s fairqueue.Stats) int { return s.InFlight }).Of("in_flight"),
+	figures.Gauge("messages", messages, func(s fairqueue.Stats) int { return s.Delayed }).Of("delayed"),
+	figures.Gauge("messages", messages, func(s fairqueue.Stats) int { return s.Dead }).Of("dead"),
+	figures.Gauge("oldest_age_seconds", "How long the oldest waiting message has been readable; 0 if none waits.",
+		func(s fairqueue.Stats) time.Duration { return s.OldestAge }),
+	figures.Gauge("flows", "Flows with waiting messages: tenants, or streams.", func(s fairqueue.Stats) int { return s.FlowCount }),
+	figures.Gauge("held_flows", "Flows that have their full share of handlers, so their next message waits; at most 1,024.", heldFlows),
+	figures.Gauge("readers", "Consumers that reported in the last 15 seconds.", overReaders(func(fairqueue.ReaderStats) int { return 1 })),
+	figures.Gauge("capacity", "Handlers that these consumers run at once.", overReaders(func(r fairqueue.ReaderStats) int { return r.Concurrency })),
+	figures.Gauge("busy_handlers", "Busy handlers of these consumers, by their last report.", overReaders(func(r fairqueue.ReaderStats) int { return r.InFlight })),
+	figures.Gauge("schedules", "Schedules that the queue keeps.", func(s fairqueue.Stats) int { return s.Schedules }),
+	figures.Gauge("overdue_schedules", "Schedules whose tick is late by more than a minute; at most 100.", func(s fairqueue.Stats) int { return s.OverdueSchedules }),
+	figures.Gauge("paused", "1 if reading is paused.", func(s fairqueue.Stats) bool { return s.Paused }),
+)
+
+func heldFlows(s fairqueue.Stats) (n int) {
+	for _, f := range s.Flows {
+		if f.Held {
+			n++
+		}
+	}
+	return n
+}
+
+// readerTTL is how long after its last report a reader counts. The queue removes it then,
+// too, but only when another one reports.
+const readerTTL = 15 * time.Second
+
+// overReaders returns a sum over the live readers.
+func overReaders(of func(fairqueue.ReaderStats) int) func(fairqueue.Stats) int {
+	return func(s fairqueue.Stats) (sum int) {
+		for _, r := range s.Readers {
+			if s.At.Sub(r.LastSeen) <= readerTTL {
+				sum += of(r)
+			}
+		}
+		return sum
+	}
+}

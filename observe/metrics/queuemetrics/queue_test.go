@@ -1,0 +1,34 @@
+package queuemetrics
+
+import (
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// TestReadersAndFlows: readers that are not heard of any more do not count, and flows that
+// are held do.
+func TestReadersAndFlows(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	stats := fairqueue.Stats{
+		At: now, FlowCount: 3, Capacity: 17,
+		Flows: []fairqueue.FlowStats{{Tenant: "a", Held: true}, {Tenant: "b"}, {Tenant: "c", Held: true}},
+		Readers: []fairqueue.ReaderStats{
+			{Concurrency: 10, InFlight: 4, LastSeen: now.Add(-time.Second)},
+			{Concurrency: 5, InFlight: 5, LastSeen: now},
+			{Concurrency: 2, InFlight: 1, LastSeen: now.Add(-time.Minute)},
+		},
+	}
+	want := map[string]float64{"flows": 3, "held_flows": 2, "readers": 2, "capacity": 15, "busy_handlers": 9}
+	for _, f := range queue {
+		if n, ok := want[f.Name]; ok && f.Value(stats) != n {
+			t.Errorf("%s = %v, want %v", f.Name, f.Value(stats), n)
+		}
+		delete(want, f.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("nobody says %v", want)
+	}
+}
