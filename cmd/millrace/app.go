@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -34,6 +35,8 @@ type app struct {
 	stdout io.Writer
 	stderr io.Writer
 	quiet  bool // nothing is logged
+
+	logging *sync.Mutex // of the lines of loggers; nil before the first
 
 	parsed *kong.Context // the command line
 
@@ -114,9 +117,30 @@ func (a *app) loggerFrom(level slog.Level) *slog.Logger {
 	case a.quiet:
 		return slog.New(slog.DiscardHandler)
 	case a.json:
-		return slog.New(slog.NewJSONHandler(a.stderr, options))
+		return slog.New(slog.NewJSONHandler(a.logs(), options))
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, options))
+	return slog.New(slog.NewTextHandler(a.logs(), options))
+}
+
+// logs returns standard error for loggers. The connections of a fleet have another logger than
+// the command, and their lines come at any time: one is written at a time.
+func (a *app) logs() io.Writer {
+	if a.logging == nil {
+		a.logging = new(sync.Mutex)
+	}
+	return oneAtATime{a.stderr, a.logging}
+}
+
+type oneAtATime struct {
+	io.Writer
+
+	mu *sync.Mutex
+}
+
+func (w oneAtATime) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Writer.Write(line)
 }
 
 // input reads standard input to its end.

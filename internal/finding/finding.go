@@ -54,7 +54,12 @@ const Refused = "refused"
 // Counts is how many findings have each severity.
 type Counts [Critical + 1]int
 
-// NearlyFull reports whether a server uses most of its maxmemory, which is 0 if it has none.
-func NearlyFull(used, limit int64) bool {
-	return limit > 0 && float64(used) >= FullShare*float64(limit)
+// NearlyFull reports whether a server, or a member of a fleet, uses most of its maxmemory, which is
+// 0 if it has none.
+func NearlyFull(used, limit int64, member bool) bool {
+	share := FullShare
+	if member {
+		share = MemberFullShare
+	}
+	return limit > 0 && float64(used) >= share*float64(limit)
 }

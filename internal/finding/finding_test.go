@@ -30,11 +30,14 @@ func TestSeverity(t *testing.T) {
 func TestNearlyFull(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		used, limit int64
-		want        bool
-	}{{79, 100, false}, {80, 100, true}, {200, 100, true}, {80, 0, false}} {
-		if got := NearlyFull(c.used, c.limit); got != c.want {
-			t.Errorf("NearlyFull(%d, %d) = %t", c.used, c.limit, got)
+		used, limit  int64
+		member, want bool
+	}{
+		{79, 100, false, false}, {80, 100, false, true}, {200, 100, false, true}, {80, 0, false, false},
+		{89, 100, true, false}, {90, 100, true, true},
+	} {
+		if got := NearlyFull(c.used, c.limit, c.member); got != c.want {
+			t.Errorf("NearlyFull(%d, %d, %t) = %t, want %t", c.used, c.limit, c.member, got, c.want)
 		}
 	}
 }

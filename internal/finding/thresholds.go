@@ -63,6 +63,10 @@ const (
 	// is left is needed when consumers stop for a while.
 	FullShare = 0.8
 
+	// MemberFullShare is FullShare for the memory of a member of a fleet. A partition fills to 80 % by
+	// design, unless max-fill says otherwise, and then sends new tags elsewhere: it is as it should be.
+	MemberFullShare = 0.9
+
 	// ClockSkew is by how much clocks may differ: scores, deadlines and leases are off by as much.
 	ClockSkew = time.Second
 

@@ -20,7 +20,7 @@ var serverChecks = []struct {
 }{
 	{"version", func(_ context.Context, s *server) Finding { return checkVersion(s.info["server"]) }},
 	{"eviction", func(_ context.Context, s *server) Finding { return checkEviction(s.info["memory"]) }},
-	{"memory", func(_ context.Context, s *server) Finding { return checkMemory(s.info["memory"]) }},
+	{"memory", func(_ context.Context, s *server) Finding { return checkMemory(s.info["memory"], s.member) }},
 	{"persistence", func(ctx context.Context, s *server) Finding {
 		return checkPersistence(s.info["persistence"], savePoints(ctx, s))
 	}},
@@ -81,7 +81,7 @@ func checkEviction(memory info.Fields) Finding {
 	}
 }
 
-func checkMemory(memory info.Fields) Finding {
+func checkMemory(memory info.Fields, member bool) Finding {
 	used, err := strconv.ParseInt(memory["used_memory"], 10, 64)
 	if err != nil {
 		return unknown("The server does not report how much memory it uses.")
@@ -92,7 +92,7 @@ func checkMemory(memory info.Fields) Finding {
 			"Without maxmemory the machine may run out first and kill the server: set it below the machine's memory.")
 	}
 	value := fmt.Sprintf("%s of %s used (%.0f%%)", readable.Bytes(used), readable.Bytes(limit), 100*float64(used)/float64(limit))
-	if !finding.NearlyFull(used, limit) {
+	if !finding.NearlyFull(used, limit, member) {
 		return ok(value)
 	}
 	return warning("nearly_full", value, "When memory is full, consumers continue but adds fail with the code full: let consumers catch up, or raise maxmemory.")

@@ -60,7 +60,7 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 	defer stop()
 	work := make(chan []Finding, 1)
 	go func() { work <- checkQueues(working, client) }() // at the same time: a silent server delays both
-	servers := inspect(ctx, client)
+	servers := inspect(ctx, client, cfg.Fleet != nil)
 	reached := slices.ContainsFunc(servers, func(s *server) bool { return s.err == nil && !s.replica() })
 	if !reached {
 		stop()
@@ -90,12 +90,12 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 
 // inspect runs the checks on all servers at the same time, so that a silent one
 // delays no other. It returns them by address.
-func inspect(ctx context.Context, client rueidis.Client) []*server {
+func inspect(ctx context.Context, client rueidis.Client, members bool) []*server {
 	nodes := client.Nodes()
 	var servers []*server
 	var all sync.WaitGroup
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		s := &server{client: nodes[addr], addr: addr, info: map[string]info.Fields{}}
+		s := &server{client: nodes[addr], addr: addr, member: members, info: map[string]info.Fields{}}
 		servers = append(servers, s)
 		all.Go(func() { s.inspect(ctx) })
 	}
@@ -107,6 +107,7 @@ func inspect(ctx context.Context, client rueidis.Client) []*server {
 type server struct {
 	client   rueidis.Client
 	addr     string
+	member   bool                   // of a fleet
 	info     map[string]info.Fields // by section of INFO; absent if refused
 	err      error                  // why it does not answer at all
 	findings []Finding

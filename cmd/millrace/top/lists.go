@@ -288,7 +288,7 @@ func (m *model) serverRows() []row {
 		if n.MaxMemory > 0 {
 			most = size(n.MaxMemory)
 		}
-		if finding.NearlyFull(n.Memory, n.MaxMemory) {
+		if finding.NearlyFull(n.Memory, n.MaxMemory, m.view.Fleet != nil) {
 			severity = finding.Warning
 		}
 		all = append(all, row{id: n.Addr, severity: severity, cells: []cell{

@@ -16,7 +16,7 @@ func (m *model) notices() (all []finding.Finding) {
 		all = append(all, finding.New(severity, "", text, ""))
 	}
 	for _, n := range m.view.Server.Nodes {
-		if finding.NearlyFull(n.Memory, n.MaxMemory) {
+		if finding.NearlyFull(n.Memory, n.MaxMemory, m.view.Fleet != nil) {
 			add(finding.Warning, fmt.Sprintf("server %s is nearly full: %s of %s", printable(n.Addr), readable.Bytes(n.Memory), readable.Bytes(n.MaxMemory)))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -38,20 +39,29 @@ func Restore(ctx context.Context, dir *directory.Directory, servers Servers, par
 	if partition < 0 || partition >= len(m.Partitions) {
 		return ErrNotSwitched.Errorf("there is no partition %d", partition)
 	}
-	p := m.Partitions[partition]
-	if !slices.ContainsFunc(voters(p), func(m directory.Member) bool { return m.Addr == choice.Addr }) {
-		return ErrNotSwitched.Errorf("%s is not a member of partition %d", choice.Addr, partition)
-	}
+	master := m.Partitions[partition].Master.Addr // by which the person decided
 	history, what := "", "the data of "+choice.Addr
 	if choice.Load != nil {
 		id := make([]byte, 20)
 		_, _ = rand.Read(id) // never fails
 		history, what = hex.EncodeToString(id), "a file, for "+choice.Addr
 	}
-	m, err = a.change(ctx, p, func(p *directory.Partition) {
-		p.ReadOnly, p.Prefer, p.Restore, p.RestoreHistory = true, "", choice.Addr, history
-		p.Epoch++
-	})
+	for err = errOvertaken; errors.Is(err, errOvertaken); { // by an agent, which marks the partition as read-only
+		if m, err = a.confirm(ctx); err != nil {
+			return err
+		}
+		p := m.Partitions[partition]
+		switch {
+		case p.Master.Addr != master:
+			return ErrNotSwitched.Errorf("%s is the master of partition %d by now", p.Master.Addr, partition)
+		case !slices.ContainsFunc(voters(p), func(m directory.Member) bool { return m.Addr == choice.Addr }):
+			return ErrNotSwitched.Errorf("%s is not a member of partition %d", choice.Addr, partition)
+		}
+		m, err = a.change(ctx, p, func(p *directory.Partition) {
+			p.ReadOnly, p.Prefer, p.Restore, p.RestoreHistory = true, "", choice.Addr, history
+			p.Epoch++
+		})
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redis/retry"
+	"github.com/millrace/millrace/internal/test/directorytest"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -155,4 +157,72 @@ func TestOldDataWaitsForAPerson(t *testing.T) {
 			t.Errorf("the beat is %v after the restore, want it above the newest that was known", beat)
 		}
 	})
+}
+
+// meddled is a store in which somebody else changes the map after the nth read.
+type meddled struct {
+	directory.Store
+
+	reads  int
+	meddle func(read int)
+}
+
+func (m *meddled) Get(ctx context.Context, read directory.Read, names ...string) ([]directory.Value, error) {
+	values, err := m.Store.Get(ctx, read, names...)
+	m.reads++
+	m.meddle(m.reads)
+	return values, err
+}
+
+// TestAChoiceIsNotOvertaken by an agent that marks the partition as read-only between two steps of
+// the choice; it is by one that has made another member the master.
+func TestAChoiceIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(p *directory.Partition)
+		wants  string // from which member the partition is restored
+	}{
+		"read-only": {func(p *directory.Partition) { p.ReadOnly = true }, "b:1"},
+		"another master": {func(p *directory.Partition) {
+			p.Master, p.Replicas = p.Replicas[0], []directory.Member{p.Master}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for after := 2; after <= 4; after++ { // the map is known after two reads
+				store := new(directorytest.Memory)
+				dir := directory.New(store)
+				must(t, dir.Change(t.Context(), 0, directorytest.Sample(t, 1)))
+				ctx, cancel := context.WithCancel(t.Context())
+				meddled := &meddled{Store: store, meddle: func(read int) {
+					if read != after {
+						return
+					}
+					m, err := dir.Load(t.Context())
+					must(t, err)
+					if m.Partitions[0].Restore != "" {
+						return // the choice was first
+					}
+					next := m.Next()
+					c.change(&next.Partitions[0])
+					next.Partitions[0].Epoch = next.Epoch
+					must(t, dir.Change(t.Context(), m.Epoch, next))
+				}}
+				err := Restore(ctx, directory.New(meddled), nil, 0, Choice{Addr: "b:1"}, slog.New(slog.DiscardHandler), func(context.Context) func() {
+					cancel() // nobody carries the choice out
+					return func() {}
+				})
+				cancel()
+				m, mapErr := dir.Load(t.Context())
+				must(t, mapErr)
+				p := m.Partitions[0]
+				if p.Epoch == 1 {
+					t.Fatalf("after %d reads: nothing has changed, and Restore = %v", after, err)
+				}
+				if overtaken := p.Master.Addr == "b:1"; overtaken && (p.Restore != "" || !errors.Is(err, ErrNotSwitched)) || !overtaken && p.Restore != "b:1" {
+					t.Errorf("after %d reads: the partition is %+v, want it restored from %q; Restore = %v", after, p, c.wants, err)
+				}
+			}
+		})
+	}
 }

@@ -129,9 +129,9 @@ func newPartitionRow(s fleet.PartitionStatus) partitionRow {
 		unknown := gauge{None: true, Words: "–"}
 		return partitionRow{s, unknown, unknown}
 	}
-	r := partitionRow{s, gauge{None: true, Words: readable.Bytes(s.Memory) + ", no limit"}, newGauge(s.Busy, percent(s.Busy))}
+	r := partitionRow{s, gauge{None: true, Words: readable.Bytes(s.Memory) + ", no limit"}, newGauge(s.Busy, finding.FullShare, percent(s.Busy))}
 	if s.MaxMemory > 0 {
-		r.Memory = newGauge(float64(s.Memory)/float64(s.MaxMemory), readable.Bytes(s.Memory)+" of "+readable.Bytes(s.MaxMemory))
+		r.Memory = newGauge(float64(s.Memory)/float64(s.MaxMemory), finding.MemberFullShare, readable.Bytes(s.Memory)+" of "+readable.Bytes(s.MaxMemory))
 	}
 	return r
 }
@@ -147,9 +147,9 @@ func severityOf[S ~string](state S) finding.Severity {
 	return finding.Critical
 }
 
-func newGauge(part float64, words string) gauge {
+func newGauge(part, full float64, words string) gauge {
 	g := gauge{Width: strconv.FormatFloat(100*min(max(part, 0), 1), 'f', 1, 64), Tone: "used", Words: words}
-	if part >= finding.FullShare {
+	if part >= full {
 		g.Tone = "full"
 	}
 	return g

@@ -57,7 +57,7 @@ func (d *Dashboard) notices(v *survey.View) []notice {
 			all = append(all, d.trouble(t))
 		}
 	}
-	all = slices.Concat(all, d.fleetNotices(v.Fleet), d.serverNotices(v.Server), d.queueNotices(v), d.ickNotices(v))
+	all = slices.Concat(all, d.fleetNotices(v.Fleet), d.serverNotices(v.Server, v.Fleet != nil), d.queueNotices(v), d.ickNotices(v))
 	for _, h := range v.Hashes {
 		all = append(all, d.overdueNotices(h.Name, h.Overdue, h.OldestOverdue)...)
 	}
@@ -174,9 +174,9 @@ func (d *Dashboard) overdueNotices(name string, overdue int, oldest time.Duratio
 		"Install its Jobs in a recruiter.")}
 }
 
-func (d *Dashboard) serverNotices(s survey.ServerView) (all []notice) {
+func (d *Dashboard) serverNotices(s survey.ServerView, members bool) (all []notice) {
 	for _, n := range s.Nodes {
-		if finding.NearlyFull(n.Memory, n.MaxMemory) {
+		if finding.NearlyFull(n.Memory, n.MaxMemory, members) {
 			all = append(all, newNotice(finding.Warning, "Redis", n.Addr, d.link("doctor"),
 				fmt.Sprintf("uses %s of %s. When memory is full, adds are refused, and draining works.", readable.Bytes(n.Memory), readable.Bytes(n.MaxMemory)),
 				"Let consumers catch up, or raise maxmemory."))
