@@ -28,8 +28,8 @@ func FleetCollector(take func() *FleetView) prometheus.Collector {
 		send := func(desc *prometheus.Desc, value float64, labels ...string) {
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 		}
-		send(epoch, float64(v.Status.Epoch))
-		for _, p := range v.Status.Partitions {
+		send(epoch, float64(v.Epoch))
+		for _, p := range v.Partitions {
 			partitions.Send(ch, p, strconv.Itoa(p.ID))
 		}
 		if !v.Checked.IsZero() {

@@ -70,8 +70,7 @@ type Hashed struct {
 
 func (h Hashed) namespace() string { return h.Namespace }
 
-// name is for the audit log.
-// Structure returns the namespace and the name.
+// Structure returns the namespace and the name, for the audit log.
 func (h Hashed) Structure() string { return h.Namespace + "/" + h.Hash }
 
 type hashedWith[B any] struct {
