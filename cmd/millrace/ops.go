@@ -15,8 +15,8 @@ import (
 )
 
 // onQueue does an operation on a queue, and prints its result as a table of the command.
-func onQueue[In, Out any](ctx context.Context, a *app, name ops.Queue, cfg fairqueue.Config, o ops.Operation[*fairqueue.Queue, In, Out], in In, as func(Out) table) error {
-	return queueName{name}.with(ctx, a, cfg, func(q *fairqueue.Queue) (any, table, error) {
+func onQueue[In, Out any](ctx context.Context, a *app, name ops.Queue, o ops.Operation[*fairqueue.Queue, In, Out], in In, as func(Out) table) error {
+	return queueName{name}.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		out, err := o.Do(ctx, q, in)
 		return out, as(out), err
 	})

@@ -112,7 +112,7 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 	case c.PerTenant < 0 || c.PerTenant > c.Streams:
 		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
 	}
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ResizeQueue, c.Resize, func(doc document.Resized) table {
+	return onQueue(ctx, a, c.Queue, ops.ResizeQueue, c.Resize, func(doc document.Resized) table {
 		return says("%s; before: %s", inWords(doc.Shape), inWords(doc.Before))
 	})
 }
@@ -122,7 +122,7 @@ type queuePause struct {
 }
 
 func (c *queuePause) Run(ctx context.Context, a *app) error {
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.PauseQueue, nil, func(document.Paused) table { return says("paused") })
+	return onQueue(ctx, a, c.Queue, ops.PauseQueue, nil, func(document.Paused) table { return says("paused") })
 }
 
 type queueResume struct {
@@ -130,7 +130,7 @@ type queueResume struct {
 }
 
 func (c *queueResume) Run(ctx context.Context, a *app) error {
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ResumeQueue, nil, func(document.Paused) table { return says("resumed") })
+	return onQueue(ctx, a, c.Queue, ops.ResumeQueue, nil, func(document.Paused) table { return says("resumed") })
 }
 
 type queueRm struct {

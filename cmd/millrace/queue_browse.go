@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/ops"
 )
 
@@ -17,7 +16,7 @@ type queueBrowse struct {
 }
 
 func (c *queueBrowse) Run(ctx context.Context, a *app) error {
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.SearchMessages, c.MessageSearch, func(doc ops.FoundMessages) table {
+	return onQueue(ctx, a, c.Queue, ops.SearchMessages, c.MessageSearch, func(doc ops.FoundMessages) table {
 		return func(w io.Writer) {
 			fmt.Fprintln(w, "ID\tTENANT\tATTEMPTS\tWRITTEN\tREASON\tBODY")
 			for _, m := range doc.Messages {

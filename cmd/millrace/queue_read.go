@@ -178,7 +178,7 @@ type queueCancel struct {
 }
 
 func (c *queueCancel) Run(ctx context.Context, a *app) error {
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.CancelMessages, c.Cancel, func(doc document.Cancelled) table {
+	return onQueue(ctx, a, c.Queue, ops.CancelMessages, c.Cancel, func(doc document.Cancelled) table {
 		return func(w io.Writer) {
 			fmt.Fprintln(w, "ID\tWAS")
 			for _, m := range doc.Messages {

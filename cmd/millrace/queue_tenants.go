@@ -182,7 +182,7 @@ func (c *tenantShow) Run(ctx context.Context, a *app) error {
 	if err := c.check(c.Tenant); err != nil {
 		return err
 	}
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.GetLimits, c.LimitsOf, limitsLine)
+	return onQueue(ctx, a, c.Queue, ops.GetLimits, c.LimitsOf, limitsLine)
 }
 
 type tenantSet struct {
@@ -198,7 +198,7 @@ func (c *tenantSet) Run(ctx context.Context, a *app) error {
 	if err := c.check(c.Tenant.Tenant); err != nil {
 		return err
 	}
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ChangeLimits, c.LimitsChange, limitsLine)
+	return onQueue(ctx, a, c.Queue, ops.ChangeLimits, c.LimitsChange, limitsLine)
 }
 
 type tenantClear struct {
@@ -211,7 +211,7 @@ func (c *tenantClear) Run(ctx context.Context, a *app) error {
 	if err := c.check(c.Tenant.Tenant); err != nil {
 		return err
 	}
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ClearLimits, c.LimitsClear, limitsLine)
+	return onQueue(ctx, a, c.Queue, ops.ClearLimits, c.LimitsClear, limitsLine)
 }
 
 type tenantPause struct {
@@ -223,7 +223,7 @@ func (c *tenantPause) Run(ctx context.Context, a *app) error {
 	if err := needsTenant(c.Queue, c.Tenant); err != nil {
 		return err
 	}
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.PauseTenant, c.TenantPause, func(doc document.PausedTenant) table {
+	return onQueue(ctx, a, c.Queue, ops.PauseTenant, c.TenantPause, func(doc document.PausedTenant) table {
 		if c.For.Duration > 0 {
 			return says("%s is paused for %s", doc.Tenant, readable.Duration(c.For.Duration))
 		}
@@ -240,7 +240,7 @@ func (c *tenantResume) Run(ctx context.Context, a *app) error {
 	if err := needsTenant(c.Queue, c.Tenant); err != nil {
 		return err
 	}
-	return onQueue(ctx, a, c.Queue, fairqueue.Config{}, ops.ResumeTenant, c.Tenant, func(doc document.PausedTenant) table { return says("%s goes on", doc.Tenant) })
+	return onQueue(ctx, a, c.Queue, ops.ResumeTenant, c.Tenant, func(doc document.PausedTenant) table { return says("%s goes on", doc.Tenant) })
 }
 
 type tenantPurge struct {

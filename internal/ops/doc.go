@@ -1,5 +1,5 @@
 // Package ops describes each operation of a structure once, for the command, the HTTP API, the
-// pages, the audit log and the documents.
+// pages and the audit log.
 //
 // An operation used to be written in four places, with a text, a list of fields and their limits
 // in each, which drifted apart. Here it is one value, in one file:
