@@ -90,7 +90,7 @@ const assemble = "\treturn assemble(prefix, sources)\n}\n\n// Edit"
 // build compiles the tests of a folder with an overlay, and returns the program.
 func build(folder, work string) string {
 	module := strings.TrimSpace(string(get(exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output())))
-	library := filepath.Join(module, "internal", "script", "library.go")
+	library := filepath.Join(module, "internal", "redis", "script", "library.go")
 	source := string(get(os.ReadFile(library)))
 	changed := strings.Replace(source, assemble, "\tmutate(sources)\n"+assemble, 1)
 	if changed == source {
