@@ -21,14 +21,20 @@ import (
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := find()
-	switch {
-	case err == nil:
-	case errors.Is(err, errNotBuilt) && os.Getenv("CI") == "":
-		t.Skipf("this test needs etcd: %v", err)
-	default:
-		t.Fatalf("this test needs etcd: %v", err)
+	if err != nil {
+		end(t, err)
 	}
 	return path
+}
+
+// end ends a test for want of etcd.
+func end(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, errNotBuilt) && os.Getenv("CI") == "" {
+		t.Skipf("this test needs etcd: %v", err)
+	} else {
+		t.Fatalf("this test needs etcd: %v", err)
+	}
 }
 
 // errNotBuilt says that the go command did not build etcd.

@@ -2,6 +2,7 @@ package etcdtest
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -71,13 +72,19 @@ type skipped struct {
 func (s *skipped) Skipf(string, ...any)  { s.verdict = "skip" }
 func (s *skipped) Fatalf(string, ...any) { s.verdict = "fatal" }
 
-func TestMissingEtcdSkipsExceptInCI(t *testing.T) {
+// TestMissingEtcd: only a build that failed skips a test, and not in CI.
+func TestMissingEtcd(t *testing.T) {
 	t.Setenv("MILLRACE_TEST_ETCD", filepath.Join(t.TempDir(), "etcd"))
-	for ci, want := range map[string]string{"": "skip", "true": "fatal"} {
+	for _, ci := range []string{"", "true"} {
 		t.Setenv("CI", ci)
-		tb := &skipped{TB: t}
-		if Binary(tb); tb.verdict != want {
-			t.Errorf("with CI=%q missing etcd ended the test with %q, want %q", ci, tb.verdict, want)
+		missing := &skipped{TB: t}
+		if Binary(missing); missing.verdict != "fatal" {
+			t.Errorf("with CI=%q a missing MILLRACE_TEST_ETCD ended the test with %q, want fatal", ci, missing.verdict)
+		}
+		failed := &skipped{TB: t}
+		want := map[string]string{"": "skip", "true": "fatal"}[ci]
+		if end(failed, fmt.Errorf("%w: no network", errNotBuilt)); failed.verdict != want {
+			t.Errorf("with CI=%q a build that failed ended the test with %q, want %q", ci, failed.verdict, want)
 		}
 	}
 }
