@@ -28,21 +28,11 @@ var audited = map[string]struct {
 	action string // as the service names it in the audit log
 	when   func(command any) bool
 }{
-	"hash rm":            {"hash.delete", only(func(c *hashRm) bool { return len(c.Fields) == 0 })},
-	"ick parked retry":   {"ick.retry", always},
-	"ick parked rm":      {"ick.drop", always},
-	"ick rm":             {"ick.delete", always},
-	"lease release":      {"lease.release", only(func(c *leaseRelease) bool { return !issuedHere(string(c.Token)) })},
-	"queue dead keep":    {"queue.keep-dead", always},
-	"queue dead purge":   {"queue.purge", only(func(c *deadPurge) bool { return !c.DryRun })},
-	"queue dead redrive": {"queue.redrive", only(func(c *deadRedrive) bool { return !c.DryRun })},
-	"queue nack":         {"queue.dead", only(func(c *queueNack) bool { return c.Dead })},
-	"queue position":     {"queue.position", only(func(c *queuePosition) bool { return c.To != nil })},
-	"schedule pause":     {"schedule.pause", always},
-	"schedule resume":    {"schedule.resume", always},
-	"schedule rm":        {"schedule.remove", always},
-	"schedule run":       {"schedule.run", always},
-	"schedule set":       {"schedule.set", always},
+	"hash rm":          {"hash.delete", only(func(c *hashRm) bool { return len(c.Fields) == 0 })},
+	"ick parked retry": {"ick.retry", always},
+	"ick parked rm":    {"ick.drop", always},
+	"ick rm":           {"ick.delete", always},
+	"lease release":    {"lease.release", only(func(c *leaseRelease) bool { return !issuedHere(string(c.Token)) })},
 }
 
 func always(any) bool { return true }
@@ -63,8 +53,8 @@ func entryOf(parsed *kong.Context) *audit.Entry {
 	command := node.Target.Addr().Interface()
 	words := strings.TrimPrefix(node.FullPath(), "millrace ")
 	row, ok := audited[words]
-	if described, yes := ops.ByCommand(words); yes && described.Action != "" {
-		ok, row.action, row.when = true, described.Action, always
+	if described := rowOf(words, command); described.Action != "" {
+		ok, row.action, row.when = true, described.Action, ofOperator
 	}
 	if !ok || !row.when(command) {
 		return nil
@@ -74,6 +64,23 @@ func entryOf(parsed *kong.Context) *audit.Entry {
 		name += "/" + string(rm.Hash)
 	}
 	return &audit.Entry{Action: row.action, Name: name, Result: said(parsed.Args)}
+}
+
+// rowOf returns the row of a command, or of what its flags make of it.
+func rowOf(words string, command any) ops.Row {
+	if several, ok := command.(interface{ row() ops.Row }); ok {
+		return several.row()
+	}
+	row, _ := ops.ByCommand(words)
+	return row
+}
+
+// ofOperator reports whether a command changes something that programs do not change all the time.
+func ofOperator(command any) bool {
+	by, ok := command.(interface {
+		OfOperator(ctx context.Context) bool
+	})
+	return !ok || by.OfOperator(context.Background())
 }
 
 // said returns the words of a command line as [arrange] returns them, without the flags that are

@@ -95,16 +95,17 @@ func readExamples(page string) []example {
 
 // words splits a command as a shell does, which knows single quotes here.
 func words(command string) []string {
-	var words []string
-	for i, part := range strings.Split(command, "'") {
-		if i%2 == 0 {
-			words = append(words, strings.Fields(part)...)
-		} else {
-			words = append(words, part)
-		}
+	list := shellWord.FindAllString(command, -1)
+	for i, word := range list {
+		list[i] = quotedPart.ReplaceAllString(word, "$1$2")
 	}
-	return words
+	return list
 }
+
+var (
+	quotedPart    = regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
+	shellWord = regexp.MustCompile(`(?:` + quotedPart.String() + `|[^\s'"])+`)
+)
 
 // piped returns the standard input of a command, if it has printf '%s\n' in front, and
 // the command alone.

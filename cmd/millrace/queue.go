@@ -18,18 +18,18 @@ import (
 // queueCommands is the noun queue.
 type queueCommands struct {
 	Write    queueWrite    `cmd:""`
-	Read     queueRead     `cmd:"" help:"Take messages to work on."`
-	Ack      queueAck      `cmd:"" help:"Acknowledge messages that were handled: they are gone."`
-	Nack     queueNack     `cmd:"" help:"Give back a message that could not be handled."`
-	Extend   queueExtend   `cmd:"" help:"Keep a message invisible to other readers for longer."`
+	Read     queueRead     `cmd:""`
+	Ack      queueAck      `cmd:""`
+	Nack     queueNack     `cmd:""`
+	Extend   queueExtend   `cmd:""`
 	Cancel   queueCancel   `cmd:""`
 	Work     queueWork     `cmd:"" help:"Run a shell command for each message."`
-	Stats    queueStats    `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
+	Stats    queueStats    `cmd:""`
 	Browse   queueBrowse   `cmd:""`
-	Ls       queueLs       `cmd:"" help:"List the queues by name."`
+	Ls       queueLs       `cmd:""`
 	Resize   queueResize   `cmd:""`
-	Position queuePosition `cmd:"" help:"Show or set how far a source is: the number of its last message."`
-	Tenants  queueTenants  `cmd:"" help:"List the tenants that have messages, with their state and limits."`
+	Position queuePosition `cmd:""`
+	Tenants  queueTenants  `cmd:""`
 	Tenant   queueTenant   `cmd:"" help:"Limit, pause, resume or purge one tenant."`
 	Pause    queuePause    `cmd:""`
 	Resume   queueResume   `cmd:""`
@@ -76,14 +76,7 @@ func inCommands(err error) error {
 type queueLs struct{ watchable }
 
 func (*queueLs) Help() string {
-	return `Lists the registered queues: writers and readers register a queue. millrace doctor --scan finds queues that were not used since Millrace has a registry.
-
-If servers do not answer, what the others have is printed, and the command fails with the code "partial".
-
-Examples:
-
-    millrace queue ls
-    millrace queue ls --json`
+	return `millrace doctor --scan finds queues that were not used since Millrace has a registry. If servers do not answer, what the others have is printed, and the command fails with the code "partial".`
 }
 
 func (*queueLs) Run(ctx context.Context, a *app) error {

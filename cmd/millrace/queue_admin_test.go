@@ -83,7 +83,7 @@ func TestQueueDeadMatching(t *testing.T) {
 	if listed := answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", "ls", name, "--reason", "no address").Dead; len(listed) != 1 || listed[0].Tenant != "b" {
 		t.Errorf("of that reason: %+v", listed)
 	}
-	dry := answer[groupsDoc](s, "queue", "dead", "redrive", name, "--all", "--dry-run")
+	dry := answer[ops.DeadGroups](s, "queue", "dead", "redrive", name, "--all", "--dry-run")
 	if len(dry.Groups) != 2 || dry.Groups[0].Count != 2 || dry.Looked != 3 || dry.Total != 3 {
 		t.Errorf("a dry run counts %+v", dry)
 	}

@@ -15,12 +15,15 @@ import (
 // deadChoice names the dead messages that a command changes.
 type deadChoice struct {
 	queueName
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of dead messages."`
+	IDs []string `arg:"" optional:"" name:"id" doc:"Ids of dead messages."`
 	ops.Content
-	Reason document.Text `placeholder:"TEXT" help:"With this reason, whole."`
-	All    bool          `help:"All that are dead."`
-	DryRun bool          `help:"Count what matches by its reason, and change nothing."`
+	Reason document.Text `placeholder:"TEXT" doc:"Their reason, whole. Defaults to any."`
+	All    bool          `doc:"All that are dead."`
+	DryRun bool          `doc:"Count what matches by its reason, and change nothing."`
 }
+
+// OfOperator reports whether messages may change.
+func (c *deadChoice) OfOperator(context.Context) bool { return !c.DryRun }
 
 // filter returns the search that selects the messages, unless they are named by ids.
 func (c *deadChoice) filter() (fairqueue.SearchConfig, error) {
@@ -62,8 +65,8 @@ func (c *deadChoice) run(ctx context.Context, a *app, change deadChange) error {
 		if c.DryRun {
 			doc, err := matchingGroups(ctx, q, cfg)
 			return doc, func(w io.Writer) {
-				fmt.Fprintf(w, "matching: %s\n\n", readable.Count(doc.count(), "dead message"))
-				doc.table(w)
+				fmt.Fprintf(w, "matching: %s\n\n", readable.Count(countOf(doc), "dead message"))
+				tableOfGroups(doc)(w)
 			}, err
 		}
 		var n int
@@ -79,10 +82,10 @@ func (c *deadChoice) run(ctx context.Context, a *app, change deadChange) error {
 func (c *deadChoice) changeMatching(ctx context.Context, a *app, q *fairqueue.Queue, cfg fairqueue.SearchConfig, change deadChange) (n int, err error) {
 	if change.allow != nil {
 		doc, err := matchingGroups(ctx, q, cfg)
-		if err != nil || doc.count() == 0 {
+		if err != nil || countOf(doc) == 0 {
 			return 0, err
 		}
-		if err := change.allow(readable.Count(doc.count(), "dead message")); err != nil {
+		if err := change.allow(readable.Count(countOf(doc), "dead message")); err != nil {
 			return 0, err
 		}
 	}
@@ -121,12 +124,12 @@ func eachDeadPage(cfg fairqueue.SearchConfig, do func(fairqueue.SearchConfig) (f
 const deadPage = 10_000
 
 // matchingGroups counts all dead messages that match by their reason.
-func matchingGroups(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig) (groupsDoc, error) {
-	doc := groupsDoc{Groups: []deadGroup{}}
+func matchingGroups(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig) (doc ops.DeadGroups, err error) {
+	doc.Groups = []ops.DeadGroup{}
 	at := map[document.Text]int{}
-	err := eachDeadPage(cfg, func(cfg fairqueue.SearchConfig) (fairqueue.Found, error) {
+	err = eachDeadPage(cfg, func(cfg fairqueue.SearchConfig) (fairqueue.Found, error) {
 		groups, found, err := q.Dead().Groups(ctx, cfg)
-		for _, g := range ofGroups(groups) {
+		for _, g := range ops.OfGroups(groups, found).Groups {
 			i, known := at[g.Reason]
 			if !known {
 				at[g.Reason] = len(doc.Groups)
@@ -142,8 +145,8 @@ func matchingGroups(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.Searc
 	return doc, err
 }
 
-// count is how many messages the groups have.
-func (doc groupsDoc) count() (n int) {
+// countOf returns how many messages the groups have.
+func countOf(doc ops.DeadGroups) (n int) {
 	for _, g := range doc.Groups {
 		n += g.Count
 	}
@@ -152,17 +155,6 @@ func (doc groupsDoc) count() (n int) {
 
 type deadRedrive struct {
 	deadChoice
-}
-
-func (*deadRedrive) Help() string {
-	return `They are tried again as if they had never been delivered, and without their deadline. Messages that are not dead are skipped. A message must have all that is given.
-
-Examples:
-
-    millrace queue dead redrive orders 1795226400123456
-    millrace queue dead redrive orders --reason 'card expired' --dry-run
-    millrace queue dead redrive orders --tenant acme
-    millrace queue dead redrive orders --all`
 }
 
 func (c *deadRedrive) Run(ctx context.Context, a *app) error {
@@ -177,15 +169,7 @@ type deadPurge struct {
 	Yes bool `help:"Do not ask."`
 }
 
-func (*deadPurge) Help() string {
-	return `Messages that are not dead are skipped. A message must have all that is given. Unless ids are given, it asks first, with the number.
-
-Examples:
-
-    millrace queue dead purge orders 1795226400123456
-    millrace queue dead purge orders --reason 'card expired' --dry-run
-    millrace queue dead purge orders --all --yes`
-}
+func (*deadPurge) Help() string { return `Unless ids are given, it asks first, with the number.` }
 
 func (c *deadPurge) Run(ctx context.Context, a *app) error {
 	change := deadChange{

@@ -7,45 +7,44 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 type queuePosition struct {
 	queueName
-	Source document.Text `arg:"" optional:"" help:"The name of the source. Defaults to all."`
-	To     *int64        `name:"set" placeholder:"N" help:"The number behind which it goes on; 0 to forget the source."`
+	Source document.Text `arg:"" optional:"" doc:"The name of the source. Defaults to all."`
+	To     *int64        `name:"set" placeholder:"N" doc:"The number behind which it continues; 0 to forget the source."`
 }
 
 func (*queuePosition) Help() string {
-	return `A source numbers its messages, and the queue takes each number once and in order: see --source and --position of millrace queue write. The position is the number of the last one; 0 if there is none. If Redis lost its last writes, it went back with the messages.
+	return `Without a source it shows all. Set a position to begin in the middle, or to leave out what is lost; that creates the queue if there is none.`
+}
 
-Set it to begin in the middle, or to leave out what is lost. That creates the queue if there is none.
-
-Examples:
-
-    millrace queue position orders
-    millrace queue position orders 'orders table'
-    millrace queue position orders 'orders table' --set 17`
+func (c *queuePosition) row() ops.Row {
+	switch {
+	case c.To != nil:
+		return ops.SetPosition.Row
+	case c.Source == "":
+		return ops.ListSources.Row
+	}
+	return ops.GetPosition.Row
 }
 
 func (c *queuePosition) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		source := string(c.Source)
-		if source == "" && c.To == nil {
-			positions, err := q.Sources().All(ctx)
-			all := document.OfSources(positions)
+		switch {
+		case c.To != nil:
+			doc, err := ops.SetPosition.Do(ctx, q, document.Position{Source: c.Source, Position: *c.To})
+			return doc, says("%s goes on behind %d", doc.Source, doc.Position), err
+		case c.Source == "":
+			all, err := ops.ListSources.Do(ctx, q, c.Queue)
 			return all, func(w io.Writer) {
 				for _, s := range all.Sources {
 					fmt.Fprintf(w, "%s %d\n", s.Source, s.Position)
 				}
 			}, err
 		}
-		doc := document.Position{Source: c.Source}
-		if c.To != nil {
-			doc.Position = *c.To
-			return doc, says("%s goes on behind %d", c.Source, doc.Position), q.Sources().SetPosition(ctx, source, doc.Position)
-		}
-		var err error
-		doc.Position, err = q.Sources().Position(ctx, source)
+		doc, err := ops.GetPosition.Do(ctx, q, ops.SourceOf{Queue: c.Queue, Source: c.Source})
 		return doc, says("%d", doc.Position), err
 	})
 }

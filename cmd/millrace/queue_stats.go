@@ -18,14 +18,10 @@ type queueStats struct {
 }
 
 func (*queueStats) Help() string {
-	return `A flow is a tenant, or a stream if the queue has streams; the flows are those in which messages wait, the fullest first. A flow that is held waits for its own handlers, which have their share of all. Readers are programs that consume with the library. The counters count since the queue began, over all processes. Below them it says what is wrong: who floods, who is slow, for how long the others wait meanwhile, and the command that stops it.
-
-Examples:
-
-    millrace queue stats orders
-    millrace queue stats orders --json | jq .waiting`
+	return `Below the numbers it says what is wrong: who floods, who is slow, for how long the others wait meanwhile, and the command that stops it.`
 }
 
+// Run shows durations that the document does not have, so it asks for the numbers itself.
 func (c *queueStats) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		s, err := q.Stats(ctx)

@@ -18,19 +18,16 @@ import (
 type queueTenants struct {
 	watchable
 	queueName
-	Sort   string `enum:"waiting,inflight,handling,age,name" default:"waiting" help:"What comes first: the most waiting, inflight, the longest handling, the oldest age; or name."`
-	Most   int    `default:"40" placeholder:"N" help:"How many to show; 0 for all. Defaults to 40."`
-	Limits bool   `help:"Show the limits that are stored, by name, also of tenants without messages. The order is then by name."`
+	Sort   string `enum:"waiting,inflight,handling,age,name" default:"waiting" doc:"What comes first: the most waiting, inflight, the longest handling, the oldest age; or name."`
+	Most   int    `default:"40" placeholder:"N" doc:"How many to show; 0 for all. Defaults to 40."`
+	Limits bool   `doc:"Show the limits that are stored, by name, also of tenants without messages. The order is then by name."`
 }
 
-func (*queueTenants) Help() string {
-	return `STATE is why its next message waits. ready: for its turn. held: it has its share of the handlers, or its most in flight. asleep: by its rate, or for a pause that ends. paused: until it is resumed. Tenants whose messages are all in flight are not listed. At most 1,024 are examined.
-
-Examples:
-
-    millrace queue tenants orders
-    millrace queue tenants orders --sort handling --most 10
-    millrace queue tenants orders --limits`
+func (c *queueTenants) row() ops.Row {
+	if c.Limits {
+		return ops.ListLimits.Row
+	}
+	return ops.ListTenants.Row
 }
 
 func (c *queueTenants) Run(ctx context.Context, a *app) error {
@@ -41,24 +38,15 @@ func (c *queueTenants) Run(ctx context.Context, a *app) error {
 		if c.Limits {
 			return c.storedLimits(ctx, q)
 		}
-		s, err := q.Stats(ctx)
+		doc, err := ops.ListTenants.Do(ctx, q, c.Queue)
 		if err != nil {
 			return nil, nil, err
 		}
-		if s.Streams > 0 {
-			return nil, nil, millrace.ErrBadArgument.Errorf("the flows of this queue are streams, so it does not count its tenants").
-				WithHint("Show its streams with: millrace queue stats")
-		}
-		all, err := q.Limits().Get(ctx, "")
-		if err != nil {
-			return nil, nil, err
-		}
-		doc := document.OfTenants(s, all.Limits)
 		sortTenants(doc.Tenants, c.Sort)
 		if c.Most > 0 {
 			doc.Tenants = doc.Tenants[:min(len(doc.Tenants), c.Most)]
 		}
-		return doc, func(w io.Writer) { tableOfTenants(w, doc, s.At) }, nil
+		return doc, func(w io.Writer) { tableOfTenants(w, doc) }, nil
 	})
 }
 
@@ -72,7 +60,7 @@ func sortTenants(list []document.TenantStats, by string) {
 	})
 }
 
-func tableOfTenants(w io.Writer, doc document.Tenants, now time.Time) {
+func tableOfTenants(w io.Writer, doc document.Tenants) {
 	fmt.Fprintln(w, "TENANT\tWAITING\tOLDEST\tIN FLIGHT\tHANDLING\tSTATE\tLIMITS")
 	for _, t := range doc.Tenants {
 		oldest, handling, state := "-", "-", t.State
@@ -83,7 +71,7 @@ func tableOfTenants(w io.Writer, doc document.Tenants, now time.Time) {
 			handling = readable.Duration(time.Duration(t.Handling) * time.Millisecond)
 		}
 		if t.Until != nil {
-			state += " for " + readable.Duration(max(0, t.Until.Sub(now)))
+			state += " for " + readable.Duration(max(0, t.Until.Sub(doc.At)))
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", t.Tenant, t.Waiting, oldest, t.InFlight, handling, state, t.Limits)
 	}
@@ -101,13 +89,11 @@ type limitsDoc struct {
 
 // storedLimits lists the stored limits, by name. Limits of all others come first.
 func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
-	doc := limitsDoc{Limits: []document.TenantLimits{}}
-	for l, err := range q.Limits().All(ctx) {
-		if err != nil {
-			return nil, nil, err
-		}
-		doc.Limits = append(doc.Limits, document.OfTenantLimits(l))
+	stored, err := ops.ListLimits.Do(ctx, q, c.Queue)
+	if err != nil {
+		return nil, nil, err
 	}
+	doc := limitsDoc{Limits: stored.Limits}
 	slices.SortStableFunc(doc.Limits, func(a, b document.TenantLimits) int {
 		return cmp.Compare(a.Tenant.Tenant, b.Tenant.Tenant)
 	})

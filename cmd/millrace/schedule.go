@@ -19,14 +19,14 @@ import (
 
 // scheduleCommands is the noun schedule.
 type scheduleCommands struct {
-	Ls     scheduleLs     `cmd:"" help:"List the schedules of all queues, or of one."`
-	Set    scheduleSet    `cmd:"" help:"Create a schedule, or replace it."`
-	Show   scheduleShow   `cmd:"" help:"Show a schedule, its message and its state."`
-	Next   scheduleNext   `cmd:"" help:"Show the next runs of a schedule, or of an expression that is not stored."`
-	Run    scheduleRun    `cmd:"" help:"Write its message once, now."`
-	Pause  schedulePause  `cmd:"" help:"Let a schedule rest."`
-	Resume scheduleResume `cmd:"" help:"Let a schedule tick again."`
-	Rm     scheduleRm     `cmd:"" help:"Remove a schedule."`
+	Ls     scheduleLs     `cmd:""`
+	Set    scheduleSet    `cmd:""`
+	Show   scheduleShow   `cmd:""`
+	Next   scheduleNext   `cmd:""`
+	Run    scheduleRun    `cmd:""`
+	Pause  schedulePause  `cmd:""`
+	Resume scheduleResume `cmd:""`
+	Rm     scheduleRm     `cmd:""`
 }
 
 func (*scheduleCommands) Help() string {
@@ -39,26 +39,12 @@ Examples:
     millrace schedule ls`
 }
 
-// scheduleName are the arguments that name a schedule.
-type scheduleName struct {
-	Queue document.Text `arg:"" complete:"queue" help:"The queue's name."`
-	Name  document.Text `arg:"" complete:"schedule" help:"The schedule's name."`
+// onSchedule does an operation on a schedule, and prints its result as a table of the command.
+func onSchedule[Out any](ctx context.Context, a *app, o ops.Operation[*fairqueue.Queue, ops.ScheduleName, Out], name ops.ScheduleName, as func(Out) table) error {
+	return onQueue(ctx, a, ops.Queue{Name: name.Queue}, o, name, as)
 }
 
-// with opens the queue for do.
-func (n scheduleName) with(ctx context.Context, a *app, do func(*fairqueue.Queue) (any, table, error)) error {
-	return queueName{ops.Queue{Name: n.Queue}}.with(ctx, a, fairqueue.Config{}, do)
-}
-
-// show prints the state of the schedule after a change.
-func (n scheduleName) show(ctx context.Context, q *fairqueue.Queue, err error) (any, table, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := q.Schedules().Get(ctx, string(n.Name))
-	doc := document.OfSchedule(string(n.Queue), s)
-	return doc, says("%s", scheduleLine(doc)), err
-}
+func lineOfSchedule(s document.Schedule) table { return says("%s", scheduleLine(s)) }
 
 // scheduleLine says in a line when a schedule ticks.
 func scheduleLine(s document.Schedule) string {
@@ -91,23 +77,18 @@ func upcoming(at, now time.Time) string {
 
 type scheduleLs struct {
 	watchable
-	Queue document.Text `placeholder:"QUEUE" help:"Only the schedules of this queue. Defaults to all registered queues."`
+	Queue document.Text `placeholder:"QUEUE" doc:"Only the schedules of this queue. Defaults to all registered queues."`
 }
 
 func (*scheduleLs) Help() string {
-	return `NEXT and LAST are ticks, in the time zone of this machine. MISSED counts ticks without a message of their own, because nobody read the queue. If a queue cannot be read, the schedules of the others are printed, and the command fails with the code "partial".
-
-Examples:
-
-    millrace schedule ls
-    millrace schedule ls --queue reports --json`
+	return `NEXT and LAST are ticks, in the time zone of this machine. MISSED counts ticks without a message of their own, because nobody read the queue. If a queue cannot be read, the schedules of the others are printed, and the command fails with the code "partial".`
 }
 
 func (c *scheduleLs) Run(ctx context.Context, a *app) error {
 	if c.Queue != "" {
-		return queueName{ops.Queue{Name: c.Queue}}.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-			list, err := document.OfSchedules(q.Name(), q.Schedules().All(ctx))
-			return document.Schedules{Schedules: list}, func(w io.Writer) { tableOfSchedules(w, list) }, err
+		name := ops.Queue{Name: c.Queue}
+		return onQueue(ctx, a, name, ops.ListSchedules, name, func(doc document.Schedules) table {
+			return func(w io.Writer) { tableOfSchedules(w, doc.Schedules) }
 		})
 	}
 	client, err := a.open(ctx)
@@ -144,7 +125,7 @@ func allSchedules(ctx context.Context, client rueidis.Client) (list []document.S
 		if err != nil {
 			return nil, part, err
 		}
-		of, err := document.OfSchedules(name, q.Schedules().All(ctx))
+		of, err := ops.ListSchedules.Do(ctx, q, ops.Queue{})
 		switch {
 		case ctx.Err() != nil:
 			return nil, document.Incomplete{}, context.Cause(ctx)
@@ -152,7 +133,7 @@ func allSchedules(ctx context.Context, client rueidis.Client) (list []document.S
 			missing := millrace.ErrPartial.Errorf("the schedules of the queue %s could not be read: %s", document.Text(name), err)
 			part, failed = document.Incomplete{Incomplete: missing.Message}, missing
 		}
-		list = append(list, of...)
+		list = append(list, of.Schedules...)
 	}
 	return list, part, failed
 }
@@ -186,21 +167,12 @@ func tableOfSchedules(w io.Writer, list []document.Schedule) {
 
 type scheduleShow struct {
 	watchable
-	scheduleName
-}
-
-func (*scheduleShow) Help() string {
-	return `Examples:
-
-    millrace schedule show reports daily
-    millrace schedule show reports daily --json | jq .next_at`
+	ops.ScheduleName
 }
 
 func (c *scheduleShow) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		s, err := q.Schedules().Get(ctx, string(c.Name))
-		doc := document.OfSchedule(string(c.Queue), s)
-		return doc, func(w io.Writer) { tableOfSchedule(w, doc) }, err
+	return onSchedule(ctx, a, ops.GetSchedule, c.ScheduleName, func(doc document.Schedule) table {
+		return func(w io.Writer) { tableOfSchedule(w, doc) }
 	})
 }
 
@@ -232,84 +204,41 @@ func tableOfSchedule(w io.Writer, s document.Schedule) {
 
 var missedInWords = map[string]string{"once": "one message", "skip": "none", "all": "one message each"}
 
-type scheduleRun struct {
-	scheduleName
-}
-
-func (*scheduleRun) Help() string {
-	return `The ticks stay as they are. A schedule that is paused can be run, too. If you run it again after a lost answer, it may write a second message.
-
-Examples:
-
-    millrace schedule run reports daily`
-}
+type scheduleRun struct{ ops.ScheduleName }
 
 func (c *scheduleRun) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		id, err := q.Schedules().Run(ctx, string(c.Name))
-		return document.RanSchedule{ID: id}, says("%s written", id), err
-	})
+	return onSchedule(ctx, a, ops.RunSchedule, c.ScheduleName, func(doc document.RanSchedule) table { return says("%s written", doc.ID) })
 }
 
-type schedulePause struct {
-	scheduleName
-}
-
-func (*schedulePause) Help() string {
-	return `Ticks during the pause write no message, also after it.
-
-Examples:
-
-    millrace schedule pause reports daily`
-}
+type schedulePause struct{ ops.ScheduleName }
 
 func (c *schedulePause) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.Schedules().Pause(ctx, string(c.Name)))
-	})
+	return onSchedule(ctx, a, ops.PauseSchedule, c.ScheduleName, lineOfSchedule)
 }
 
-type scheduleResume struct {
-	scheduleName
-}
-
-func (*scheduleResume) Help() string {
-	return `The next tick is the first one from now on.
-
-Examples:
-
-    millrace schedule resume reports daily`
-}
+type scheduleResume struct{ ops.ScheduleName }
 
 func (c *scheduleResume) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		return c.show(ctx, q, q.Schedules().Resume(ctx, string(c.Name)))
-	})
+	return onSchedule(ctx, a, ops.ResumeSchedule, c.ScheduleName, lineOfSchedule)
 }
 
 type scheduleRm struct {
-	scheduleName
+	ops.ScheduleName
 	Yes bool `help:"Do not ask."`
 }
 
-func (*scheduleRm) Help() string {
-	return `It asks first. Messages that it has written stay.
-
-Examples:
-
-    millrace schedule rm reports daily --yes`
-}
+func (*scheduleRm) Help() string { return `It asks first.` }
 
 func (c *scheduleRm) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(q *fairqueue.Queue) (any, table, error) {
-		s, err := q.Schedules().Get(ctx, string(c.Name))
+	return queueName{ops.Queue{Name: c.Queue}}.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		s, err := ops.GetSchedule.Do(ctx, q, c.ScheduleName)
 		if err != nil {
 			return nil, nil, err
 		}
-		question := fmt.Sprintf("Remove %s, which ticks %s?", c.Name, when(document.OfSchedule(string(c.Queue), s)))
-		if err := a.ask(ctx, c.Yes, question); err != nil {
+		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Remove %s, which ticks %s?", c.Schedule, when(s))); err != nil {
 			return nil, nil, err
 		}
-		return document.Removed{Removed: true}, says("removed"), q.Schedules().Remove(ctx, string(c.Name))
+		doc, err := ops.RemoveSchedule.Do(ctx, q, c.ScheduleName)
+		return doc, says("removed"), err
 	})
 }

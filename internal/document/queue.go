@@ -159,11 +159,13 @@ type DeadMessage struct {
 	Headers   map[string]Text `json:"headers" doc:"Empty when there are none."`
 }
 
-// OfDead converts a dead message.
-func OfDead(m fairqueue.Message) DeadMessage {
-	return DeadMessage{
-		m.ID, Text(m.Tenant), Text(m.Body), m.Attempt, m.Written.UTC(), Text(m.Reason), OfHeaders(m.Headers),
+// OfDead converts dead messages.
+func OfDead(messages []fairqueue.Message) []DeadMessage {
+	list := make([]DeadMessage, len(messages))
+	for i, m := range messages {
+		list[i] = DeadMessage{m.ID, Text(m.Tenant), Text(m.Body), m.Attempt, m.Written.UTC(), Text(m.Reason), OfHeaders(m.Headers)}
 	}
+	return list
 }
 
 // Redriven counts dead messages that wait again.

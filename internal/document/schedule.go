@@ -13,9 +13,9 @@ import (
 
 // Timing says when a schedule ticks: either every so often, or by a cron expression.
 type Timing struct {
-	Every Duration `json:"every,omitzero" doc:"The interval, at least 1s. Either this or cron." example:"15m"`
-	Cron  string   `json:"cron,omitempty" doc:"A cron expression of five fields: minute, hour, day of month, month, day of week; or a name such as @daily." example:"0 3 * * *"`
-	Zone  string   `json:"zone,omitempty" doc:"The time zone of cron, by its IANA name. Defaults to UTC." example:"Europe/Berlin"`
+	Every Duration `json:"every,omitzero" query:"every" placeholder:"DURATION" doc:"The interval, at least 1s. Either this or cron." example:"15m"`
+	Cron  string   `json:"cron,omitempty" query:"cron" placeholder:"EXPR" doc:"A cron expression of five fields: minute, hour, day of month, month, day of week; or a name such as @daily." example:"0 3 * * *"`
+	Zone  string   `json:"zone,omitempty" query:"zone" placeholder:"ZONE" doc:"The time zone of cron, by its IANA name. Defaults to UTC." example:"Europe/Berlin"`
 }
 
 // Spec returns when it ticks. Its errors are for the people who wrote the timing.
@@ -41,14 +41,14 @@ func (t Timing) Spec() (schedule.Spec, error) {
 type ScheduleDraft struct {
 	Timing
 
-	Tenant   Text            `json:"tenant" doc:"The tenant of the messages; 1 to 512 bytes." example:"\"acme\""`
-	Body     Text            `json:"body,omitempty" doc:"The content of each message. Defaults to nothing." example:"\"{\\\"report\\\":\\\"daily\\\"}\""`
-	Headers  map[string]Text `json:"headers,omitempty" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
-	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
-	Cost     int             `json:"cost,omitempty" minimum:"1" maximum:"1000000" doc:"What each costs, such as tokens of a model: tenants with messages get the same sum of costs delivered, and rates count costs. Defaults to 1." example:"350"`
-	Deadline Duration        `json:"deadline,omitzero" doc:"How long after its write a message expires. Defaults to never." example:"1h"`
-	Jitter   Duration        `json:"jitter,omitzero" doc:"Spreads messages: each is written up to so long after its tick. Defaults to 0s." example:"30s"`
-	Missed   string          `json:"missed,omitempty" enum:"once,skip,all" doc:"What happens to ticks that nobody noticed for more than a minute: once writes one message for all of them, skip none, all one for each. Defaults to once." example:"once"`
+	Tenant   Text            `json:"tenant" placeholder:"T" required:"true" doc:"The tenant of the messages; 1 to 512 bytes." example:"\"acme\""`
+	Body     Text            `json:"body,omitempty" placeholder:"TEXT" doc:"The content of each message. Defaults to nothing." example:"\"{\\\"report\\\":\\\"daily\\\"}\""`
+	Headers  map[string]Text `json:"headers,omitempty" name:"header" placeholder:"K=V" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
+	Priority int             `json:"priority,omitempty" placeholder:"P" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
+	Cost     int             `json:"cost,omitempty" placeholder:"N" minimum:"1" maximum:"1000000" doc:"What each costs, such as tokens of a model: tenants with messages get the same sum of costs delivered, and rates count costs. Defaults to 1." example:"350"`
+	Deadline Duration        `json:"deadline,omitzero" placeholder:"DURATION" doc:"How long after its write a message expires. Defaults to never." example:"1h"`
+	Jitter   Duration        `json:"jitter,omitzero" placeholder:"DURATION" doc:"Spreads messages: each is written up to so long after its tick. Defaults to 0s." example:"30s"`
+	Missed   string          `json:"missed,omitempty" default:"once" enum:"once,skip,all" doc:"What happens to ticks that nobody noticed for more than a minute: once writes one message for all of them, skip none, all one for each." example:"once"`
 }
 
 // Schedule converts the draft. The queue validates the rest of it.
@@ -138,6 +138,8 @@ type Ticks struct {
 	Words string `json:"words" doc:"When it ticks, for people." example:"every 15m"`
 	Zone  string `json:"zone,omitempty" doc:"The time zone of its clock times. Absent for an interval." example:"Europe/Berlin"`
 	Ticks []Tick `json:"ticks"`
+
+	Paused bool `json:"-"` // the ticks are those that it would have if it were resumed
 }
 
 // Tick is one instant.

@@ -227,6 +227,8 @@ type Tenants struct {
 	Default Limits        `json:"default" doc:"The limits of all that have none of their own."`
 	Count   int           `json:"count" doc:"How many there are." example:"2"`
 	Tenants []TenantStats `json:"tenants" doc:"At most 1,024 are examined."`
+
+	At time.Time `json:"-"` // by the server's clock
 }
 
 // OfTenant converts the numbers of a flow that is a tenant, at an instant.
@@ -251,7 +253,7 @@ func OfTenant(f fairqueue.FlowStats, at time.Time) TenantStats {
 
 // OfTenants converts the numbers of a queue without streams.
 func OfTenants(s fairqueue.Stats, all fairqueue.Limits) Tenants {
-	doc := Tenants{Default: OfLimits(all), Count: s.FlowCount, Tenants: []TenantStats{}}
+	doc := Tenants{Default: OfLimits(all), Count: s.FlowCount, Tenants: []TenantStats{}, At: s.At}
 	for _, f := range s.Flows {
 		if f.Stream < 0 {
 			doc.Tenants = append(doc.Tenants, OfTenant(f, s.At))

@@ -3,6 +3,8 @@ package ops
 import (
 	"context"
 	"slices"
+
+	"github.com/millrace/millrace"
 )
 
 // Class says what an operation is, from which its role and its place in the audit log follow.
@@ -27,6 +29,7 @@ type Row struct {
 	Statuses []int    // of HTTP that not all operations have; the first may be that of success
 	Class    Class    // who does it
 	Action   string   // in the audit log: "queue.pause"; empty unless its class says that it is there
+	Only     string   // why some surfaces do not have it; empty if all have it
 	Form     string   // its section and word on the pages: "queues/pause"; empty for none
 	Summary  string   // a sentence without its full stop
 	Detail   string   // sentences
@@ -45,8 +48,14 @@ type Nothing struct{}
 // All returns the rows of all operations.
 func All() []Row {
 	return []Row{
-		PauseQueue.Row, ResumeQueue.Row, ResizeQueue.Row, DeleteQueue.Row, SearchMessages.Row, WriteMessage.Row, CancelMessages.Row,
+		ListQueues, GetQueueStats.Row, ListTenants.Row, ListLimits.Row, GetPosition.Row, ListSources.Row, SetPosition.Row,
+		ReceiveMessages.Row, AckMessages.Row, NackMessages.Row, ExtendMessages.Row,
+		WriteMessage.Row, WriteMessages.Row, CancelMessages.Row, BrowseMessages.Row, SearchMessages.Row,
+		PauseQueue.Row, ResumeQueue.Row, ResizeQueue.Row, DeleteQueue.Row,
+		ListDead.Row, GroupDead.Row, RedriveDead.Row, PurgeDead.Row, KeepDead.Row,
 		PauseTenant.Row, ResumeTenant.Row, PurgeTenant.Row, GetLimits.Row, ChangeLimits.Row, ClearLimits.Row,
+		ListSchedules.Row, GetSchedule.Row, SetSchedule.Row, RemoveSchedule.Row, PauseSchedule.Row, ResumeSchedule.Row, RunSchedule.Row,
+		NextTicks.Row, PreviewTicks.Row,
 	}
 }
 
@@ -57,7 +66,9 @@ func (c Class) Audited() bool { return c == Change || c == Withdraw }
 func ByID(id string) (Row, bool) { return find(func(r Row) bool { return r.ID == id }) }
 
 // ByCommand returns the row with the words of a command.
-func ByCommand(words string) (Row, bool) { return find(func(r Row) bool { return r.Words == words }) }
+func ByCommand(words string) (Row, bool) {
+	return find(func(r Row) bool { return words != "" && r.Words == words })
+}
 
 func find(is func(Row) bool) (Row, bool) {
 	all := All()
@@ -65,4 +76,10 @@ func find(is func(Row) bool) (Row, bool) {
 		return all[i], true
 	}
 	return Row{}, false
+}
+
+// ErrRequest means that the fields of a request do not fit together.
+var ErrRequest = &millrace.Error{
+	Code: "bad_request",
+	Hint: "GET /openapi.json describes the request.",
 }

@@ -97,6 +97,43 @@ type FoundMessages struct {
 	Searched
 }
 
+// BrowseMessages pages through messages.
+var BrowseMessages = Operation[*fairqueue.Queue, Browse, BrowsedPage]{
+	Row: Row{
+		ID: "browseMessages", Method: http.MethodGet, Path: queuePath + "/browse", Statuses: []int{http.StatusNotFound},
+		Only:    "queue browse searches, which shows the same messages",
+		Class:   Look,
+		Summary: "Show messages without taking them",
+		Detail:  "Waiting messages flow by flow, in order; others by the time when they become visible. A call visits 1,000 messages at most, so for one of many tenants it may return fewer than max, or none, and still a next.",
+	},
+	Do: func(ctx context.Context, q *fairqueue.Queue, in Browse) (BrowsedPage, error) {
+		messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{
+			State: fairqueue.State(in.Place), Tenant: in.Tenant, Max: in.Max, After: in.After,
+		})
+		return BrowsedPage{BrowsedMessages(messages), next}, err
+	},
+}
+
+// Page selects a page of messages.
+type Page struct {
+	Max   int    `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of messages."`
+	After string `query:"after" doc:"Where to continue: next of the previous page. Defaults to the beginning."`
+}
+
+// Browse is the In of [BrowseMessages].
+type Browse struct {
+	Queue
+	Page
+	Place  string `query:"place" default:"waiting" enum:"waiting,in_flight,delayed" doc:"The state of the messages."`
+	Tenant string `query:"tenant" doc:"Only the messages of this tenant. Defaults to all tenants." example:"acme"`
+}
+
+// BrowsedPage is the Out of [BrowseMessages].
+type BrowsedPage struct {
+	Messages []BrowsedMessage `json:"messages"`
+	Next     string           `json:"next" doc:"Where to continue; empty at the end."`
+}
+
 // BrowsedMessage is a message that nobody took.
 type BrowsedMessage struct {
 	ID          string                   `json:"id" example:"1795226400100321"`

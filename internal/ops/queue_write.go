@@ -36,3 +36,37 @@ type Write struct {
 	document.Draft
 	Flows
 }
+
+// WriteMessages writes several messages.
+var WriteMessages = Operation[*fairqueue.Queue, WriteBatch, WrittenBatch]{
+	Row: Row{
+		ID: "writeMessages", Method: http.MethodPost, Path: queuePath + "/messages/batch",
+		Statuses: []int{http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage},
+		Only:     "queue write --batch reads lines",
+		Class:    Work,
+		Summary:  "Write several messages",
+		Detail:   "All of them or none; but a message that the queue refuses (position_gap, tenant_full) stops no other.",
+	},
+	Do: func(ctx context.Context, q *fairqueue.Queue, in WriteBatch) (doc WrittenBatch, err error) {
+		messages := make([]fairqueue.Draft, len(in.Messages))
+		for i, d := range in.Messages {
+			messages[i] = d.Message()
+		}
+		written, err := q.WriteBatch(ctx, messages...)
+		for _, w := range written {
+			doc.Messages = append(doc.Messages, document.Written(w))
+		}
+		return doc, err
+	},
+}
+
+// WriteBatch is the In of [WriteMessages].
+type WriteBatch struct {
+	Messages []document.Draft `json:"messages" minItems:"1" maxItems:"1000"`
+	Flows
+}
+
+// WrittenBatch is the Out of [WriteMessages].
+type WrittenBatch struct {
+	Messages []document.Written `json:"messages" doc:"In the order of the request."`
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 // Errors of requests that no operation sees.
@@ -42,10 +43,7 @@ var (
 		Code: "media_type",
 		Hint: "Send JSON with Content-Type: application/json.",
 	}
-	errRequest = &millrace.Error{
-		Code: "bad_request",
-		Hint: "GET /openapi.json describes the request.",
-	}
+	errRequest = ops.ErrRequest
 )
 
 // admit checks a request and returns its body.

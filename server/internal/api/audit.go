@@ -18,25 +18,17 @@ import (
 // audited are the operations of operators, by their names in the audit log, and those that only
 // some requests make one of an operator (see operated). Programs do the others all the time.
 var audited = map[string]string{
-	"setPosition":  "queue.position",
-	"nackMessages": "queue.dead",
-	"redriveDead":  "queue.redrive", "purgeDead": "queue.purge", "keepDead": "queue.keep-dead",
-	"setSchedule": "schedule.set", "removeSchedule": "schedule.remove", "pauseSchedule": "schedule.pause",
-	"resumeSchedule": "schedule.resume", "runSchedule": "schedule.run",
 	"deleteIck": "ick.delete", "retryParked": "ick.retry", "dropParked": "ick.drop", "deleteHash": "hash.delete",
 	"releaseLease": "lease.release",
 }
 
 // operated is a body that says whether the request is one of an operator.
 type operated interface {
-	ofOperator(ctx context.Context) bool
+	OfOperator(ctx context.Context) bool
 }
 
-// ofOperator reports whether messages are made dead. A nack that returns them is a program's.
-func (r nackRequest) ofOperator(context.Context) bool { return r.Dead }
-
-// ofOperator reports whether the lease is released for its holder by another client.
-func (r releaseRequest) ofOperator(ctx context.Context) bool { return !issuedTo(ctx, string(r.Token)) }
+// OfOperator reports whether the lease is released for its holder by another client.
+func (r releaseRequest) OfOperator(ctx context.Context) bool { return !issuedTo(ctx, string(r.Token)) }
 
 // actionOf returns the name of an operation in the audit log, or nothing.
 func actionOf(operation string) string {
@@ -55,7 +47,7 @@ func beginNote(ctx context.Context, operation string, in any) *audit.Entry {
 	}
 	id, b := reqid.Next(ctx), boundsOf(ctx)
 	if with, ok := in.(hasBody); ok {
-		if o, ok := with.body().(operated); ok && !o.ofOperator(ctx) {
+		if o, ok := with.body().(operated); ok && !o.OfOperator(ctx) {
 			return nil
 		}
 	}

@@ -122,7 +122,7 @@ func operation(o huma.Operation) huma.Operation {
 	o.Errors = nil // huma would describe them differently
 	o.Extensions = map[string]any{"x-role": roleOf(o)}
 	o.Tags = []string{strings.Split(o.Path, "/")[2]}
-	if strings.HasPrefix(o.Path, schedulesPath) {
+	if strings.Contains(o.Path, "/schedules") {
 		o.Tags[0] = "schedules"
 	}
 	o.MaxBodyBytes, o.BodyReadTimeout = -1, -1

@@ -15,6 +15,9 @@ func TestTheAPIHasAllOperations(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{})
 	lacks := func(row ops.Row) (lacks []string) {
+		if row.Path == "" && row.Only != "" {
+			return nil
+		}
 		path, _ := s.spec.at("paths").(map[string]any)[row.Path].(map[string]any)
 		described, ok := path[strings.ToLower(row.Method)].(map[string]any)
 		if !ok {

@@ -2,52 +2,132 @@ package api
 
 import (
 	"context"
-	"net/http"
+	"errors"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/ops"
 )
 
-const queuePath = "/v1/queues/{name}"
-
 func (a *API) routeQueues() {
-	register(a, op(http.MethodGet, "/v1/queues", "listQueues", "List the queues by name",
-		"All registered queues. Every program that writes to a queue or reads from it registers it."),
-		func(ctx context.Context, _ *ops.Nothing) (document.Queues, error) {
-			names, missing, err := a.namesOf(ctx, fairqueue.List)
-			return document.Queues{Queues: names, Incomplete: missing}, err
-		})
+	register(a, described(ops.ListQueues), func(ctx context.Context, _ *ops.Nothing) (document.Queues, error) {
+		names, missing, err := a.namesOf(ctx, fairqueue.List)
+		return document.Queues{Queues: names, Incomplete: missing}, err
+	})
 	askQueue(a, ops.DeleteQueue)
-	onQueue(a, op(http.MethodGet, queuePath+"/stats", "getQueueStats", "Show sizes, ages, flows, readers and counters",
-		"The counters count since the queue began, over all processes.", http.StatusNotFound),
-		func(ctx context.Context, q *fairqueue.Queue, _ *Named) (document.QueueStats, error) {
-			s, err := q.Stats(ctx)
-			return document.OfQueueStats(s), err
-		})
+	askQueue(a, ops.GetQueueStats)
 	tellQueue(a, ops.ResizeQueue)
-	onQueue(a, op(http.MethodGet, queuePath+"/position", "getPosition", "Show how far a source is",
-		"The number of its last message that is or was in the queue: the next write of the source continues behind it. If Redis lost its last writes, the number went back with the messages."),
-		func(ctx context.Context, q *fairqueue.Queue, in *positionRequest) (document.Position, error) {
-			at, err := q.Sources().Position(ctx, in.Source)
-			return document.Position{Source: document.Text(in.Source), Position: at}, err
-		})
-	onQueue(a, op(http.MethodGet, queuePath+"/sources", "listSources", "Show how far all sources are",
-		"At most 1,000, by their names."),
-		func(ctx context.Context, q *fairqueue.Queue, _ *Named) (document.Sources, error) {
-			positions, err := q.Sources().All(ctx)
-			return document.OfSources(positions), err
-		})
-	onQueue(a, op(http.MethodPost, queuePath+"/position", "setPosition", "Set how far a source is",
-		"To begin in the middle, or to leave out what is lost. With 0 the queue forgets the source. It creates the queue if there is none.",
-		http.StatusInsufficientStorage),
-		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[document.Position]) (document.Position, error) {
-			return in.Body, q.Sources().SetPosition(ctx, string(in.Body.Source), in.Body.Position)
-		})
+	askQueue(a, ops.GetPosition)
+	askQueue(a, ops.ListSources)
+	tellQueue(a, ops.SetPosition)
 	tellQueue(a, ops.PauseQueue)
 	tellQueue(a, ops.ResumeQueue)
+
+	tellQueue(a, ops.WriteMessage)
+	tellQueue(a, ops.WriteMessages)
+	onQueue(a, described(ops.ReceiveMessages.Row), a.receiveMessages)
+	tellQueue(a, someStale(ops.AckMessages))
+	tellQueue(a, someStale(ops.NackMessages))
+	onQueue(a, described(ops.ExtendMessages.Row), extendMessages)
+	tellQueue(a, ops.CancelMessages)
+
+	askQueue(a, ops.BrowseMessages)
+	askQueue(a, ops.SearchMessages)
+	askQueue(a, ops.ListDead)
+	askQueue(a, ops.GroupDead)
+	tellQueue(a, ops.RedriveDead)
+	tellQueue(a, ops.PurgeDead)
+	tellQueue(a, ops.KeepDead)
+
+	askQueue(a, ops.ListTenants)
+	tellQueue(a, ops.PauseTenant)
+	tellQueue(a, ops.ResumeTenant)
+	tellQueue(a, ops.PurgeTenant)
+	askQueue(a, ops.GetLimits)
+	tellQueue(a, ops.ChangeLimits)
+	tellQueue(a, ops.ClearLimits)
+	askQueue(a, ops.ListLimits)
+}
+
+// routeSchedules adds schedules: messages that a queue writes by the clock.
+func (a *API) routeSchedules() {
+	askQueue(a, ops.ListSchedules)
+	askQueue(a, ops.GetSchedule)
+	onQueue(a, described(ops.SetSchedule.Row), func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[document.ScheduleDraft]) (document.Schedule, error) {
+		return ops.SetSchedule.Do(ctx, q, ops.ScheduleToSet{ScheduleName: in.ScheduleName, ScheduleDraft: in.Body})
+	})
+	askQueue(a, ops.RemoveSchedule)
+	tellSchedule(a, ops.PauseSchedule)
+	tellSchedule(a, ops.ResumeSchedule)
+	tellSchedule(a, ops.RunSchedule)
+	askQueue(a, ops.NextTicks)
+	register(a, described(ops.PreviewTicks.Row), func(ctx context.Context, in *ops.TicksPreview) (document.Ticks, error) {
+		return ops.PreviewTicks.Do(ctx, ops.Nothing{}, *in)
+	})
+}
+
+type scheduleWith[B any] struct {
+	ops.ScheduleName
+
+	Body B
+}
+
+// tellSchedule registers an operation on a schedule whose body is empty, or left out.
+func tellSchedule[Out any](a *API, o ops.Operation[*fairqueue.Queue, ops.ScheduleName, Out]) {
+	onQueue(a, described(o.Row), func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*ops.Nothing]) (Out, error) {
+		return o.Do(ctx, q, in.ScheduleName)
+	})
+}
+
+// someStale returns an operation that ignores stale receipts if other receipts were good.
+func someStale[In any, Out interface{ Settled() int }](o ops.Operation[*fairqueue.Queue, In, Out]) ops.Operation[*fairqueue.Queue, In, Out] {
+	do := o.Do
+	o.Do = func(ctx context.Context, q *fairqueue.Queue, in In) (Out, error) {
+		out, err := do(ctx, q, in)
+		if errors.Is(err, millrace.ErrStale) && out.Settled() > 0 {
+			err = nil
+		}
+		return out, err
+	}
+	return o
+}
+
+// receive is a request for messages. The body may be left out.
+type receive struct {
+	Named
+
+	Body *ops.Receive
+}
+
+func (r *receive) of() ops.Receive {
+	if r.Body == nil {
+		return ops.Receive{}
+	}
+	return *r.Body
+}
+
+func (r *receive) wait() (field string, d time.Duration) { return "block", r.of().Block.Duration }
+
+func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *receive) (document.Messages, error) {
+	ctx, done := a.whileServing(ctx)
+	defer done()
+	doc, err := ops.ReceiveMessages.Do(ctx, q, in.of())
+	trueFor(ctx, in.of().Invisible())
+	if errors.Is(err, errDraining) {
+		err = nil
+	}
+	return doc, err
+}
+
+// extendMessages also says for how long its answer is true.
+func extendMessages(ctx context.Context, q *fairqueue.Queue, in *namedWith[ops.Extend]) (ops.Extended, error) {
+	ends := time.Now().Add(in.Body.Visibility.Duration)
+	defer func() { trueFor(ctx, time.Until(ends)) }()
+	return ops.ExtendMessages.Do(ctx, q, in.Body)
 }
 
 // queueUse is a queue, and its shape if it does not exist yet.
@@ -81,10 +161,4 @@ func (a *API) queue(use queueUse) (*fairqueue.Queue, error) {
 // onQueue registers an operation on one queue.
 func onQueue[I hasName, O any](a *API, o huma.Operation, do func(context.Context, *fairqueue.Queue, *I) (O, error)) {
 	on(a, o, func(_ context.Context, in *I) (*fairqueue.Queue, error) { return a.queue(useOf(*in)) }, do)
-}
-
-type positionRequest struct {
-	Named
-
-	Source string `query:"source" required:"true" minLength:"1" maxLength:"512" doc:"The name of the source."`
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/server/internal/access"
 )
 
-// ofPrograms are audited operations that programs do, too: they give up on a message, and release their leases.
-var ofPrograms = []string{"nackMessages", "releaseLease"}
+// ofPrograms are audited operations that programs do, too: they release their leases.
+var ofPrograms = []string{"releaseLease"}
 
 // roles are those that classes of operations need.
 var roles = map[ops.Class]access.Role{ops.Look: access.Viewer, ops.Work: access.Worker, ops.Change: access.Operator, ops.Withdraw: access.Worker}

@@ -231,7 +231,7 @@ func TestLongestWait(t *testing.T) {
 			t.Errorf("%s: errors %+v", tt.path, p.Errors)
 		}
 	}
-	for schema, field := range map[string]string{"ReceiveRequest": "block", "AcquireRequest": "wait"} {
+	for schema, field := range map[string]string{"Receive": "block", "AcquireRequest": "wait"} {
 		if got := s.spec.at("components", "schemas", schema, "properties", field, "x-maximum"); got != "1.5s" {
 			t.Errorf("%s.%s: the description says at most %v, want 1.5s", schema, field, got)
 		}

@@ -87,24 +87,21 @@ var actions = map[string]action{
 		Open: "Delete", Title: "Delete this queue?", Verb: "Delete", Danger: true, Typed: true, Leaves: true,
 		Text: "All messages are lost: waiting, in flight, delayed and dead. Stop writers and readers first; the next write creates the queue again.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
-		n, err := q.Delete(ctx)
-		if err == nil && n == 0 {
+		doc, err := ops.DeleteQueue.Do(ctx, q, ops.Queue{})
+		if err == nil && doc.Deleted == 0 {
 			err = millrace.ErrNotFound.Errorf("there is no such queue")
 		}
-		return fmt.Sprintf("The queue %s is deleted, with its %s.", plain(cut(q.Name(), 100)), readable.Count(n, "key")), err
+		return fmt.Sprintf("The queue %s is deleted, with its %s.", plain(cut(q.Name(), 100)), readable.Count(doc.Deleted, "key")), err
 	})},
 	"queues/cancel": {dialog{
 		Open: "Cancel", Title: "Cancel the selected messages?", Verb: "Cancel messages", Danger: true, Chosen: true,
 		Text: "They are deleted and will not be delivered. A handler that works on one learns it when it next extends its time.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		states, err := q.Cancel(ctx, f.picked...)
-		n := 0
-		for _, state := range states {
-			if state != fairqueue.Gone {
-				n++
-			}
+		doc, err := ops.CancelMessages.Do(ctx, q, ops.Cancel{IDs: f.picked})
+		if errors.Is(err, millrace.ErrNotFound) {
+			err = nil // the sentence says it
 		}
-		return f.some(n, "message", "cancelled", "not there any more"), err
+		return f.some(doc.Cancelled, "message", "cancelled", "not there any more"), err
 	})},
 	"queues/return": {dialog{
 		Open: "Hand back", Title: "Hand back the selected messages?", Verb: "Hand back", Chosen: true, Page: "readers",
@@ -114,15 +111,15 @@ var actions = map[string]action{
 		Open: "Redrive", Title: "Redeliver the selected messages?", Verb: "Redrive", Chosen: true,
 		Text: "They wait again as if they had never been delivered, and without their deadlines. They may fail again for the same reason.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		n, err := q.Dead().Redrive(ctx, f.picked...)
-		return f.some(n, "message", "waiting again", "not dead any more"), err
+		doc, err := ops.RedriveDead.Do(ctx, q, ops.DeadChoice{IDs: f.picked})
+		return f.some(doc.Redriven.Redriven, "message", "waiting again", "not dead any more"), err
 	})},
 	"queues/purge": {dialog{
 		Open: "Purge", Title: "Delete the selected messages?", Verb: "Delete", Danger: true, Typed: true, Chosen: true,
 		Text: "They are deleted with their bodies.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		n, err := q.Dead().Purge(ctx, f.picked...)
-		return f.some(n, "message", "deleted", "not dead any more"), err
+		doc, err := ops.PurgeDead.Do(ctx, q, ops.DeadChoice{IDs: f.picked})
+		return f.some(doc.Purged.Purged, "message", "deleted", "not dead any more"), err
 	})},
 	"queues/redrive-matching": {dialog{
 		Open: "Redrive all that match", Verb: "Redrive", Page: "search",

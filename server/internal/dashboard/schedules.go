@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/schedule"
@@ -218,29 +219,33 @@ func (d *Dashboard) messagePath(ctx context.Context, q *fairqueue.Queue, tenant,
 var scheduleActions = map[string]action{
 	"pause": {dialog{
 		Open: "Pause", Title: "Pause this schedule?", Verb: "Pause",
-		Text: "Ticks during the pause write no message, also after it.",
-	}, onSchedule("The schedule is paused.", fairqueue.Schedules.Pause)},
+		Text: ops.PauseSchedule.Detail,
+	}, onSchedule(ops.PauseSchedule, "The schedule is paused.")},
 	"resume": {dialog{
-		Open: "Resume", Title: "Resume this schedule?", Verb: "Resume", Text: "The next tick is the first one from now on.",
-	}, onSchedule("The schedule is resumed.", fairqueue.Schedules.Resume)},
+		Open: "Resume", Title: "Resume this schedule?", Verb: "Resume", Text: ops.ResumeSchedule.Detail,
+	}, onSchedule(ops.ResumeSchedule, "The schedule is resumed.")},
 	"run": {dialog{
 		Open: "Run now", Title: "Write the message of this schedule now?", Verb: "Run now",
 		Text: "One message is written besides those of the ticks.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		id, err := q.Schedules().Run(ctx, f.schedule)
-		return "The message " + id + " is written.", err
+		doc, err := ops.RunSchedule.Do(ctx, q, f.named())
+		return "The message " + doc.ID + " is written.", err
 	})},
 	"remove": {dialog{
 		Open: "Remove", Title: "Remove this schedule?", Verb: "Remove", Danger: true, Leaves: true,
 		Text: "It writes no more messages. Messages that it has written stay.",
-	}, onSchedule("The schedule is removed.", fairqueue.Schedules.Remove)},
+	}, onSchedule(ops.RemoveSchedule, "The schedule is removed.")},
 }
 
-func onSchedule(done string, change func(fairqueue.Schedules, context.Context, string) error) func(context.Context, *Dashboard, string, form) (string, error) {
+func onSchedule[Out any](o ops.Operation[*fairqueue.Queue, ops.ScheduleName, Out], done string) func(context.Context, *Dashboard, string, form) (string, error) {
 	return onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-		return done, change(q.Schedules(), ctx, f.schedule)
+		_, err := o.Do(ctx, q, f.named())
+		return done, err
 	})
 }
+
+// named returns the schedule of the path.
+func (f form) named() ops.ScheduleName { return ops.ScheduleName{Schedule: document.Text(f.schedule)} }
 
 // scheduleForm is the page with the form of a new schedule.
 type scheduleForm struct {
@@ -264,9 +269,9 @@ func (d *Dashboard) newSchedule(a *asked) (scene, error) {
 	if f.Every != "" || f.Cron != "" || f.Zone != "" {
 		timing, err := f.timing()
 		if err == nil {
-			var spec schedule.Spec
-			if spec, err = timing.Spec(); err == nil {
-				ticks := document.OfTicks(spec, time.Now(), time.Time{}, previewTicks)
+			var ticks document.Ticks
+			in := ops.TicksPreview{Timing: timing, TicksMax: ops.TicksMax{Max: previewTicks}}
+			if ticks, err = ops.PreviewTicks.Do(a.Context(), ops.Nothing{}, in); err == nil {
 				f.Words, f.Ticks = ticks.Words, tickRows(ticks)
 			}
 		}
@@ -320,15 +325,13 @@ func (d *Dashboard) createSchedule(ctx context.Context, f url.Values) (string, e
 	if err != nil {
 		return "", err
 	}
-	s, err := document.ScheduleDraft{
+	set := ops.ScheduleToSet{ScheduleName: ops.ScheduleName{Schedule: document.Text(f.Get("name"))}, ScheduleDraft: document.ScheduleDraft{
 		Timing: timing, Tenant: document.Text(f.Get("tenant")), Body: document.Text(f.Get("body")), Jitter: jitter, Missed: f.Get("missed"),
-	}.Schedule(f.Get("name"))
-	if err != nil {
-		return "", err
-	}
+	}}
 	q, err := fairqueue.New(d.cfg.Client, f.Get("queue"), fairqueue.Config{Logger: d.cfg.Logger})
 	if err != nil {
 		return "", err
 	}
-	return "The schedule ticks " + document.InWords(s.Spec) + ".", q.Schedules().Set(ctx, s)
+	doc, err := ops.SetSchedule.Do(ctx, q, set)
+	return "The schedule ticks " + doc.Words + ".", err
 }
