@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	"github.com/millrace/millrace"
@@ -34,6 +35,8 @@ type Row struct {
 	Summary  string   // a sentence without its full stop
 	Detail   string   // sentences
 	Examples []string // command lines, without the name of the program
+
+	Out reflect.Type // the result; of an Operation its Out
 }
 
 // Operation is a Row, and what it does with a structure.
@@ -42,20 +45,25 @@ type Operation[S, In, Out any] struct {
 	Do func(ctx context.Context, structure S, in In) (Out, error)
 }
 
+func (o Operation[S, In, Out]) row() Row {
+	o.Row.Out = reflect.TypeFor[Out]()
+	return o.Row
+}
+
 // Nothing is the In of an operation without fields.
 type Nothing struct{}
 
 // All returns the rows of all operations.
 func All() []Row {
 	return []Row{
-		ListQueues, GetQueueStats.Row, ListTenants.Row, ListLimits.Row, GetPosition.Row, ListSources.Row, SetPosition.Row,
-		ReceiveMessages.Row, AckMessages.Row, NackMessages.Row, ExtendMessages.Row,
-		WriteMessage.Row, WriteMessages.Row, CancelMessages.Row, BrowseMessages.Row, SearchMessages.Row,
-		PauseQueue.Row, ResumeQueue.Row, ResizeQueue.Row, DeleteQueue.Row,
-		ListDead.Row, GroupDead.Row, RedriveDead.Row, PurgeDead.Row, KeepDead.Row,
-		PauseTenant.Row, ResumeTenant.Row, PurgeTenant.Row, GetLimits.Row, ChangeLimits.Row, ClearLimits.Row,
-		ListSchedules.Row, GetSchedule.Row, SetSchedule.Row, RemoveSchedule.Row, PauseSchedule.Row, ResumeSchedule.Row, RunSchedule.Row,
-		NextTicks.Row, PreviewTicks.Row,
+		ListQueues, GetQueueStats.row(), ListTenants.row(), ListLimits.row(), GetPosition.row(), ListSources.row(), SetPosition.row(),
+		ReceiveMessages.row(), AckMessages.row(), NackMessages.row(), ExtendMessages.row(),
+		WriteMessage.row(), WriteMessages.row(), CancelMessages.row(), BrowseMessages.row(), SearchMessages.row(),
+		PauseQueue.row(), ResumeQueue.row(), ResizeQueue.row(), DeleteQueue.row(),
+		ListDead.row(), GroupDead.row(), RedriveDead.row(), PurgeDead.row(), KeepDead.row(),
+		PauseTenant.row(), ResumeTenant.row(), PurgeTenant.row(), GetLimits.row(), ChangeLimits.row(), ClearLimits.row(),
+		ListSchedules.row(), GetSchedule.row(), SetSchedule.row(), RemoveSchedule.row(), PauseSchedule.row(), ResumeSchedule.row(), RunSchedule.row(),
+		NextTicks.row(), PreviewTicks.row(),
 	}
 }
 

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"net/http"
+	"reflect"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
@@ -16,6 +17,7 @@ var ListQueues = Row{
 	Summary:  "List the queues by name",
 	Detail:   "All registered queues. Every program that writes to a queue or reads from it registers it.",
 	Examples: []string{"queue ls", "queue ls --json"},
+	Out:      reflect.TypeFor[document.Queues](),
 }
 
 // GetQueueStats shows the numbers of a queue, and its problems.
