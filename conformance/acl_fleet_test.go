@@ -202,7 +202,8 @@ func (f *usersFleet) move(dir *directory.Directory, operator *fleet.Fleet) {
 		must(f.t, "Move", err)
 	}
 	must(f.t, "UNLINK", c.Do(ctx, c.B().Unlink().Key("{moves}:x").Build()).Error())
-	must(f.t, "Forget", operator.Forget(ctx, "moves"))
+	_, err = operator.Forget(ctx, "moves")
+	must(f.t, "Forget", err)
 }
 
 // mark has an agent mark the tags of a partition that was restored.
@@ -283,8 +284,9 @@ func (f *usersFleet) use(option rueidis.ClientOption) {
 	ctx, c := f.t.Context(), user.Client()
 	must(f.t, "SET", c.Do(ctx, c.B().Set().Key("mr:{gone}").Value("1").Build()).Error())
 	must(f.t, "DEL", c.Do(ctx, c.B().Del().Key("mr:{gone}").Build()).Error())
-	must(f.t, "Forget", user.Forget(ctx, "gone"))
-	_, err := user.Status(ctx)
+	_, err := user.Forget(ctx, "gone")
+	must(f.t, "Forget", err)
+	_, err = user.Status(ctx)
 	must(f.t, "Show", err)
 
 	// Another process's directory reads the map from any server, and receives an

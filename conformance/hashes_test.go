@@ -110,8 +110,8 @@ func hashesDeadlines(t *testing.T, on running) {
 	want(t, "Expire if longer", outcomes, []expiry.Outcome{expiry.Applied, expiry.NotMet}, err)
 	outcomes, err = h.Persist(t.Context(), "h", "b", "c")
 	want(t, "Persist", outcomes, []expiry.Outcome{expiry.Applied, expiry.HasNoTTL}, err)
-	outcomes, err = h.ExpireAt(t.Context(), "h", time.Now().Add(-long), expiry.ExpireConfig{}, "c")
-	want(t, "ExpireAt", outcomes, []expiry.Outcome{expiry.Removed}, err)
+	outcomes, err = h.Expire(t.Context(), "h", 0, expiry.ExpireConfig{Deadline: time.Now().Add(-long)}, "c")
+	want(t, "Expire at a time", outcomes, []expiry.Outcome{expiry.Removed}, err)
 	ttls, err := h.TTL(t.Context(), "h", "a", "b", "c")
 	must(t, "TTL", err)
 	if ttls[0] <= long || ttls[0] > 2*long || ttls[1] != expiry.NoTTL || ttls[2] != expiry.NoField {

@@ -1,7 +1,6 @@
 package dial
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redis/address"
 	"github.com/millrace/millrace/internal/redis/retry"
 )
 
@@ -53,7 +53,7 @@ func Redis(ctx context.Context, url string, change ...func(*rueidis.ClientOption
 	for _, change := range change {
 		change(&opt)
 	}
-	return connect(ctx, opt, Redacted(url))
+	return connect(ctx, opt, address.Redacted(url))
 }
 
 // With is [Redis] for a program that has options and no URL. It sets the options that structures
@@ -78,13 +78,6 @@ func With(ctx context.Context, opt rueidis.ClientOption) (rueidis.Client, error)
 func Options(url string) (rueidis.ClientOption, error) {
 	opt, _, err := parse(url)
 	return opt, err
-}
-
-// Redacted returns a URL as it may be logged: without its password, and nothing of a URL in
-// which the password cannot be found.
-func Redacted(url string) string {
-	_, shown, _ := parse(url)
-	return cmp.Or(shown, hidden)
 }
 
 // prepare sets the options that structures need.
@@ -148,7 +141,7 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 		failed.Hint = ErrURL.Hint + " Special characters in a user or password are percent-encoded."
 		return opt, "", failed
 	}
-	shown = redacted(u, rawURL)
+	shown = address.Redacted(rawURL)
 
 	switch {
 	case u.Scheme == "fleet" || u.Scheme == "fleets":
@@ -159,7 +152,7 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 		return opt, "", failed
 	}
 	if opt, err = rueidis.ParseURL(rawURL); err != nil {
-		if strings.Contains(shown, hidden) {
+		if strings.Contains(shown, address.Hidden) {
 			return opt, "", ErrURL // the unreadable part may be the password
 		}
 		return opt, "", ErrURL.Errorf("the Redis URL %s cannot be used", shown).Wrap(err)
@@ -186,25 +179,6 @@ func isList(rawURL string) bool {
 	authority, _, _ := strings.Cut(rest, "/")
 	authority, _, _ = strings.Cut(authority, "?")
 	return strings.Contains(authority[strings.LastIndex(authority, "@")+1:], ",")
-}
-
-// hidden stands for a URL that cannot be shown.
-const hidden = "(not shown: it may hold a password)"
-
-// redacted returns the URL without its password. It shows nothing if the password may be
-// elsewhere: an @ that does not end a user shows that the password has characters that should
-// have been encoded, and a user without a password may be the password.
-func redacted(u *url.URL, rawURL string) string {
-	_, complete := u.User.Password()
-	switch strings.Count(rawURL, "@") {
-	case 0:
-		return rawURL
-	case 1:
-		if complete {
-			return u.Redacted()
-		}
-	}
-	return hidden
 }
 
 // advice returns what to do about a failed connection.

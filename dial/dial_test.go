@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redis/address"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -251,22 +252,6 @@ func TestAdviceGoesByCode(t *testing.T) {
 	}
 }
 
-func TestRedacted(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"redis://u:secret@h:1":             "redis://u:xxxxx@h:1",
-		"unix:///tmp/s?db=1":               "unix:///tmp/s?db=1",
-		"redis://:secret#1@h:6379":         hidden,
-		"redis://:123/secret@h:6379":       hidden,
-		"redis://u:secret@h:1,redis://h:2": hidden,
-		"":                                 hidden,
-	} {
-		if got := Redacted(url); got != want {
-			t.Errorf("Redacted(%q) = %q, want %q", url, got, want)
-		}
-	}
-}
-
 // TestNoPasswordIsShown: whatever is in a URL, and however badly it is written, no text for
 // people has the password.
 func TestNoPasswordIsShown(t *testing.T) {
@@ -279,7 +264,7 @@ func TestNoPasswordIsShown(t *testing.T) {
 		password := strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(r, "before"), "") + "hunter2" +
 			strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(r, "after"), "")
 		url := scheme.Draw(r, "scheme") + user.Draw(r, "user") + ":" + password + "@" + rest.Draw(r, "rest")
-		shown := Redacted(url)
+		shown := address.Redacted(url)
 		if _, err := Options(url); err != nil {
 			shown += " " + err.Error() + " " + millrace.Hint(err)
 		}

@@ -136,7 +136,7 @@ func ExampleHashes_Expire() {
 	fmt.Println(hashes.Persist(ctx, "user:7", "phone"))
 	ttls, err := hashes.TTL(ctx, "user:7", "phone", "radio")
 	fmt.Println(ttls[0] == expiry.NoTTL, ttls[1] == expiry.NoField, err)
-	fmt.Println(hashes.ExpireAt(ctx, "user:7", time.Now().Add(-time.Second), expiry.ExpireConfig{}, "phone"))
+	fmt.Println(hashes.Expire(ctx, "user:7", 0, expiry.ExpireConfig{Deadline: time.Now().Add(-time.Second)}, "phone"))
 	// Output:
 	// [1 -2] <nil>
 	// [0] <nil>

@@ -41,16 +41,17 @@ var replyHistories = []hashHistory{
 		deadline := time.Now().Add(hashLong).Truncate(time.Millisecond)
 		s.set(SetConfig{Deadline: deadline}, true, "a")
 		for _, only := range []ExpireConfig{ifLonger, ifShorter} {
-			got, err := s.h.ExpireAt(s.Context(), inHash, deadline, only, "a")
-			s.want("ExpireAt", got, []Outcome{NotMet}, err)
+			only.Deadline = deadline
+			got, err := s.h.Expire(s.Context(), inHash, 0, only, "a")
+			s.want("Expire at a time", got, []Outcome{NotMet}, err)
 		}
 	}},
 	{"expire at once removes", func(s *hashTale) {
 		s.put(0, "a")
 		s.put(hashLong, "b")
 		s.expire(0, always, "a", Removed)
-		got, err := s.h.ExpireAt(s.Context(), inHash, time.Now().Add(-hashLong), ExpireConfig{}, "b", "b")
-		s.want("ExpireAt in the past, twice", got, []Outcome{Removed, HasNoField}, err)
+		got, err := s.h.Expire(s.Context(), inHash, 0, ExpireConfig{Deadline: time.Now().Add(-hashLong)}, "b", "b")
+		s.want("Expire in the past, twice", got, []Outcome{Removed, HasNoField}, err)
 		s.want("deleted", hashStats(s.T, s.h).Deleted, int64(2), nil)
 		s.there()
 		s.gone()

@@ -215,7 +215,6 @@ func TestHashArguments(t *testing.T) {
 		"Len":        func(hash string) error { _, err := h.Len(ctx, hash); return err },
 		"TTL":        func(hash string) error { _, err := h.TTL(ctx, hash); return err },
 		"Expire":     func(hash string) error { _, err := h.Expire(ctx, hash, 1, ExpireConfig{}); return err },
-		"ExpireAt":   func(hash string) error { _, err := h.ExpireAt(ctx, hash, time.Now(), ExpireConfig{}); return err },
 		"Persist":    func(hash string) error { _, err := h.Persist(ctx, hash); return err },
 		"Incr":       func(hash string) error { _, err := h.Incr(ctx, hash, "f", 1); return err },
 		"Delete":     func(hash string) error { _, err := h.Remove(ctx, hash); return err },
@@ -242,8 +241,10 @@ func TestHashArguments(t *testing.T) {
 	wantHashError(t, "Expire", err, millrace.ErrBadArgument)
 	_, err = h.Expire(ctx, inHash, 1, ExpireConfig{IfTTL: true, IfLonger: true}, "f")
 	wantHashError(t, "Expire", err, millrace.ErrBadArgument)
-	_, err = h.ExpireAt(ctx, inHash, time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), ExpireConfig{}, "f")
-	wantHashError(t, "ExpireAt", err, millrace.ErrBadArgument)
+	_, err = h.Expire(ctx, inHash, 0, ExpireConfig{Deadline: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}, "f")
+	wantHashError(t, "Expire", err, millrace.ErrBadArgument)
+	_, err = h.Expire(ctx, inHash, 1, ExpireConfig{Deadline: time.Now()}, "f")
+	wantHashError(t, "Expire", err, millrace.ErrBadArgument)
 	_, err = h.SetMany(ctx, inHash, text(map[string]string{}), SetConfig{TTL: -1})
 	wantHashError(t, "SetMany", err, millrace.ErrBadArgument)
 	tooMany := map[string][]byte{}

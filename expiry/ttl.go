@@ -21,10 +21,12 @@ const (
 	HasNoField Outcome = -2 // there is no such field
 )
 
-// ExpireConfig is the condition of [Hashes.Expire] and [Hashes.ExpireAt], at most one. It
-// is checked before the deadline: a field that does not meet it stays even if the deadline
-// is past. No deadline counts as an infinite one: it can become shorter, but not longer.
+// ExpireConfig configures [Hashes.Expire]. Of the conditions one may be set. It is checked before
+// the deadline: a field that does not meet it stays even if the deadline is past. No deadline
+// counts as an infinite one: it can become shorter, but not longer.
 type ExpireConfig struct {
+	Deadline time.Time // by the server's clock, in place of the ttl, which is then 0
+
 	IfNoTTL   bool // only if the field has no deadline
 	IfTTL     bool // only if it has one
 	IfLonger  bool // only if the field then lives longer
@@ -32,6 +34,7 @@ type ExpireConfig struct {
 }
 
 func (c ExpireConfig) word() (string, error) {
+	c.Deadline = time.Time{}
 	switch c {
 	case ExpireConfig{}:
 		return "", nil
@@ -47,8 +50,8 @@ func (c ExpireConfig) word() (string, error) {
 	return "", millrace.ErrBadArgument.Errorf("the conditions of an expire exclude each other")
 }
 
-// Expire gives fields a deadline in ttl from now, rounded up to milliseconds. A ttl of 0
-// removes them. It returns for each field, in order, [Applied], [NotMet], [Removed] or
+// Expire gives fields a deadline in ttl from now, rounded up to milliseconds, or that of cfg. A
+// ttl of 0 and a past deadline remove them. It returns for each field, in order, [Applied], [NotMet], [Removed] or
 // [HasNoField]. It works when the server is full. It makes a call for every 1,000 fields,
 // and for about every mebibyte of values, each of which is applied whole; with an error it
 // returns the outcomes that are known.
@@ -57,23 +60,15 @@ func (c ExpireConfig) word() (string, error) {
 // before Redis was asked; [millrace.ErrBroken], [millrace.ErrVersion].
 func (h *Hashes) Expire(ctx context.Context, hash string, ttl time.Duration, cfg ExpireConfig, fields ...string) ([]Outcome, error) {
 	life, ms, err := in(ttl)
+	if !cfg.Deadline.IsZero() {
+		if ttl != 0 {
+			return nil, millrace.ErrBadArgument.Errorf("a ttl and a Deadline exclude each other")
+		}
+		life, ms, err = at(cfg.Deadline)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return h.expire(ctx, hash, cfg, life, ms, fields)
-}
-
-// ExpireAt is Expire with a deadline by the server's clock. A past deadline removes the
-// fields.
-func (h *Hashes) ExpireAt(ctx context.Context, hash string, deadline time.Time, cfg ExpireConfig, fields ...string) ([]Outcome, error) {
-	life, ms, err := at(deadline)
-	if err != nil {
-		return nil, err
-	}
-	return h.expire(ctx, hash, cfg, life, ms, fields)
-}
-
-func (h *Hashes) expire(ctx context.Context, hash string, cfg ExpireConfig, life, ms string, fields []string) ([]Outcome, error) {
 	only, err := cfg.word()
 	if err != nil {
 		return nil, err

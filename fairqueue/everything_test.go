@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,17 +44,11 @@ type limits interface {
 	Resume(ctx context.Context, tenant string) error
 }
 
-type deadLetters interface {
-	Redrive(ctx context.Context, ids ...string) (int, error)
-	Purge(ctx context.Context, ids ...string) (int, error)
-}
-
 // session is a queue as one process sees it.
 type session struct {
 	queue
 
 	limits limits
-	dead   deadLetters
 	stats  func(ctx context.Context) error
 	parts  []*fairqueue.Queue // one of a queue without parts
 	client []rueidis.Client   // of each part
@@ -61,10 +56,10 @@ type session struct {
 
 func sessionOf(q queue, clients []rueidis.Client) session {
 	if q, ok := q.(*parts.Queue); ok {
-		return session{q, q.Limits(), q.Dead(), func(ctx context.Context) error { _, err := q.Stats(ctx); return err }, q.Parts(), clients}
+		return session{q, q.Limits(), func(ctx context.Context) error { _, err := q.Stats(ctx); return err }, q.Parts(), clients}
 	}
 	one := q.(*fairqueue.Queue)
-	return session{one, one.Limits(), one.Dead(), func(ctx context.Context) error { _, err := one.Stats(ctx); return err }, []*fairqueue.Queue{one}, clients}
+	return session{one, one.Limits(), func(ctx context.Context) error { _, err := one.Stats(ctx); return err }, []*fairqueue.Queue{one}, clients}
 }
 
 // Messages of the last two tenants may be purged.
@@ -143,10 +138,10 @@ func (c *caller) calls() []call {
 			}
 			return c.part().Resize(c.ctx, pick(c.r, 0, 2, 4, 7), 0)
 		}},
-		{"redrive", 1, func() error { return second(c.dead.Redrive(c.ctx, c.s.someIDs(c.r, 5, false)...)) }},
+		{"redrive", 1, func() error { return c.deadIDs(fairqueue.DeadLetters.Redrive, c.s.someIDs(c.r, 5, false)...) }},
 		{"redrive all", 1, func() error { return third(c.part().Dead().RedriveMatching(c.ctx, fairqueue.SearchConfig{})) }},
 		{"redrive some", 1, c.redriveSome},
-		{"purge dead", 1, func() error { return second(c.dead.Purge(c.ctx, c.s.someIDs(c.r, 2, true)...)) }},
+		{"purge dead", 1, func() error { return c.deadIDs(fairqueue.DeadLetters.Purge, c.s.someIDs(c.r, 2, true)...) }},
 		{"purge all dead", 1, func() error {
 			return third(c.part().Dead().PurgeMatching(c.ctx, fairqueue.SearchConfig{Tenant: pick(c.r, purgedTenant...)}))
 		}},
@@ -159,7 +154,9 @@ func (c *caller) calls() []call {
 		}},
 		{"set limits", 1, func() error { return c.limits.Set(c.ctx, c.tenant(), c.limit()) }},
 		{"set unset limits", 1, func() error { return c.limits.SetIfUnset(c.ctx, c.tenant(), c.limit()) }},
-		{"clear limits", 1, func() error { return c.limits.Clear(c.ctx, c.tenant(), pick(c.r, nil, c.limit().Set())...) }},
+		{"clear limits", 1, func() error {
+			return c.limits.Clear(c.ctx, c.tenant(), pick(c.r, nil, fairqueue.NamesOf(c.limit()))...)
+		}},
 		{"limits of", 1, func() error { return second(c.part().Limits().Get(c.ctx, c.tenant())) }},
 		{"all limits", 1, func() error { return last(c.part().Limits().All(c.ctx)) }},
 		{"pause a tenant", 1, func() error {
@@ -364,6 +361,27 @@ func (c *caller) check() error {
 		return fmt.Errorf("check: %q", wrong)
 	}
 	return err
+}
+
+// deadIDs calls the parts of the ids, one after the other.
+func (c *caller) deadIDs(call func(d fairqueue.DeadLetters, ctx context.Context, ids ...string) (int, error), ids ...string) error {
+	of := make([][]string, len(c.parts))
+	for _, id := range ids {
+		part := 0
+		if index, rest, found := strings.Cut(id, "."); found {
+			part, _ = strconv.Atoi(index)
+			id = rest
+		}
+		of[part] = append(of[part], id)
+	}
+	for i, part := range c.parts {
+		if len(of[i]) > 0 {
+			if _, err := call(part.Dead(), c.ctx, of[i]...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // redriveSome redrives dead messages while it lists them.

@@ -8,6 +8,16 @@ import (
 	"github.com/millrace/millrace/internal/test/scripttest"
 )
 
+// NamesOf returns the names of the limits that are not nil, in their order.
+func NamesOf(o OwnLimits) (names []string) {
+	for i, word := range o.words(unsetWord) {
+		if word != unsetWord {
+			names = append(names, limitNames[i])
+		}
+	}
+	return names
+}
+
 // SoonAlone has a queue count a tenant as alone after half a second without another one, instead of a minute.
 func SoonAlone(t *testing.T, queues ...*Queue) {
 	t.Helper()

@@ -89,17 +89,6 @@ type OwnLimits struct {
 // limitNames are the names of limits, in the order of their fields.
 var limitNames = []string{"weight", "max_in_flight", "max_share", "rate", "burst", "max_waiting", "paused"}
 
-// Set returns the names of the fields that are not nil, in their order: weight, max_in_flight,
-// max_share, rate, burst, max_waiting, paused.
-func (o OwnLimits) Set() (names []string) {
-	for i, word := range o.words(unsetWord) {
-		if word != unsetWord {
-			names = append(names, limitNames[i])
-		}
-	}
-	return names
-}
-
 // over returns the limits that apply if o is a tenant's and general the default.
 func (o OwnLimits) over(general OwnLimits) Limits {
 	return Limits{

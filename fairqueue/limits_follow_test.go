@@ -32,7 +32,7 @@ func TestLimitsFollowTheDefault(t *testing.T) {
 	setLimits(t, q, "", OwnLimits{MaxInFlight: new(1)})
 	a := limitsOf(t, q, "a")
 	want(t, "limits after a change of the default", a.Limits, Limits{Weight: 2, MaxInFlight: 1, MaxWaiting: 7}, nil)
-	want(t, "its own", a.Own.Set(), []string{"max_waiting"}, nil)
+	want(t, "its own", NamesOf(a.Own), []string{"max_waiting"}, nil)
 	writeAll(t, q, 6, Draft{Tenant: "a"})
 	got := read(t, q, 5)
 	want(t, "messages with the default's most in flight", len(got), 1, nil)
@@ -46,7 +46,7 @@ func TestLimitsFollowTheDefault(t *testing.T) {
 	want(t, "messages with its own", len(read(t, q, 5)), 3, nil)
 	setLimits(t, q, "a", OwnLimits{Weight: new(1.0)})
 	clearLimits(t, q, "a", "max_in_flight", "max_waiting")
-	want(t, "its own", limitsOf(t, q, "a").Own.Set(), []string{"weight", "rate"}, nil)
+	want(t, "its own", NamesOf(limitsOf(t, q, "a").Own), []string{"weight", "rate"}, nil)
 	clearLimits(t, q, "")
 	want(t, "limits without a default", limitsOf(t, q, "a").Limits, Limits{Weight: 1}, nil)
 	want(t, "messages without a limit", len(read(t, q, 5)), 1, nil)
@@ -132,7 +132,7 @@ func TestPausesAreShown(t *testing.T) {
 	}
 	want(t, "pause", nil, nil, q.Limits().Pause(t.Context(), "c", time.Hour))
 	for l, err := range q.Limits().All(t.Context()) {
-		want(t, "c in the list", []any{l.Tenant, l.Paused, l.Own.Set()}, []any{"c", true, []string{"rate", "burst"}}, err)
+		want(t, "c in the list", []any{l.Tenant, l.Paused, NamesOf(l.Own)}, []any{"c", true, []string{"rate", "burst"}}, err)
 	}
 	want(t, "resume", nil, nil, q.Limits().Resume(t.Context(), "a"))
 	want(t, "after it is resumed", limitsOf(t, q, "a"), TenantLimits{Tenant: "a", Limits: Limits{Weight: 1}}, nil)

@@ -265,7 +265,7 @@ func (c *limitsMachine) change(r *rapid.T) {
 		l.Burst = nil
 	}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(limitNames[:6]), 0, 2, rapid.ID).Draw(r, "unset") {
-		if !slices.Contains(l.Set(), name) {
+		if !slices.Contains(NamesOf(l), name) {
 			unset = append(unset, name)
 		}
 	}

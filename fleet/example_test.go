@@ -134,13 +134,12 @@ func ExampleFleet_Forget() {
 	if err := c.Do(ctx, c.B().Del().Key("{gone}").Build()).Error(); err != nil {
 		log.Fatal(err)
 	}
-	err := f.Forget(ctx, "gone", "here")
-	var used *fleet.InUseError
-	fmt.Println(errors.As(err, &used), used.Tags)
+	used, err := f.Forget(ctx, "gone", "here")
+	fmt.Println(used, errors.Is(err, fleet.ErrInUse))
 	l, err := f.Locate(ctx, "gone")
 	fmt.Println(l.How, err)
 	// Output:
-	// true [here]
+	// [here] true
 	// nowhere <nil>
 }
 

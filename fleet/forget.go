@@ -16,25 +16,20 @@ import (
 )
 
 // ErrInUse means that tags were not forgotten because they have keys, or were written
-// meanwhile. An [*InUseError] in the chain lists them.
+// meanwhile.
 var ErrInUse = &millrace.Error{
 	Code:    "in_use",
 	Message: "tags are in use and were not forgotten",
 	Hint:    "Delete what they have first, and forget them again.",
 }
 
-// InUseError lists tags that were not forgotten.
-type InUseError struct {
-	Tags []string // sorted
-}
-
-// Error names a few of them.
-func (e *InUseError) Error() string {
+// stillUsed returns ErrInUse, which names a few of the tags.
+func stillUsed(tags []string) error {
 	const most = 5
-	if len(e.Tags) > most {
-		return fmt.Sprintf("%q and %d more", e.Tags[:most], len(e.Tags)-most)
+	if len(tags) > most {
+		return ErrInUse.Wrap(fmt.Errorf("%q and %d more", tags[:most], len(tags)-most))
 	}
-	return fmt.Sprintf("%q", e.Tags)
+	return ErrInUse.Wrap(fmt.Errorf("%q", tags))
 }
 
 // Forget removes the places of tags that have no keys any more. A tag that is used
@@ -42,8 +37,8 @@ func (e *InUseError) Error() string {
 //
 // It takes a little longer than the fleet's PlacementTTL, 10 seconds, and scans all keys
 // of the partitions concerned once: pass all tags in one call. Tags that have keys, or
-// are written meanwhile, keep their places, and the error is ErrInUse.
-func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
+// are written meanwhile, keep their places: they are returned, sorted, with ErrInUse.
+func (f *Fleet) Forget(ctx context.Context, tags ...string) (inUse []string, err error) {
 	// First every tag is marked. A writer from now on removes the mark, unless it has the
 	// place cached, for PlacementTTL at most. After that and ReplyTimeout all keys of such
 	// writers are visible.
@@ -52,22 +47,22 @@ func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
 	for _, tag := range tags {
 		l, err := f.mark(ctx, tag, token)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if l.How != Nowhere {
 			marked[tag] = l
 		}
 	}
 	if len(marked) == 0 {
-		return nil
+		return nil, nil
 	}
 	set := f.view.Load().m.Settings.Effective()
 	if !retry.Sleep(ctx, (set.PlacementTTL+set.ReplyTimeout)*11/10) {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	used, err := f.used(ctx, marked)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for tag, l := range marked {
 		if slices.Contains(used, tag) {
@@ -75,7 +70,7 @@ func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
 		}
 		kept, err := f.unplace(ctx, tag, l, token)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if kept {
 			used = append(used, tag)
@@ -83,9 +78,9 @@ func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
 	}
 	if len(used) > 0 {
 		slices.Sort(used)
-		return ErrInUse.Wrap(&InUseError{used})
+		return used, stillUsed(used)
 	}
-	return nil
+	return nil, nil
 }
 
 // mark marks the records of a tag: first the one that leads to it, then the one on its

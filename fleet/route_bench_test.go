@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // offline is a fleet of 160 partitions that is not connected to anything.
 func offline(t testing.TB) *Fleet {
 	t.Helper()
-	r, err := ring.New(ring.Even(160)...)
+	r, err := ring.New(slices.Repeat([]int{1}, 160)...)
 	if err != nil {
 		t.Fatal(err)
 	}

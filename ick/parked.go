@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/batch"
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
@@ -22,61 +23,14 @@ func Failed(err error, members ...string) error {
 	if len(members) == 0 {
 		return nil
 	}
-	return &failedError{reason: err, members: members}
+	return &batch.Error{Reason: err, Members: members}
 }
 
-type failedError struct {
-	reason  error
-	members []string
-}
-
-func (e *failedError) Error() string {
-	if e.reason == nil {
-		return "the handler gave no reason"
-	}
-	return e.reason.Error()
-}
-
-func (e *failedError) Unwrap() error { return e.reason }
-
-// FailedMembers returns the members of the batch that err names with [Failed], in the order of the
-// batch. An error that names none of them is about the whole batch. It is for code around a
-// [Handler], and for tests.
-func FailedMembers(err error, batch []Entry) []string {
-	failed := failures(err, batch)
-	var members []string
-	for _, e := range batch {
-		if _, ok := failed[e.Member]; ok {
-			members = append(members, e.Member)
-		}
-	}
-	return members
-}
-
-// failures returns the members of the batch that failed according to err, with the reason: the
-// text of the outermost error that is about them alone.
-func failures(err error, batch []Entry) map[string]string {
-	named := make(map[string]string)
-	var walk func(err error, reason string)
-	walk = func(err error, reason string) {
-		switch e := err.(type) { //nolint:errorlint // it walks the tree itself
-		case *failedError:
-			for _, m := range e.members {
-				named[m] = reason
-			}
-		case interface{ Unwrap() []error }:
-			for _, inner := range e.Unwrap() {
-				walk(inner, inner.Error())
-			}
-		case interface{ Unwrap() error }:
-			walk(e.Unwrap(), reason)
-		}
-	}
-	if err != nil {
-		walk(err, err.Error())
-	}
+// failures returns the members of the batch that failed according to err, with the reason.
+func failures(err error, entries []Entry) map[string]string {
+	named := batch.Failures(err)
 	failed := make(map[string]string, len(named))
-	for _, e := range batch {
+	for _, e := range entries {
 		if reason, ok := named[e.Member]; ok {
 			failed[e.Member] = reason
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/batch"
 )
 
 // Dirty is an Ick or a channel of Icks.
@@ -126,7 +127,13 @@ func (r *cleaning[D]) handle(ctx context.Context, entries []ick.Entry) error {
 	r.running++
 	r.mu.Unlock()
 	panicked, err := apart(r.t, func() error { return r.handler(ctx, entries) })
-	failed := ick.FailedMembers(err, entries)
+	var failed []string
+	named := batch.Failures(err)
+	for _, m := range members {
+		if _, ok := named[m]; ok {
+			failed = append(failed, m)
+		}
+	}
 	r.mu.Lock()
 	r.running--
 	r.result.Batches = append(r.result.Batches, Batch{members, failed, err})

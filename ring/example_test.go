@@ -2,6 +2,7 @@ package ring_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/millrace/millrace/ring"
 )
@@ -9,12 +10,12 @@ import (
 // Four partitions, and then four more in between: no data moves, and an earlier user
 // is found in the same place.
 func Example() {
-	four, err := ring.New(ring.Even(4)...)
+	four, err := ring.New(slices.Repeat([]int{1}, 4)...)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	eight, err := four.Add(ring.Even(4)...)
+	eight, err := four.Add(slices.Repeat([]int{1}, 4)...)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,7 +43,7 @@ func ExampleNew() {
 
 // When a partition is full, new users go to the next one clockwise that has room.
 func ExampleRing_Walk() {
-	r, err := ring.New(ring.Even(4)...)
+	r, err := ring.New(slices.Repeat([]int{1}, 4)...)
 	if err != nil {
 		fmt.Println(err)
 		return

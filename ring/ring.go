@@ -43,7 +43,7 @@ type Ring struct {
 
 // New returns a ring of the first partitions, one for each weight: a partition of weight w, from
 // 1 on, has w points, up to 65,536 in all. All points are at equal distances, from 0 on; those of
-// one partition are spread.
+// one partition are spread. For n partitions of the same weight pass slices.Repeat([]int{1}, n).
 func New(weights ...int) (*Ring, error) {
 	order, err := interleave(weights)
 	if err != nil {
@@ -54,11 +54,6 @@ func New(weights ...int) (*Ring, error) {
 		points[i] = Point{Position: share(i, len(order)), Partition: partition}
 	}
 	return Of(points)
-}
-
-// Even returns n weights of 1, for New and Add.
-func Even(n int) []int {
-	return slices.Repeat([]int{1}, max(n, 0))
 }
 
 // share returns i/n of the ring.

@@ -18,10 +18,10 @@ const users = 250_000
 // for each number.
 func grown(t testing.TB, n int, more ...int) *Ring {
 	t.Helper()
-	r, err := New(Even(n)...)
+	r, err := New(slices.Repeat([]int{1}, n)...)
 	for _, k := range more {
 		if err == nil {
-			r, err = r.Add(Even(k)...)
+			r, err = r.Add(slices.Repeat([]int{1}, k)...)
 		}
 	}
 	if err != nil {

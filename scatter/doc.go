@@ -32,9 +32,9 @@
 // [Merge], which writers and readers share.
 //
 // Only the writer decides which server a session goes to: by a hash of its shard key (the
-// default, or [JavaHash] to agree with Java programs), in turn ([RoundRobin]), or always the
-// same one for a process ([Sticky]). To add a server, add it to the lists, first to those of the
-// readers.
+// default, or [JavaHash] to agree with Java programs), in turn ([RoundRobin]), or by a function of
+// your own in [Config.Shard]: one that always returns the same random number modulo n gives each
+// process one connection. To add a server, add it to the lists, first to those of the readers.
 //
 // To remove a server, drain it: stop writing to it ([Server.Drain], or a writer's list without
 // it) and read it until its buckets have ended. Each server records when the last of them does,

@@ -60,7 +60,7 @@ type Config struct {
 	Group string
 
 	// Shard returns which of n servers, from 0 on, gets a session with that shard key:
-	// [JavaHash], [RoundRobin], [Sticky] or another function that is safe for concurrent use.
+	// [JavaHash], [RoundRobin] or another function that is safe for concurrent use.
 	// Processes may differ. Defaults to [ring.Position] of the key, modulo n.
 	Shard func(key string, n int) int
 
@@ -235,9 +235,8 @@ func RoundRobin() func(key string, n int) int {
 	return func(_ string, n int) int { return int((next.Add(1) - 1) % uint64(n)) }
 }
 
-// Sticky returns a Shard that sends all sessions of this process to one random server, whatever
-// their keys: each process has one connection.
-func Sticky() func(key string, n int) int {
+// sticky returns a Shard that sends all sessions to one random server, whatever their keys.
+func sticky() func(key string, n int) int {
 	lot := rand.Uint64()
 	return func(_ string, n int) int { return int(lot % uint64(n)) }
 }

@@ -129,11 +129,11 @@ func TestHashesSpread(t *testing.T) {
 // servers is the same, and processes differ.
 func TestSticky(t *testing.T) {
 	t.Parallel()
-	sticky := Sticky()
+	keep := sticky()
 	shards := make([]int, 50)
 	var calls sync.WaitGroup
 	for i := range shards {
-		calls.Go(func() { shards[i] = sticky(fmt.Sprint(i), 1000) })
+		calls.Go(func() { shards[i] = keep(fmt.Sprint(i), 1000) })
 	}
 	calls.Wait()
 	for _, got := range shards {
@@ -141,12 +141,12 @@ func TestSticky(t *testing.T) {
 			t.Fatalf("servers = %v, want one", shards)
 		}
 	}
-	if got := sticky("", 1); got != 0 {
+	if got := keep("", 1); got != 0 {
 		t.Errorf("with one server: %d", got)
 	}
 	seen := map[int]bool{}
 	for range 100 {
-		seen[Sticky()("", 4)] = true
+		seen[sticky()("", 4)] = true
 	}
 	if len(seen) != 4 {
 		t.Errorf("100 processes use %d of 4 servers", len(seen))

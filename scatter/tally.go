@@ -68,7 +68,7 @@ func (s *Scatter) tally(cfg TallyConfig, send func(context.Context, *Session) er
 	}
 	cfg.Every, cfg.Most = cmp.Or(cfg.Every, 100*time.Millisecond), cmp.Or(cfg.Most, 10_000)
 	ctx, stop := context.WithCancel(context.Background())
-	c := &collector{sc: s, cfg: cfg, send: send, stop: stop, gone: make(chan struct{}), shard: Sticky()}
+	c := &collector{sc: s, cfg: cfg, send: send, stop: stop, gone: make(chan struct{}), shard: sticky()}
 	go c.loop(ctx)
 	return &Tally{collector: c}, nil
 }
@@ -160,7 +160,7 @@ func (c *collector) round(ctx context.Context) (int, error) {
 	}
 	err := errors.Join(errs...)
 	if err != nil {
-		c.shard = Sticky() // later additions may have more luck
+		c.shard = sticky() // later additions may have more luck
 	}
 	return c.waiting(), err
 }

@@ -109,7 +109,7 @@ func TestAMomentIsOneDraw(t *testing.T) {
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := jobStats(t, r, "x"); got.Rounds != 2 || got.Aborted.Error != 2 {
+	if got := jobStats(t, r, "x"); got.Rounds != 2 || got.Failed != 2 {
 		t.Errorf("stats = %+v, want each of 2 moments to run one slice", got)
 	}
 }

@@ -61,8 +61,8 @@ func ExampleRecruiter_Enlist() {
 	for range 7 {
 		recruiter.Enlist(ctx)
 	}
-	aborted := recruiter.Stats().Jobs[0].Aborted
-	fmt.Println("panics", aborted.Panic, "then left alone", aborted.Breaker)
+	job := recruiter.Stats().Jobs[0]
+	fmt.Println("panics", job.Panicked, "then left alone", job.Broken)
 	// Output:
 	// panics 5 then left alone 2
 }

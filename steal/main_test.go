@@ -51,7 +51,7 @@ func jobStats(t testing.TB, r *Recruiter, name string) JobStats {
 func balanced(t testing.TB, s Stats) {
 	t.Helper()
 	for _, j := range s.Jobs {
-		if got, want := j.Worked+j.Idle+j.Aborted.Sum(), j.Drawn+j.Floored; got != want {
+		if got, want := j.Worked+j.Idle+j.Aborted, j.Drawn+j.Floored; got != want {
 			t.Errorf("job %s: worked + idle + aborted = %d, want %d: %+v", j.Name, got, want, j)
 		}
 	}

@@ -91,7 +91,7 @@ func TestGoexitGivesTheSlotBack(t *testing.T) {
 	worker.Go(func() { r.Enlist(t.Context()) })
 	worker.Wait()
 	got := jobStats(t, r, "x")
-	if got.Running != 0 || got.Aborted.Panic != 1 {
+	if got.Running != 0 || got.Panicked != 1 {
 		t.Errorf("stats = %+v, want nothing running and 1 panic", got)
 	}
 }
@@ -115,8 +115,8 @@ func TestCallerWhoseTimeIsOver(t *testing.T) {
 			r.Enlist(ctx)
 			cancel()
 		}
-		if got, want := jobStats(t, r, "x").Aborted, (Aborts{Timeout: 2 * breakAfter}); got != want {
-			t.Errorf("aborted = %+v, want %+v", got, want)
+		if got := jobStats(t, r, "x"); got.TimedOut != 2*breakAfter || got.Aborted != got.TimedOut {
+			t.Errorf("stats = %+v, want %d aborts, all of them timeouts", got, 2*breakAfter)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestSlots(t *testing.T) {
 		enlist(0)
 		var got []string
 		for _, s := range r.Stats().Jobs {
-			got = append(got, strings.Repeat("worked ", int(s.Worked))+strings.Repeat("busy ", int(s.Aborted.Busy)))
+			got = append(got, strings.Repeat("worked ", int(s.Worked))+strings.Repeat("busy ", int(s.Busy)))
 		}
 		if diff := cmp.Diff([]string{"worked worked busy ", "worked ", "busy "}, got); diff != "" {
 			t.Errorf("outcomes (-want +got):\n%s", diff)
@@ -202,7 +202,7 @@ func TestBreaker(t *testing.T) {
 		}
 		s := r.Stats()
 		balanced(t, s)
-		if s.Jobs[0].Aborted.Breaker == 0 {
+		if s.Jobs[0].Broken == 0 {
 			t.Error("no recruit was counted as aborted by the breaker")
 		}
 	})

@@ -47,13 +47,15 @@ type Stats struct {
 }
 
 // JobStats counts the recruits of one job. A recruit is counted when it has ended, so
-// Drawn + Floored = Worked + Idle + Aborted.Sum() always.
+// Drawn + Floored = Worked + Idle + Aborted always.
 type JobStats struct {
 	Name string
 
 	Worked  int64 // recruits that found something to do
 	Idle    int64 // recruits for which nothing was due
-	Aborted Aborts
+	Aborted int64 // those of the next five together
+
+	Failed, TimedOut, Panicked, Busy, Broken int64 // by [Outcome]
 
 	Rounds     int64     // slices that returned, over all recruits
 	LastWorked time.Time // the end of the last recruit that worked; zero before
@@ -68,13 +70,7 @@ type JobStats struct {
 }
 
 // Recruited returns the number of recruits that have ended.
-func (s JobStats) Recruited() int64 { return s.Worked + s.Idle + s.Aborted.Sum() }
-
-// Aborts counts aborted recruits by [Outcome].
-type Aborts struct{ Error, Timeout, Panic, Busy, Breaker int64 }
-
-// Sum returns the aborts for all reasons.
-func (a Aborts) Sum() int64 { return a.Error + a.Timeout + a.Panic + a.Busy + a.Breaker }
+func (s JobStats) Recruited() int64 { return s.Worked + s.Idle + s.Aborted }
 
 // Stats returns the counts so far.
 func (r *Recruiter) Stats() Stats {
@@ -101,17 +97,20 @@ func (s *JobStats) count(end Recruited, now time.Time) {
 	case Worked:
 		s.Worked++
 		s.LastWorked = now
+		return
 	case Idle:
 		s.Idle++
+		return
 	case Failed:
-		s.Aborted.Error++
+		s.Failed++
 	case TimedOut:
-		s.Aborted.Timeout++
+		s.TimedOut++
 	case Panicked:
-		s.Aborted.Panic++
+		s.Panicked++
 	case Busy:
-		s.Aborted.Busy++
+		s.Busy++
 	case Broken:
-		s.Aborted.Breaker++
+		s.Broken++
 	}
+	s.Aborted++
 }

@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,14 +13,10 @@ import (
 	"github.com/millrace/millrace/internal/names"
 )
 
-// Dialect selects the syntax of a database. For another database implement [Source]: it has
-// two methods.
-type Dialect int
-
-// The dialects.
+// Values of [SQLConfig.Dialect].
 const (
-	PostgreSQL Dialect = iota
-	SQLite
+	PostgreSQL = "postgresql"
+	SQLite     = "sqlite"
 )
 
 // SQLConfig selects the rows of a table that have work queued. Table and ID are required.
@@ -47,8 +44,9 @@ type SQLConfig struct {
 	// which takes too long for any slice. Defaults to false.
 	Indexed bool
 
-	// Dialect is the database's. Defaults to [PostgreSQL].
-	Dialect Dialect
+	// Dialect is the database's: [PostgreSQL] or [SQLite]. Defaults to PostgreSQL. For another
+	// database implement [Source]: it has two methods.
+	Dialect string
 
 	// IntegerID declares ID a column of whole numbers of up to 64 bits. Defaults to false:
 	// text.
@@ -68,8 +66,10 @@ type sqlSource struct {
 // the ID column cannot hold in their own spelling, as 07 in one of numbers, have no work. Errors:
 // [millrace.ErrBadArgument].
 func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
+	cfg.Dialect = cmp.Or(cfg.Dialect, PostgreSQL)
 	if cfg.Dialect != PostgreSQL && cfg.Dialect != SQLite {
-		return nil, millrace.ErrBadArgument.Errorf("there is no dialect %d", cfg.Dialect)
+		return nil, millrace.ErrBadArgument.Errorf("there is no dialect %q", cfg.Dialect).
+			WithHint("Use tracker.PostgreSQL or tracker.SQLite; for another database implement tracker.Source.")
 	}
 	table, err := quote("Table", strings.Split(cfg.Table, ".")...)
 	if err != nil {
@@ -94,7 +94,7 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	exact, short := id, ""
 	if !cfg.IntegerID {
 		exact = "CAST(" + id + " AS text)" // without the padding of a column of fixed width
-		length := map[Dialect]string{PostgreSQL: "octet_length(" + exact + ")", SQLite: "length(CAST(" + id + " AS blob))"}
+		length := map[string]string{PostgreSQL: "octet_length(" + exact + ")", SQLite: "length(CAST(" + id + " AS blob))"}
 		short = " AND " + length[cfg.Dialect] + " < " + strconv.Itoa(maxCursor)
 	}
 	return &sqlSource{

@@ -9,9 +9,9 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/cmd/millrace/contexts"
-	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/fleet/open"
+	"github.com/millrace/millrace/internal/redis/address"
 )
 
 // contextCommands is the noun context.
@@ -173,7 +173,7 @@ func redacted(urls string) string {
 	}
 	parts := strings.Split(urls, ",")
 	for i, part := range parts {
-		parts[i] = dial.Redacted(part)
+		parts[i] = address.Redacted(part)
 	}
 	return strings.Join(parts, ",")
 }

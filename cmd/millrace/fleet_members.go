@@ -33,9 +33,9 @@ Examples:
 `
 
 type fleetReplica struct {
-	Add    replicaAdd    `cmd:"" help:"Give a partition one more replica."`
-	Remove replicaRemove `cmd:"" help:"Take a member out of a partition."`
-	Move   replicaMove   `cmd:"" help:"Replace a member of a partition by another server."`
+	Add  replicaAdd  `cmd:"" help:"Give a partition one more replica."`
+	Rm   replicaRm   `cmd:"" help:"Take a member out of a partition."`
+	Move replicaMove `cmd:"" help:"Replace a member of a partition by another server."`
 }
 
 func (*fleetReplica) Help() string {
@@ -61,22 +61,22 @@ func (c *replicaAdd) Run(ctx context.Context, a *app) error {
 	return a.changeMembers(ctx, membership.AddReplica{Partition: c.Partition, Member: c.Server}, c.newServers)
 }
 
-type replicaRemove struct {
+type replicaRm struct {
 	Partition int    `arg:"" help:"The number of a partition."`
 	Addr      string `arg:"" name:"host:port" help:"The address of a member."`
 	Force     bool   `help:"Also if fewer replicas stay than writers may wait for. The last copy always stays."`
 	consent
 }
 
-func (*replicaRemove) Help() string {
+func (*replicaRm) Help() string {
 	return `A master leaves when another member leads. The server keeps running, fenced, with its data; stop it.
 
 Examples:
 
-    millrace fleet replica remove 3 10.0.0.2:7003 --force`
+    millrace fleet replica rm 3 10.0.0.2:7003 --force`
 }
 
-func (c *replicaRemove) Run(ctx context.Context, a *app) error {
+func (c *replicaRm) Run(ctx context.Context, a *app) error {
 	return a.changeMembers(ctx, membership.RemoveReplica{Partition: c.Partition, Addr: c.Addr, Force: c.Force}, newServers{consent: c.consent})
 }
 

@@ -59,7 +59,7 @@ func (c *fleetForget) Run(ctx context.Context, a *app) error {
 		}
 		slices.Sort(tags)
 		tags = slices.Compact(tags)
-		if err := f.Forget(ctx, tags...); err != nil {
+		if _, err := f.Forget(ctx, tags...); err != nil {
 			return nil, nil, err
 		}
 		return map[string]int{"forgotten": len(tags)}, says("forgotten: %s", readable.Count(len(tags), "tag")), nil

@@ -94,7 +94,7 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "0", "h:1")
 		case "fleet spare add", "fleet spare rm":
 			args = append(args, "h:1")
-		case "fleet replica remove":
+		case "fleet replica rm":
 			args = append(args, "0", "h:1")
 		case "fleet replica move":
 			args = append(args, "0", "h:1", "h:2")

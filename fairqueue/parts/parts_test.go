@@ -95,7 +95,7 @@ func TestLife(t *testing.T) {
 	if err != nil || !slices.Equal(states, []fairqueue.State{fairqueue.Waiting, fairqueue.Gone, fairqueue.Waiting}) {
 		t.Fatalf("cancel: %v, %v", states, err)
 	}
-	var receipts []string
+	var receipts, read []string
 	for len(receipts) < 38 {
 		messages, err := q.Read(t.Context(), fairqueue.ReadConfig{Max: 3})
 		if err != nil {
@@ -106,7 +106,7 @@ func TestLife(t *testing.T) {
 				t.Fatalf("read %s, which was not written", m.ID)
 			}
 			delete(ids, m.ID)
-			receipts = append(receipts, m.Receipt)
+			receipts, read = append(receipts, m.Receipt), append(read, m.ID)
 		}
 	}
 	good, err := q.Extend(t.Context(), time.Minute, receipts...)
@@ -122,20 +122,25 @@ func TestLife(t *testing.T) {
 	if n, err := q.Ack(t.Context(), receipts[2]); n != 0 || !errors.Is(err, millrace.ErrStale) {
 		t.Fatalf("ack again: %d, %v", n, err)
 	}
-	var dead []string
+	var dead, redriven int
 	for i, part := range q.Parts() {
 		for m, err := range part.Dead().All(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dead = append(dead, fmt.Sprint(i, ".", m.ID))
+			if !slices.Contains(read[:2], fmt.Sprint(i, ".", m.ID)) {
+				t.Fatalf("%s in part %d was not made dead", m.ID, i)
+			}
+			dead++
 		}
+		n, _, err := part.Dead().RedriveMatching(t.Context(), fairqueue.SearchConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		redriven += n
 	}
-	if n, err := q.Dead().Redrive(t.Context(), dead[0]); n != 1 || err != nil {
-		t.Fatalf("redrive: %d, %v", n, err)
-	}
-	if n, err := q.Dead().Purge(t.Context(), dead...); n != 1 || err != nil {
-		t.Fatalf("purge: %d, %v", n, err)
+	if dead != 2 || redriven != 2 {
+		t.Fatalf("%d dead, %d redriven, want 2", dead, redriven)
 	}
 	if err := q.Pause(t.Context()); err != nil {
 		t.Fatal(err)
@@ -146,7 +151,7 @@ func TestLife(t *testing.T) {
 	if err := q.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := q.Len(t.Context()); n != 1 || err != nil {
+	if n, err := q.Len(t.Context()); n != 2 || err != nil {
 		t.Fatalf("len: %d, %v", n, err)
 	}
 	if err := q.Delete(t.Context()); err != nil {

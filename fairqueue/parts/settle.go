@@ -12,13 +12,13 @@ import (
 
 // Ack acknowledges messages and returns how many. Errors: as of [fairqueue.Queue.Ack].
 func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
-	return q.count(ctx, "a receipt", receipts, (*fairqueue.Queue).Ack)
+	return q.count(ctx, receipts, (*fairqueue.Queue).Ack)
 }
 
 // Nack gives messages back that could not be handled, and returns how many. Errors: as of
 // [fairqueue.Queue.Nack].
 func (q *Queue) Nack(ctx context.Context, cfg fairqueue.NackConfig, receipts ...string) (int, error) {
-	return q.count(ctx, "a receipt", receipts, func(part *fairqueue.Queue, ctx context.Context, some ...string) (int, error) {
+	return q.count(ctx, receipts, func(part *fairqueue.Queue, ctx context.Context, some ...string) (int, error) {
 		return part.Nack(ctx, cfg, some...)
 	})
 }
@@ -35,32 +35,11 @@ func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]fairqueue.State, e
 	})
 }
 
-// DeadLetters are the dead messages of all parts. Those of one part are listed by the part: see
-// [Queue.Parts].
-type DeadLetters struct{ q *Queue }
-
-// Dead returns the dead messages of the queue.
-func (q *Queue) Dead() DeadLetters { return DeadLetters{q} }
-
-// Redrive makes dead messages wait again and returns how many. See [fairqueue.DeadLetters.Redrive].
-func (d DeadLetters) Redrive(ctx context.Context, ids ...string) (int, error) {
-	return d.q.count(ctx, "an id", ids, func(part *fairqueue.Queue, ctx context.Context, some ...string) (int, error) {
-		return part.Dead().Redrive(ctx, some...)
-	})
-}
-
-// Purge removes dead messages and returns how many. See [fairqueue.DeadLetters.Purge].
-func (d DeadLetters) Purge(ctx context.Context, ids ...string) (int, error) {
-	return d.q.count(ctx, "an id", ids, func(part *fairqueue.Queue, ctx context.Context, some ...string) (int, error) {
-		return part.Dead().Purge(ctx, some...)
-	})
-}
-
-// count calls the parts of ids or receipts, all at the same time, and adds their answers.
-func (q *Queue) count(ctx context.Context, what string, texts []string,
+// count calls the parts of receipts, all at the same time, and adds their answers.
+func (q *Queue) count(ctx context.Context, receipts []string,
 	call func(part *fairqueue.Queue, ctx context.Context, some ...string) (int, error),
 ) (int, error) {
-	counts, err := eachOf(q, what, texts, func(part *fairqueue.Queue, some []string) ([]int, error) {
+	counts, err := eachOf(q, "a receipt", receipts, func(part *fairqueue.Queue, some []string) ([]int, error) {
 		n, err := call(part, ctx, some...)
 		return append([]int{n}, make([]int, len(some)-1)...), err // the sum, at one of them
 	})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -289,7 +290,7 @@ func confirmation(partitions, replicas int) Measure {
 // mapOf returns the map that follows another one, with other members, to which nothing
 // connects.
 func mapOf(m *directory.Map, partitions, replicas int) (*directory.Map, error) {
-	points, err := ring.New(ring.Even(partitions)...)
+	points, err := ring.New(slices.Repeat([]int{1}, partitions)...)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ type Config struct {
 
 	// Forget gives up the places that hash tags have on a fleet, when nothing is
 	// there any more. Defaults to nothing, where there is no fleet.
-	Forget func(ctx context.Context, tags ...string) error
+	Forget func(ctx context.Context, tags ...string) (inUse []string, err error)
 
 	// Progress receives lines for people. Defaults to io.Discard.
 	Progress io.Writer
@@ -232,5 +232,6 @@ func (r *run) forget(ctx context.Context) error {
 	r.progress.Say("  the fleet forgets the places of names that were used, which takes some seconds")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
 	defer cancel()
-	return r.Forget(ctx, tags...)
+	_, err := r.Forget(ctx, tags...)
+	return err
 }

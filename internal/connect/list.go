@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/dial"
+	"github.com/millrace/millrace/internal/redis/address"
 )
 
 // Options returns the options for several servers, whose URLs are separated by commas, for
@@ -16,7 +17,7 @@ func Options(rawURLs string) (options []rueidis.ClientOption, shown []string, er
 		if err != nil {
 			return nil, nil, err
 		}
-		options, shown = append(options, opt), append(shown, dial.Redacted(url))
+		options, shown = append(options, opt), append(shown, address.Redacted(url))
 	}
 	return options, shown, nil
 }

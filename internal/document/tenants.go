@@ -196,14 +196,28 @@ type StoredLimits struct {
 
 // OfTenantLimits converts the limits that count for a tenant, or for all others.
 func OfTenantLimits(l fairqueue.TenantLimits) TenantLimits {
-	doc := TenantLimits{Tenant: Tenant{Text(l.Tenant)}, Own: l.Own.Set(), Limits: OfLimits(l.Limits)}
-	if doc.Own == nil {
-		doc.Own = []string{}
-	}
+	doc := TenantLimits{Tenant: Tenant{Text(l.Tenant)}, Own: OwnNames(l.Own), Limits: OfLimits(l.Limits)}
 	if l.PausedUntil.Year() < farYear {
 		doc.PausedUntil = Time(l.PausedUntil)
 	}
 	return doc
+}
+
+// OwnNames returns the names of the limits that are not nil, by which they are cleared.
+func OwnNames(o fairqueue.OwnLimits) []string {
+	names := []string{}
+	for _, limit := range []struct {
+		name string
+		set  bool
+	}{
+		{"weight", o.Weight != nil}, {"max_in_flight", o.MaxInFlight != nil}, {"max_share", o.MaxShare != nil}, {"rate", o.Rate != nil},
+		{"burst", o.Burst != nil}, {"max_waiting", o.MaxWaiting != nil}, {"paused", o.Paused != nil},
+	} {
+		if limit.set {
+			names = append(names, limit.name)
+		}
+	}
+	return names
 }
 
 // farYear is that of the end of a pause without an end.

@@ -82,7 +82,7 @@ func ickValues(oldest time.Duration, c ick.Counters) []float64 {
 }
 
 var jobColumns = columns[steal.JobStats]{nil, []string{"worked", "idle", "aborted"}, func(j steal.JobStats) []float64 {
-	return floats(j.Worked, j.Idle, j.Aborted.Sum())
+	return floats(j.Worked, j.Idle, j.Aborted)
 }}
 
 var serverColumns = columns[ServerView]{[]string{"memory_bytes", "ops"}, nil, func(s ServerView) []float64 {

@@ -99,7 +99,7 @@ func TestSeriesOfOthers(t *testing.T) {
 			}},
 			Channels: []ick.ChannelStats{{Name: "a", Waiting: 4, Reserved: 5, OldestAge: 6 * time.Second, Counters: counters}},
 			Steal: upkeep.Totals{Jobs: []steal.JobStats{{
-				Name: "sweep", Worked: 60 * step, Idle: 30 * step, Aborted: steal.Aborts{Busy: 10 * step},
+				Name: "sweep", Worked: 60 * step, Idle: 30 * step, Aborted: 10 * step, Busy: 10 * step,
 			}}},
 			Server: ServerView{Nodes: []NodeView{
 				{Role: "master", Memory: 100, Ops: 7}, {Role: "slave", Memory: 1000, Ops: 1000}, {Memory: 11, Ops: 5},

@@ -29,8 +29,8 @@ var noon = time.Unix(1_700_000_000, 0)
 func job() steal.JobStats {
 	return steal.JobStats{
 		Name: "sweep", Worked: 1, Idle: 2,
-		Aborted: steal.Aborts{Error: 3, Timeout: 4, Panic: 5, Busy: 6, Breaker: 7},
-		Rounds:  8, LastWorked: noon,
+		Aborted: 25, Failed: 3, TimedOut: 4, Panicked: 5, Busy: 6, Broken: 7,
+		Rounds: 8, LastWorked: noon,
 	}
 }
 

@@ -142,8 +142,7 @@ func (p *publisher) growth(ctx context.Context) []growth {
 
 // counts returns a job's counts in the order of the script.
 func counts(s steal.JobStats) [8]int64 {
-	a := s.Aborted
-	return [8]int64{s.Worked, s.Idle, a.Error, a.Timeout, a.Panic, a.Busy, a.Breaker, s.Rounds}
+	return [8]int64{s.Worked, s.Idle, s.Failed, s.TimedOut, s.Panicked, s.Busy, s.Broken, s.Rounds}
 }
 
 // send sends the request in flight.

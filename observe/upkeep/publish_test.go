@@ -83,11 +83,12 @@ func sum(recruiters ...*steal.Recruiter) map[string]steal.JobStats {
 			t.Name = s.Name
 			t.Worked += s.Worked
 			t.Idle += s.Idle
-			t.Aborted.Error += s.Aborted.Error
-			t.Aborted.Timeout += s.Aborted.Timeout
-			t.Aborted.Panic += s.Aborted.Panic
-			t.Aborted.Busy += s.Aborted.Busy
-			t.Aborted.Breaker += s.Aborted.Breaker
+			t.Aborted += s.Aborted
+			t.Failed += s.Failed
+			t.TimedOut += s.TimedOut
+			t.Panicked += s.Panicked
+			t.Busy += s.Busy
+			t.Broken += s.Broken
 			t.Rounds += s.Rounds
 			if s.LastWorked.After(t.LastWorked) {
 				t.LastWorked = s.LastWorked
@@ -187,7 +188,7 @@ func TestTwoRecruiters(t *testing.T) {
 		totals, done := readTotals(t, client), sum(both...)
 		for _, job := range totals.Jobs {
 			switch {
-			case job.Recruited() != job.Worked+job.Idle+job.Aborted.Sum():
+			case job.Recruited() != job.Worked+job.Idle+job.Aborted:
 				t.Fatalf("%+v does not add up", job)
 			case job.Recruited() < before[job.Name] || job.Recruited() > done[job.Name].Recruited():
 				t.Fatalf("%s: recruited %d, after %d, of %d", job.Name, job.Recruited(), before[job.Name], done[job.Name].Recruited())

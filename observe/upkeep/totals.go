@@ -53,11 +53,11 @@ func ReadTotals(ctx context.Context, client rueidis.Client) (Totals, error) {
 func readJob(name, text string) (steal.JobStats, error) {
 	t := steal.JobStats{Name: name}
 	var worked int64
-	_, err := fmt.Sscan(text, &t.Worked, &t.Idle, &t.Aborted.Error, &t.Aborted.Timeout, &t.Aborted.Panic,
-		&t.Aborted.Busy, &t.Aborted.Breaker, &t.Rounds, &worked)
+	_, err := fmt.Sscan(text, &t.Worked, &t.Idle, &t.Failed, &t.TimedOut, &t.Panicked, &t.Busy, &t.Broken, &t.Rounds, &worked)
 	if err != nil {
 		return t, millrace.ErrBroken.Wrap(fmt.Errorf("job %q has the counts %q: %w", t.Name, text, err))
 	}
+	t.Aborted = t.Failed + t.TimedOut + t.Panicked + t.Busy + t.Broken
 	if worked > 0 {
 		t.LastWorked = time.UnixMilli(worked)
 	}

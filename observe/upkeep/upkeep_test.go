@@ -98,7 +98,7 @@ func ExamplePublish() {
 		log.Fatal(err)
 	}
 	for _, job := range totals.Jobs {
-		fmt.Println(job.Name, "recruited", job.Recruited(), "worked", job.Worked, "idle", job.Idle, "aborted", job.Aborted.Sum())
+		fmt.Println(job.Name, "recruited", job.Recruited(), "worked", job.Worked, "idle", job.Idle, "aborted", job.Aborted)
 	}
 	// Output:
 	// context canceled
@@ -145,9 +145,9 @@ func TestRedisDownAndBack(t *testing.T) {
 	sum := func() (ended, aborted, left int64) {
 		for _, job := range recruiter.Stats().Jobs {
 			ended += job.Idle + job.Worked
-			aborted += job.Aborted.Sum()
-			left += job.Aborted.Breaker
-			if job.Drawn+job.Floored != job.Idle+job.Worked+job.Aborted.Sum() {
+			aborted += job.Aborted
+			left += job.Broken
+			if job.Drawn+job.Floored != job.Idle+job.Worked+job.Aborted {
 				t.Errorf("%+v does not add up", job)
 			}
 		}

@@ -224,7 +224,7 @@ func testNames(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE "Order ""1""" ("group" bigint PRIMARY KEY, "select" text)`)
 	db.exec(t, `INSERT INTO "Order ""1""" VALUES (1, 'x')`)
 	wantWalk(t, db.source(t, tracker.SQLConfig{Table: `Order "1"`, ID: "select"}), "x")
-	schema := map[tracker.Dialect]string{tracker.SQLite: "main", tracker.PostgreSQL: "public"}[db.dialect]
+	schema := map[string]string{tracker.SQLite: "main", tracker.PostgreSQL: "public"}[db.dialect]
 	wantWalk(t, db.source(t, tracker.SQLConfig{Table: schema + `.Order "1"`, ID: "select"}), "x")
 }
 
@@ -421,7 +421,7 @@ func TestRefusals(t *testing.T) {
 		"no id":           func(c *tracker.SQLConfig) { c.ID = "" },
 		"a zero byte":     func(c *tracker.SQLConfig) { c.ID = "a\x00" },
 		"no text":         func(c *tracker.SQLConfig) { c.Table = "\xff" },
-		"unknown dialect": func(c *tracker.SQLConfig) { c.Dialect = 7 },
+		"unknown dialect": func(c *tracker.SQLConfig) { c.Dialect = "mysql" },
 	} {
 		cfg := good
 		change(&cfg)

@@ -14,7 +14,7 @@ import (
 type database struct {
 	*sql.DB
 
-	dialect tracker.Dialect
+	dialect string
 }
 
 func connect(t *testing.T, driver, address string) *sql.DB {

@@ -303,7 +303,7 @@ func (p *expiryPlay) judgeAll(loading, served time.Duration) {
 	bound := atFirst + backlogRoom*(expired-atFirst)/max(1, recruited)
 	p.Check("garbage_bounded", most <= bound, "at most %v fields were overdue; allowed are %v: those before the first read, and %v times what expires between two recruits", most, bound, backlogRoom)
 	checkShare(p.Play, "reap", job.Drawn, sum.Hits, p.Rate)
-	p.Check("recruits_counted", sound && recruited > 0, "every recruit worked, was idle or aborted: %v + %v + %v = %v", job.Worked, job.Idle, job.Aborted.Sum(), recruited)
+	p.Check("recruits_counted", sound && recruited > 0, "every recruit worked, was idle or aborted: %v + %v + %v = %v", job.Worked, job.Idle, job.Aborted, recruited)
 	p.Check("fields_counted", last.removed > 0 && last.removed <= expired && surely <= last.removed+last.overdue,
 		"what expired was removed or is overdue: %v expired, %v removed, %v overdue in the end", expired, last.removed, last.overdue)
 

@@ -135,7 +135,7 @@ func playSteal(ctx context.Context, p *chaos.Play) {
 	p.Dismiss(ctx)
 
 	all := sum()
-	collect, recruited, aborted := all.collect, all.collect.Recruited(), all.collect.Aborted.Sum()
+	collect, recruited, aborted := all.collect, all.collect.Recruited(), all.collect.Aborted
 	checkShare(p, "collect", collect.Drawn, all.Hits, collectRate)
 	bound := int64(math.Floor(backlogRoom / (newVisitors * collectRate)))
 	p.Check("backlog_bounded", most <= bound, "at most %v sessions were overdue; allowed are %v, %v times what falls due between two recruits", most, bound, backlogRoom)
@@ -160,8 +160,8 @@ func playSteal(ctx context.Context, p *chaos.Play) {
 func addJob(sum *steal.JobStats, j steal.JobStats) (sound bool) {
 	sum.Drawn, sum.Floored = sum.Drawn+j.Drawn, sum.Floored+j.Floored
 	sum.Worked, sum.Idle = sum.Worked+j.Worked, sum.Idle+j.Idle
-	sum.Aborted.Error += j.Aborted.Sum()
-	return j.Recruited() == j.Worked+j.Idle+j.Aborted.Sum()
+	sum.Aborted += j.Aborted
+	return j.Recruited() == j.Worked+j.Idle+j.Aborted
 }
 
 // checkShare checks how many moments were drawn: with 5 standard deviations chance is wrong
@@ -180,7 +180,7 @@ func jobFigures(p *chaos.Play, label, found string, job steal.JobStats, moments 
 	p.Figure("  drawn, of all moments", "", chaos.Share("recruited_percent", job.Drawn, moments))
 	p.Figure("  found "+found, "", chaos.N("worked", job.Worked))
 	p.Figure("  found none", "", chaos.N("idle", job.Idle))
-	p.Figure("  aborted", "", chaos.N("aborted", job.Aborted.Sum()))
+	p.Figure("  aborted", "", chaos.N("aborted", job.Aborted))
 }
 
 // site is the worker: a web process whose requests do the upkeep.

@@ -302,7 +302,8 @@ func TestTagsOnTheMove(t *testing.T) {
 			}
 		}
 		gone := c.Do(t.Context(), c.B().Del().Key("{user:0}:name").Build()).Error()
-		if err := errors.Join(gone, tf.Forget(t.Context(), "user:0")); err != nil {
+		_, err := tf.Forget(t.Context(), "user:0")
+		if err = errors.Join(gone, err); err != nil {
 			t.Errorf("Forget: %v", err)
 		}
 		close(done)

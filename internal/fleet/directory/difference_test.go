@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -26,7 +27,7 @@ func id(n int) string {
 // large returns a map of 160 partitions with a replica each.
 func large(t testing.TB, epoch int64) *Map {
 	t.Helper()
-	r, err := ring.New(ring.Even(160)...)
+	r, err := ring.New(slices.Repeat([]int{1}, 160)...)
 	if err != nil {
 		t.Fatal(err)
 	}

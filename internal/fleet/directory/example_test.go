@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
@@ -34,7 +35,7 @@ func Example() {
 	defer closeAll()
 	ctx := context.Background()
 
-	points, err := ring.New(ring.Even(1)...)
+	points, err := ring.New(slices.Repeat([]int{1}, 1)...)
 	if err != nil {
 		log.Fatal(err)
 	}

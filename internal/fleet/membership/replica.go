@@ -84,7 +84,7 @@ func (r MoveReplica) plan(d *draft) error {
 		return notFound("%s is not a member of partition %d", r.From, p.ID)
 	case to:
 		return millrace.ErrBadArgument.Errorf("%s is a member of partition %d already", r.To.Addr, p.ID).
-			WithHint("To have fewer members use millrace fleet replica remove.")
+			WithHint("To have fewer members use millrace fleet replica rm.")
 	}
 	if err := d.new(r.To); err != nil {
 		return err

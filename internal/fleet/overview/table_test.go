@@ -3,6 +3,7 @@ package overview
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -17,11 +18,11 @@ import (
 // grownStatus is a fleet that was doubled once, with two members a partition.
 func grownStatus(t *testing.T, partitions int) fleet.Status {
 	t.Helper()
-	half, err := ring.New(ring.Even(partitions / 2)...)
+	half, err := ring.New(slices.Repeat([]int{1}, partitions/2)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := half.Add(ring.Even(partitions / 2)...)
+	whole, err := half.Add(slices.Repeat([]int{1}, partitions/2)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,7 @@ func family() figures.Family[upkeep.Totals] {
 			for name, j := range figures.Labelled(t.Jobs, func(j steal.JobStats) string { return j.Name }) {
 				for outcome, n := range map[steal.Outcome]int64{
 					steal.Worked: j.Worked, steal.Idle: j.Idle,
-					steal.Failed: j.Aborted.Error, steal.TimedOut: j.Aborted.Timeout, steal.Panicked: j.Aborted.Panic,
-					steal.Busy: j.Aborted.Busy, steal.Broken: j.Aborted.Breaker,
+					steal.Failed: j.Failed, steal.TimedOut: j.TimedOut, steal.Panicked: j.Panicked, steal.Busy: j.Busy, steal.Broken: j.Broken,
 				} {
 					ch <- prometheus.MustNewConstMetric(recruited, prometheus.CounterValue, float64(n), name, string(outcome))
 				}

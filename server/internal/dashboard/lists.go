@@ -112,7 +112,7 @@ func (d *Dashboard) stealing(*asked) (scene, error) {
 		for _, j := range v.Steal.Jobs {
 			p.Recruited += j.Recruited()
 			row := jobRow{
-				JobStats: j, Aborts: aborts(j.Aborted), Failing: j.Aborted.Error+j.Aborted.Panic > 0,
+				JobStats: j, Aborts: aborts(j), Failing: j.Failed+j.Panicked > 0,
 				Spark: d.recent(v, survey.Steal, j.Name).Spark,
 			}
 			row.Bar, row.Words = outcomes(j)
@@ -133,7 +133,7 @@ func outcomes(j steal.JobStats) ([]stripe, string) {
 	for _, part := range []struct {
 		kind string
 		n    int64
-	}{{"worked", j.Worked}, {"idle", j.Idle}, {"aborted", j.Aborted.Sum()}} {
+	}{{"worked", j.Worked}, {"idle", j.Idle}, {"aborted", j.Aborted}} {
 		share := float64(part.n) / float64(j.Recruited())
 		bar = append(bar, stripe{part.kind, coordinate(100 * from), coordinate(100 * share)})
 		words = append(words, percent(share)+" "+part.kind)
@@ -143,12 +143,12 @@ func outcomes(j steal.JobStats) ([]stripe, string) {
 }
 
 // aborts lists why slices were aborted.
-func aborts(a steal.Aborts) string {
+func aborts(j steal.JobStats) string {
 	var words []string
 	for _, reason := range []struct {
 		n    int64
 		word string
-	}{{a.Error, "failed"}, {a.Timeout, "timed out"}, {a.Panic, "panicked"}, {a.Busy, "without a slot"}, {a.Breaker, "stopped by the breaker"}} {
+	}{{j.Failed, "failed"}, {j.TimedOut, "timed out"}, {j.Panicked, "panicked"}, {j.Busy, "without a slot"}, {j.Broken, "stopped by the breaker"}} {
 		if reason.n > 0 {
 			words = append(words, readable.Number(reason.n)+" "+reason.word)
 		}

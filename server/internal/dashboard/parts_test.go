@@ -193,14 +193,14 @@ func TestExposure(t *testing.T) {
 
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	bar, words := outcomes(steal.JobStats{Worked: 5, Idle: 4, Aborted: steal.Aborts{Error: 1}})
+	bar, words := outcomes(steal.JobStats{Worked: 5, Idle: 4, Aborted: 1})
 	if want := []stripe{{"worked", "0", "50"}, {"idle", "50", "40"}, {"aborted", "90", "10"}}; !slices.Equal(bar, want) {
 		t.Errorf("bar = %v, want %v", bar, want)
 	}
 	if want := "50% worked, 40% idle and 10% aborted"; words != want {
 		t.Errorf("words = %q, want %q", words, want)
 	}
-	if got, want := aborts(steal.Aborts{Error: 2, Busy: 1}), "2 failed, 1 without a slot"; got != want {
+	if got, want := aborts(steal.JobStats{Failed: 2, Busy: 1}), "2 failed, 1 without a slot"; got != want {
 		t.Errorf("aborts = %q, want %q", got, want)
 	}
 	if bar, words := outcomes(steal.JobStats{}); bar != nil || words != "no slice has run yet" {

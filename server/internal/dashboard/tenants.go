@@ -191,7 +191,7 @@ func source(l fairqueue.TenantLimits) string {
 	case l.Tenant == "":
 		return "They count for each tenant that has no limits of its own, limit by limit."
 	case l.Own != (fairqueue.OwnLimits{}):
-		return "It has limits of its own, " + strings.ReplaceAll(strings.Join(l.Own.Set(), ", "), "_", " ") + "; the others are the default of the queue."
+		return "It has limits of its own, " + strings.ReplaceAll(strings.Join(document.OwnNames(l.Own), ", "), "_", " ") + "; the others are the default of the queue."
 	case document.OfLimits(l.Limits).String() == "none":
 		return "It has no limits of its own, and the queue has no default that counts for it."
 	}
