@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/batch"
+	"github.com/millrace/millrace/internal/failure"
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
@@ -23,12 +23,12 @@ func Failed(err error, members ...string) error {
 	if len(members) == 0 {
 		return nil
 	}
-	return &batch.Error{Reason: err, Members: members}
+	return &failure.Error{Reason: err, Members: members}
 }
 
 // failures returns the members of the batch that failed according to err, with the reason.
 func failures(err error, entries []Entry) map[string]string {
-	named := batch.Failures(err)
+	named := failure.Named(err)
 	failed := make(map[string]string, len(named))
 	for _, e := range entries {
 		if reason, ok := named[e.Member]; ok {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/batch"
+	"github.com/millrace/millrace/internal/failure"
 )
 
 // Dirty is an Ick or a channel of Icks.
@@ -128,7 +128,7 @@ func (r *cleaning[D]) handle(ctx context.Context, entries []ick.Entry) error {
 	r.mu.Unlock()
 	panicked, err := apart(r.t, func() error { return r.handler(ctx, entries) })
 	var failed []string
-	named := batch.Failures(err)
+	named := failure.Named(err)
 	for _, m := range members {
 		if _, ok := named[m]; ok {
 			failed = append(failed, m)

@@ -1,6 +1,6 @@
-// Package batch is how a handler of an Ick reports which members of its batch failed. It is shared
+// Package failure is how a handler of an Ick reports which members of its batch failed. It is shared
 // by packages ick and millracetest.
-package batch
+package failure
 
 // Error names members that failed for one reason.
 type Error struct {
@@ -19,9 +19,9 @@ func (e *Error) Error() string {
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Reason }
 
-// Failures returns the members that err names, with the reason: the text of the outermost error
+// Named returns the members that err names, with the reason: the text of the outermost error
 // that is about them alone.
-func Failures(err error) map[string]string {
+func Named(err error) map[string]string {
 	named := make(map[string]string)
 	var walk func(err error, reason string)
 	walk = func(err error, reason string) {
