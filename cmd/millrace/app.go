@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/open"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/redis/registry"
 )
@@ -170,19 +171,21 @@ func says(format string, args ...any) table {
 	return func(w io.Writer) { fmt.Fprintf(w, format+"\n", args...) }
 }
 
-// keysDeleted is the result of deleting a structure.
-func keysDeleted(n int, err error) (any, table, error) {
-	said := readable.Count(n, "key") + " deleted"
-	if n == 0 {
-		said = "there was nothing to delete"
+// tableOfDeleted says what became of a structure's keys.
+func tableOfDeleted(doc document.Deleted) table {
+	if doc.Deleted == 0 {
+		return says("there was nothing to delete")
 	}
-	return document.Deleted{Deleted: n}, says("%s", said), err
+	return says("%s deleted", readable.Count(doc.Deleted, "key"))
 }
+
+// opener makes a value of a structure. Without a client it only checks names and settings.
+type opener[T any] func(client rueidis.Client) (T, error)
 
 // on makes a value of a structure on the Redis at hand, has do work with it, enters that in the
 // audit log if it is a change by people, and prints the result. It makes one without a connection
 // before, to check names and settings.
-func on[T any](ctx context.Context, a *app, open func(rueidis.Client) (T, error), do func(T) (any, table, error)) error {
+func on[T any](ctx context.Context, a *app, open opener[T], do func(T) (any, table, error)) error {
 	if _, err := open(nil); err != nil {
 		return err
 	}
@@ -224,28 +227,18 @@ func (a *app) list(ctx context.Context, what string, list func(context.Context, 
 		return err
 	}
 	defer client.Close()
-	var names []string
-	var failed error
-	for name, err := range list(ctx, client) {
-		if err != nil {
-			failed = err
-			continue
-		}
-		names = append(names, name)
+	names, missing, err := ops.Names(list(ctx, client), func(string) bool { return true })
+	if err != nil && missing.Incomplete == "" {
+		return err
 	}
-	part, ok := document.OfList(failed)
-	if !ok {
-		return failed
-	}
-	slices.Sort(names)
-	return cmp.Or(a.print(doc(document.Texts(names), part), func(w io.Writer) {
+	return cmp.Or(a.print(doc(names, missing), func(w io.Writer) {
 		if len(names) == 0 {
 			fmt.Fprintf(w, "there are no %s\n", what)
 		}
 		for _, name := range names {
-			fmt.Fprintln(w, document.Text(name))
+			fmt.Fprintln(w, name)
 		}
-	}), failed)
+	}), err)
 }
 
 // print writes a result: doc as one line of JSON, or the output of table with

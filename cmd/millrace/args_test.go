@@ -95,11 +95,11 @@ func TestFlagValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := root.Ick.Exchange
-	if diff := cmp.Diff([]string{"a,b", "-5", "--json", ""}, document.Strings(x.Commit)); diff != "" {
+	if diff := cmp.Diff([]string{"a,b", "-5", "--json", ""}, document.Strings(x.Members)); diff != "" {
 		t.Errorf("--commit (-want +got):\n%s", diff)
 	}
-	if root.JSON || root.Redis != "redis://h:1" || x.Token != "12" || x.N != 7 || x.Settle.String() != "1.5s" {
-		t.Errorf("flags = json %t, redis %q, token %q, n %d, settle %s", root.JSON, root.Redis, x.Token, x.N, x.Settle)
+	if root.JSON || root.Redis != "redis://h:1" || x.Token != "12" || x.Max != 7 || x.Settle.String() != "1.5s" {
+		t.Errorf("flags = json %t, redis %q, token %q, n %d, settle %s", root.JSON, root.Redis, x.Token, x.Max, x.Settle)
 	}
 }
 

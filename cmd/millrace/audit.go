@@ -22,48 +22,26 @@ import (
 	"github.com/millrace/millrace/internal/ops"
 )
 
-// audited are the commands of people that change something, by their words. The others look, do
-// the work of programs, or change a fleet, which has a log of its own.
-var audited = map[string]struct {
-	action string // as the service names it in the audit log
-	when   func(command any) bool
-}{
-	"hash rm":          {"hash.delete", only(func(c *hashRm) bool { return len(c.Fields) == 0 })},
-	"ick parked retry": {"ick.retry", always},
-	"ick parked rm":    {"ick.drop", always},
-	"ick rm":           {"ick.delete", always},
-	"lease release":    {"lease.release", only(func(c *leaseRelease) bool { return !issuedHere(string(c.Token)) })},
-}
-
-func always(any) bool { return true }
-
-func only[C any](changes func(C) bool) func(any) bool {
-	return func(command any) bool {
-		c, ok := command.(C)
-		return ok && changes(c)
-	}
-}
-
 // unsaid are flags that the audit log leaves out: how to connect, ask and print, secrets, and bodies.
 var unsaid = []string{"redis", "context", "json", "yes", "token", "body", "header", "file"}
 
-// entryOf returns the entry of a command for the audit log, or nil if it needs none.
-func entryOf(parsed *kong.Context) *audit.Entry {
+// entryOf returns the entry of a command for the audit log, or nil if it needs none: its class says
+// so, and for some its fields.
+func entryOf(ctx context.Context, parsed *kong.Context) *audit.Entry {
 	node := parsed.Selected()
 	command := node.Target.Addr().Interface()
-	words := strings.TrimPrefix(node.FullPath(), "millrace ")
-	row, ok := audited[words]
-	if described := rowOf(words, command); described.Action != "" {
-		ok, row.action, row.when = true, described.Action, ofOperator
+	row := rowOf(strings.TrimPrefix(node.FullPath(), "millrace "), command)
+	if row.Action == "" {
+		return nil
 	}
-	if !ok || !row.when(command) {
+	if by, ok := command.(interface{ OfOperator(context.Context) bool }); ok && !by.OfOperator(ctx) {
 		return nil
 	}
 	name := node.Positional[0].Target.String()
-	if rm, ok := command.(*hashRm); ok && !rm.All {
-		name += "/" + string(rm.Hash)
+	if named, ok := command.(interface{ Structure() string }); ok {
+		name = named.Structure()
 	}
-	return &audit.Entry{Action: row.action, Name: name, Result: said(parsed.Args)}
+	return &audit.Entry{Action: row.Action, Name: name, Result: said(parsed.Args)}
 }
 
 // rowOf returns the row of a command, or of what its flags make of it.
@@ -73,14 +51,6 @@ func rowOf(words string, command any) ops.Row {
 	}
 	row, _ := ops.ByCommand(words)
 	return row
-}
-
-// ofOperator reports whether a command changes something that programs do not change all the time.
-func ofOperator(command any) bool {
-	by, ok := command.(interface {
-		OfOperator(ctx context.Context) bool
-	})
-	return !ok || by.OfOperator(context.Background())
 }
 
 // said returns the words of a command line as [arrange] returns them, without the flags that are

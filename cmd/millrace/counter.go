@@ -12,15 +12,16 @@ import (
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/open"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/scatter"
 )
 
 // counterCommands is the noun counter.
 type counterCommands struct {
-	Add     counterAdd  `cmd:"" help:"Add to a counter, on one server."`
-	Get     counterGet  `cmd:"" help:"Read a counter: the sum over all servers."`
-	Servers counterLeft `cmd:"" help:"Show what is left on each server, and until when."`
+	Add     counterAdd  `cmd:""`
+	Get     counterGet  `cmd:""`
+	Servers counterLeft `cmd:""`
 }
 
 func (*counterCommands) Help() string {
@@ -35,11 +36,6 @@ Examples:
     export MILLRACE_REDIS_URL=redis://10.0.0.1:6379,redis://10.0.0.2:6379
     millrace counter add impressions 3
     millrace counter get impressions`
-}
-
-// counterName is the argument that names a counter.
-type counterName struct {
-	Name document.Text `arg:"" help:"The counter's name, which is its key on every server."`
 }
 
 // withScatter opens the servers for do.
@@ -82,21 +78,14 @@ func useScatter(servers []scatter.Server, cfg scatter.Config, do func(s *scatter
 }
 
 type counterAdd struct {
-	counterName
-	N        int64         `arg:"" name:"n" help:"How much to add; less than 0 to take away."`
-	ShardKey document.Text `placeholder:"K" help:"What decides which server it goes to: the same one for the same K. Defaults to any."`
+	ops.Counter
+	ops.Addition
 
 	AllowEvictable bool `help:"Accept a server that may evict counters when its memory is full."`
 }
 
 func (*counterAdd) Help() string {
-	return `It connects to one server. If the reply is lost the addition is repeated, and counts once. A server whose maxmemory-policy is not noeviction may lose what was counted, and is refused with the code "evictable".
-
-Examples:
-
-    millrace counter add impressions 1
-    millrace counter add balance -- -5
-    millrace counter add impressions 1 --shard-key ad:17`
+	return `It connects to one server. If the reply is lost the addition is repeated, and counts once. A server whose maxmemory-policy is not noeviction may lose what was counted, and is refused with the code "evictable".`
 }
 
 func (c *counterAdd) Run(ctx context.Context, a *app) error {
@@ -105,43 +94,27 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 		cfg.Shard = scatter.RoundRobin()
 	}
 	return a.withScatter(ctx, cfg, func(s *scatter.Scatter) (any, table, error) {
-		session := s.Session(string(c.ShardKey))
-		session.Add(string(c.Name), c.N)
-		err := session.Flush(ctx)
+		doc, err := ops.AddToCounter.Do(ctx, ops.OneCounter{Of: s, Name: string(c.Name)}, c.Addition)
 		if errors.Is(err, millrace.ErrEvictable) {
 			err = millrace.ErrEvictable.Errorf("%s", err).WithHint("Set maxmemory-policy to noeviction, or accept the risk with --allow-evictable.")
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		doc := document.Counter{Added: c.N, Server: session.Server()}
-		return doc, says("added %s on %s", readable.Number(doc.Added), doc.Server), nil
+		return doc, says("added %s on %s", readable.Number(doc.Added), doc.Server), err
 	})
 }
 
 type counterGet struct {
 	watchable
-	counterName
+	ops.Counter
 }
 
-func (*counterGet) Help() string {
-	return `If servers do not answer, what the others have is printed, and the command fails with the code "partial" and names them.
-
-Examples:
-
-    millrace counter get impressions
-    millrace counter get impressions --json`
-}
+func (*counterGet) Help() string { return `The command prints that sum, and fails.` }
 
 func (c *counterGet) Run(ctx context.Context, a *app) error {
 	return a.withScatter(ctx, scatter.Config{}, func(s *scatter.Scatter) (any, table, error) {
-		gather := s.Gather()
-		sum := gather.Int(string(c.Name))
-		err := gather.Read(ctx)
-		if err != nil && (!errors.Is(err, millrace.ErrPartial) || sum.Answered == 0) {
+		doc, err := ops.GetCounter.Do(ctx, ops.OneCounter{Of: s, Name: string(c.Name)}, c.Counter)
+		if err != nil && (!errors.Is(err, millrace.ErrPartial) || doc.Answered == 0) {
 			return nil, nil, err
 		}
-		doc := document.Counted{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}
 		return doc, says("%s on %s", readable.Number(doc.Value), readable.Count(doc.Servers, "server")), besides{err}
 	})
 }
@@ -153,31 +126,12 @@ type counterLeft struct {
 func (*counterLeft) Help() string {
 	return `Remove a server in three steps. First stop writing to it: remove it from the writers' lists, or set Drain in scatter.Server; its flushes then stop growing. Then wait until it is empty: its time buckets have ended. At last remove it from the readers' lists.
 
-Values without an end stay. Only the programs that wrote them know which those are; add their numbers to another server.
-
-It does not see what other programs write with their own commands.
-
-Examples:
-
-    millrace counter servers
-    millrace counter servers --json`
+Values without an end stay. Only the programs that wrote them know which those are; add their numbers to another server.`
 }
 
 func (c *counterLeft) Run(ctx context.Context, a *app) error {
 	return a.withScatter(ctx, scatter.Config{Group: string(c.Group)}, func(s *scatter.Scatter) (any, table, error) {
-		lefts, err := s.Left(ctx)
-		doc := document.CounterServers{}
-		for _, l := range lefts {
-			if l.Err != nil {
-				continue
-			}
-			row := document.CounterServer{Server: l.Server, Flushes: l.Flushes, Forever: l.Forever, Empty: l.Empty}
-			if !l.Until.IsZero() {
-				until := l.Until.UTC()
-				row.Until = &until
-			}
-			doc.Servers = append(doc.Servers, row)
-		}
+		doc, err := ops.ShowCounterServers.Do(ctx, s, ops.Nothing{})
 		if len(doc.Servers) == 0 {
 			return nil, nil, err
 		}
@@ -185,7 +139,7 @@ func (c *counterLeft) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func serversTable(w io.Writer, doc document.CounterServers) {
+func serversTable(w io.Writer, doc ops.CounterServers) {
 	fmt.Fprint(w, "SERVER\tFLUSHES\tHAS\n")
 	for _, row := range doc.Servers {
 		has := "nothing any more"

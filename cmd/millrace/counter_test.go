@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/scatter"
 )
@@ -19,23 +19,23 @@ func TestCounter(t *testing.T) {
 	one, two := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
 	s := shell{t: t, url: one.URL() + "," + two.URL()}
 	s.want("0 on 2 servers\n", "counter", "get", "n")
-	first := answer[document.Counter](s, "counter", "add", "n", "2", "--shard-key", "a").Server
+	first := answer[ops.Added](s, "counter", "add", "n", "2", "--shard-key", "a").Server
 	for range 3 {
-		if got := answer[document.Counter](s, "counter", "add", "n", "2", "--shard-key", "a"); got.Server != first || got.Added != 2 {
+		if got := answer[ops.Added](s, "counter", "add", "n", "2", "--shard-key", "a"); got.Server != first || got.Added != 2 {
 			t.Errorf("added %+v, want 2 on %s, as before", got, first)
 		}
 	}
 	for range 20 {
-		answer[document.Counter](s, "counter", "add", "n", "-1000")
+		answer[ops.Added](s, "counter", "add", "n", "-1000")
 	}
-	if got, want := answer[document.Counted](s, "counter", "get", "n"), (document.Counted{Value: 8 - 20_000, Servers: 2, Answered: 2}); got != want {
+	if got, want := answer[ops.Counted](s, "counter", "get", "n"), (ops.Counted{Value: 8 - 20_000, Servers: 2, Answered: 2}); !cmp.Equal(got, want) {
 		t.Errorf("counter get = %+v, want %+v", got, want)
 	}
 	s.want("-19,992 on 2 servers\n", "counter", "get", "n")
 
 	two.Kill()
 	got := s.run("counter", "get", "n", "--json")
-	var doc document.Counted
+	var doc ops.Counted
 	var f failure
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || got.code != 1 || doc.Servers != 2 || doc.Answered != 1 {
 		t.Errorf("counter get without a server = %+v (%v), want one of two", got, err)
@@ -64,12 +64,12 @@ func TestCounterServers(t *testing.T) {
 	if err := session.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	doc := answer[document.CounterServers](s, "counter", "servers", "--group", "ads")
+	doc := answer[ops.CounterServers](s, "counter", "servers", "--group", "ads")
 	if len(doc.Servers) != 2 || doc.Servers[0].Until == nil || time.Until(*doc.Servers[0].Until) < 4*time.Hour {
 		t.Fatalf("counter servers = %+v, want a bucket on the first one", doc)
 	}
 	doc.Servers[0].Until = nil
-	want := document.CounterServers{Servers: []document.CounterServer{
+	want := ops.CounterServers{Servers: []ops.CounterServer{
 		{Server: one.URL(), Flushes: 1},
 		{Server: two.URL(), Empty: true},
 	}}
@@ -106,7 +106,7 @@ func TestCounterOnAFleet(t *testing.T) {
 	s := fleetShell(t)
 	s.init(specs(member(t), member(t))...)
 	for range 10 {
-		answer[document.Counter](s, "counter", "add", "n", "1")
+		answer[ops.Added](s, "counter", "add", "n", "1")
 	}
 	s.want("10 on 2 servers\n", "counter", "get", "n")
 }

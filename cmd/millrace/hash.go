@@ -11,17 +11,18 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/redis/shards"
 )
 
 // hashCommands is the noun hash.
 type hashCommands struct {
-	Set hashSet `cmd:"" help:"Set a field, for a time or for good."`
-	Get hashGet `cmd:"" help:"Print a field."`
-	Ls  hashLs  `cmd:"" help:"List the fields of a hash."`
-	TTL hashTTL `cmd:"" name:"ttl" help:"Show how long fields have, or give them another time."`
-	Rm  hashRm  `cmd:"" help:"Delete fields, a whole hash, or all hashes of a namespace."`
+	Set hashSet `cmd:""`
+	Get hashGet `cmd:""`
+	Ls  hashLs  `cmd:""`
+	TTL hashTTL `cmd:"" name:"ttl"`
+	Rm  hashRm  `cmd:""`
 }
 
 func (*hashCommands) Help() string {
@@ -41,183 +42,118 @@ Examples:
     millrace hash rm sessions user:17 token`
 }
 
-// hashName is the arguments that name a hash.
-type hashName struct {
-	Namespace document.Text `arg:"" name:"ns" complete:"namespace" help:"The namespace."`
-	Hash      document.Text `arg:"" help:"The hash's name."`
-}
-
-// with opens the namespace for do.
-func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, hash string) (any, table, error)) error {
-	if err := shards.CheckName("hash", string(n.Hash)); err != nil {
-		return err
-	}
-	return withHashes(ctx, a, n.Namespace, func(h *expiry.Hashes) (any, table, error) { return do(h, string(n.Hash)) })
-}
-
-// withHashes opens a namespace for do.
-func withHashes(ctx context.Context, a *app, namespace document.Text, do func(h *expiry.Hashes) (any, table, error)) error {
-	return on(ctx, a, func(c rueidis.Client) (*expiry.Hashes, error) {
-		if c == nil {
-			return nil, shards.CheckName("namespace", string(namespace))
+// openHash makes a hash.
+func openHash(ctx context.Context, of ops.Hash) opener[ops.OneHash] {
+	return func(c rueidis.Client) (ops.OneHash, error) {
+		one := ops.OneHash{Name: string(of.Hash)}
+		err := shards.CheckName("hash", one.Name)
+		if err == nil {
+			one.Of, err = openNamespace(ctx, of.Namespace)(c)
 		}
-		return expiry.Open(ctx, c, string(namespace), expiry.Config{AllowEvictable: true})
-	}, do)
+		return one, err
+	}
+}
+
+// openNamespace makes the hashes of a namespace.
+func openNamespace(ctx context.Context, name document.Text) opener[*expiry.Hashes] {
+	return func(c rueidis.Client) (*expiry.Hashes, error) {
+		if c == nil {
+			return nil, shards.CheckName("namespace", string(name))
+		}
+		return expiry.Open(ctx, c, string(name), expiry.Config{AllowEvictable: true})
+	}
 }
 
 type hashSet struct {
-	hashName
-	Field   document.Text `arg:"" help:"The field."`
-	Value   document.Text `arg:"" help:"Its value."`
-	TTL     time.Duration `name:"ttl" placeholder:"DURATION" xor:"time" help:"After how long the field is gone, such as 90s or 24h. Defaults to never."`
-	KeepTTL bool          `name:"keep-ttl" xor:"time" help:"Leave the time that the field has."`
+	ops.Hash
+	Field document.Text `arg:"" help:"The field."`
+	Value document.Text `arg:"" help:"Its value."`
+	ops.Lifetime
 }
 
-func (*hashSet) Help() string {
-	return `Without --ttl and --keep-ttl the field loses the time that it had.
-
-Examples:
-
-    millrace hash set sessions user:17 token 3f9a --ttl 30m
-    millrace hash set sessions user:17 theme dark
-    millrace hash set sessions user:17 token 77c0 --keep-ttl`
-}
-
+// Run sets one field, whose name may be any bytes. In the body of a request names are keys of JSON.
 func (c *hashSet) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
-		set, err := h.Set(ctx, hash, string(c.Field), []byte(c.Value), expiry.SetConfig{TTL: c.TTL, KeepTTL: c.KeepTTL})
-		return map[string]bool{"set": set}, says("set"), err
+	return on(ctx, a, openHash(ctx, c.Hash), func(h ops.OneHash) (any, table, error) {
+		set, err := h.Of.Set(ctx, h.Name, string(c.Field), []byte(c.Value), c.Config())
+		return ops.FieldsSet{Set: set}, says("set"), err
 	})
 }
 
 type hashGet struct {
-	hashName
+	ops.Hash
 	Field document.Text `arg:"" help:"The field."`
 }
 
-func (*hashGet) Help() string {
-	return `A field that does not exist or has expired fails with the code "not_found". "ttl_ms" is -1 for a field without a time.
-
-Examples:
-
-    millrace hash get sessions user:17 token
-    millrace hash get sessions user:17 token --json`
-}
-
 func (c *hashGet) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
-		value, ttl, err := h.Get(ctx, hash, string(c.Field))
-		doc := struct {
-			Value document.Text `json:"value"`
-			TTL   int64         `json:"ttl_ms"`
-		}{document.Text(value), document.Millis(ttl)}
-		return doc, says("%s\n\n%s", doc.Value, remaining(ttl)), err
+	return perform(ctx, a, openHash(ctx, c.Hash), ops.GetField, c.Field, func(doc ops.FieldValue) table {
+		return says("%s\n\n%s", doc.Value, lifetime(doc.TTL))
 	})
 }
 
-// remaining is a remaining time for people.
-func remaining(ttl time.Duration) string {
-	if ttl == expiry.NoTTL {
+// lifetime writes the time of a field in milliseconds for people.
+func lifetime(ttl int64) string {
+	switch ttl {
+	case int64(expiry.NoTTL):
 		return "stays for good"
-	}
-	if ttl == expiry.NoField {
+	case int64(expiry.NoField):
 		return "not there"
 	}
-	return "gone in " + readable.Duration(ttl)
+	return "gone in " + remaining(ttl)
 }
 
 type hashLs struct {
 	watchable
-	hashName
-}
-
-func (*hashLs) Help() string {
-	return `Expired fields are not listed.
-
-Examples:
-
-    millrace hash ls sessions user:17
-    millrace hash ls sessions user:17 --json | jq -r '.fields[].field'`
+	ops.Hash
 }
 
 func (c *hashLs) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
-		fields := []expiry.Field{}
-		for f, err := range h.Scan(ctx, hash) {
-			if err != nil {
-				return nil, nil, err
-			}
-			fields = append(fields, f)
-		}
-		doc := document.OfFields(fields) // which sorts them
-		return doc, func(w io.Writer) {
-			if len(fields) == 0 {
+	return perform(ctx, a, openHash(ctx, c.Hash), ops.GetHash, ops.HashQuery{Whole: true}, func(doc ops.Fields) table {
+		return func(w io.Writer) {
+			if len(doc.Fields) == 0 {
 				fmt.Fprintln(w, "no fields")
 				return
 			}
 			fmt.Fprintln(w, "FIELD\tVALUE\tTIME")
-			for _, f := range fields {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", document.Text(f.Name), document.Text(f.Value), remaining(f.TTL))
+			for _, f := range doc.Fields {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Field, f.Value, lifetime(f.TTL))
 			}
-		}, nil
+		}
 	})
 }
 
 type hashTTL struct {
-	hashName
-	Fields  []document.Text `arg:"" name:"field" help:"The fields."`
-	Set     time.Duration   `placeholder:"DURATION" xor:"change" help:"Give them this time from now on."`
-	Persist bool            `xor:"change" help:"Keep them without a time."`
-}
-
-func (*hashTTL) Help() string {
-	return `Shows for each field how long it has: "ttl_ms" is -1 for one that stays for good and -2 for one that is not there.
-
-Examples:
-
-    millrace hash ttl sessions user:17 token theme
-    millrace hash ttl sessions user:17 token --set 1h
-    millrace hash ttl sessions user:17 token --persist`
+	ops.Hash
+	ops.FieldNames
+	Set     time.Duration `placeholder:"DURATION" xor:"change" help:"Give them this time from now on."`
+	Persist bool          `xor:"change" help:"Keep them without a time."`
 }
 
 // Run shows, after a change if there is one.
 func (c *hashTTL) Run(ctx context.Context, a *app) error {
-	if c.Set < 0 {
-		return millrace.ErrBadArgument.Errorf("the time is negative: %s", c.Set)
+	if a.given("set") && c.Set <= 0 {
+		return millrace.ErrBadArgument.Errorf("a time is more than 0, not %s", c.Set).WithHint("Delete fields with: millrace hash rm")
 	}
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
-		fields := document.Strings(c.Fields)
-		if c.Set > 0 {
-			if _, err := h.Expire(ctx, hash, c.Set, expiry.ExpireConfig{}, fields...); err != nil {
-				return nil, nil, err
-			}
+	return on(ctx, a, openHash(ctx, c.Hash), func(h ops.OneHash) (_ any, _ table, err error) {
+		switch {
+		case c.Set > 0:
+			_, err = ops.ExpireFields.Do(ctx, h, ops.Expire{FieldNames: c.FieldNames, TTL: document.Duration{Duration: c.Set}})
+		case c.Persist:
+			_, err = ops.PersistFields.Do(ctx, h, c.FieldNames)
 		}
-		if c.Persist {
-			if _, err := h.Persist(ctx, hash, fields...); err != nil {
-				return nil, nil, err
-			}
-		}
-		ttls, err := h.TTL(ctx, hash, fields...)
 		if err != nil {
 			return nil, nil, err
 		}
-		type field struct {
-			Field document.Text `json:"field"`
-			TTL   int64         `json:"ttl_ms"`
-		}
-		list := []field{}
-		for i, ttl := range ttls {
-			list = append(list, field{c.Fields[i], document.Millis(ttl)})
-		}
-		return map[string][]field{"fields": list}, func(w io.Writer) {
+		doc, err := ops.GetTTLs.Do(ctx, h, c.FieldNames)
+		return doc, func(w io.Writer) {
 			fmt.Fprintln(w, "FIELD\tTIME")
-			for i, ttl := range ttls {
-				fmt.Fprintf(w, "%s\t%s\n", c.Fields[i], remaining(ttl))
+			for _, f := range doc.Fields {
+				fmt.Fprintf(w, "%s\t%s\n", f.Field, lifetime(f.TTL))
 			}
-		}, nil
+		}, err
 	})
 }
 
+// hashRm is three operations by its arguments.
 type hashRm struct {
 	Namespace document.Text   `arg:"" name:"ns" complete:"namespace" help:"The namespace."`
 	Hash      document.Text   `arg:"" optional:"" help:"The hash."`
@@ -227,40 +163,40 @@ type hashRm struct {
 }
 
 func (*hashRm) Help() string {
-	return `Prints how many fields there were. An expired field counts as none. With --all it asks first; an interrupted command has deleted a part, and the same one deletes the rest. A namespace that does not exist is no error.
+	return `If fields are named, only they are deleted. With --all it deletes all hashes of the namespace, and asks first; an interrupted command has deleted a part, and the same one deletes the rest. A namespace that does not exist is no error.`
+}
 
-Examples:
+// row returns the row of the operation that it is by its arguments.
+func (c *hashRm) row() ops.Row {
+	if len(c.Fields) > 0 {
+		return ops.DeleteFields.Row
+	}
+	return ops.DeleteHash.Row
+}
 
-    millrace hash rm sessions user:17 token
-    millrace hash rm sessions user:17
-    millrace hash rm sessions --all`
+// Structure returns the name for the audit log.
+func (c *hashRm) Structure() string {
+	if c.All {
+		return string(c.Namespace)
+	}
+	return ops.Hash{Namespace: c.Namespace, Hash: c.Hash}.Structure()
 }
 
 func (c *hashRm) Run(ctx context.Context, a *app) error {
-	if c.All == (c.Hash != "") {
+	of := ops.Hash{Namespace: c.Namespace, Hash: c.Hash}
+	deleted := func(doc document.Deleted) table { return says("deleted %s", readable.Count(doc.Deleted, "field")) }
+	switch {
+	case c.All == (c.Hash != ""):
 		return errUsage.Errorf("this needs a hash or --all").WithHint("--all is for the whole namespace.")
+	case len(c.Fields) > 0:
+		return perform(ctx, a, openHash(ctx, of), ops.DeleteFields, ops.FieldNames{Fields: c.Fields}, deleted)
+	case !c.All:
+		return perform(ctx, a, openHash(ctx, of), ops.DeleteHash, of, deleted)
 	}
-	return withHashes(ctx, a, c.Namespace, func(h *expiry.Hashes) (any, table, error) {
-		if c.All {
-			if err := a.ask(ctx, c.Yes, fmt.Sprintf("Delete all hashes of the namespace %s?", c.Namespace)); err != nil {
-				return nil, nil, err
-			}
-			return map[string]bool{"dropped": true}, says("deleted"), h.Delete(ctx)
+	return on(ctx, a, openNamespace(ctx, c.Namespace), func(h *expiry.Hashes) (any, table, error) {
+		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Delete all hashes of the namespace %s?", c.Namespace)); err != nil {
+			return nil, nil, err
 		}
-		n, err := c.delete(ctx, h)
-		return document.Deleted{Deleted: n}, says("deleted %s", readable.Count(n, "field")), err
+		return map[string]bool{"dropped": true}, says("deleted"), h.Delete(ctx)
 	})
-}
-
-func (c *hashRm) delete(ctx context.Context, h *expiry.Hashes) (int, error) {
-	hash := string(c.Hash)
-	if len(c.Fields) > 0 {
-		return h.Remove(ctx, hash, document.Strings(c.Fields)...)
-	}
-	n, err := h.Len(ctx, hash)
-	if err != nil {
-		return 0, err
-	}
-	_, err = h.RemoveHash(ctx, hash)
-	return n, err
 }

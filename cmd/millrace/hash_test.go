@@ -76,6 +76,7 @@ func TestHashRefused(t *testing.T) {
 		{2, "bad_name", []string{"hash", "get", ns, "", "f"}},
 		{2, "bad_argument", []string{"hash", "set", ns, "h", "f", "v", "--ttl", "-1s"}},
 		{2, "bad_argument", []string{"hash", "ttl", ns, "h", "f", "--set", "-1s"}},
+		{2, "bad_argument", []string{"hash", "ttl", ns, "h", "f", "--set", "0s"}},
 		{2, "bad_usage", []string{"hash", "set", ns, "h", "f", "v", "--ttl", "1s", "--keep-ttl"}},
 		{2, "bad_usage", []string{"hash", "set", ns, "h", "f"}},
 		{2, "bad_usage", []string{"hash", "ttl", ns, "h"}},

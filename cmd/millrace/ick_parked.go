@@ -8,14 +8,15 @@ import (
 
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 // ickParked is the noun below ick for members that rest because they failed.
 type ickParked struct {
-	Ls    parkedLs    `cmd:"" default:"withargs" help:"List parked members, those that are tried again soonest first."`
-	Retry parkedRetry `cmd:"" help:"Retry parked members now; their attempts are kept."`
-	Rm    parkedRm    `cmd:"" help:"Forget parked members for good."`
+	Ls    parkedLs    `cmd:"" default:"withargs"`
+	Retry parkedRetry `cmd:""`
+	Rm    parkedRm    `cmd:""`
 }
 
 func (*ickParked) Help() string {
@@ -30,32 +31,20 @@ Examples:
 
 type parkedLs struct {
 	watchable
-	ickName
+	ops.Ick
 }
 
-func (*parkedLs) Help() string {
-	return `The word ls may be left out.
+func (*parkedLs) Help() string { return `The word ls may be left out.` }
 
-Examples:
-
-    millrace ick parked ls search
-    millrace ick parked search --json`
-}
-
+// Run prints all, in a document that needs no "more".
 func (c *parkedLs) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
-		list := []document.ParkedMember{}
-		for p, err := range k.Parked(ctx) {
-			if err != nil {
-				return nil, nil, err
-			}
-			list = append(list, document.OfParked(p))
-		}
-		return document.Parked{Parked: list}, func(w io.Writer) { tableOfParked(w, list) }, nil
+	return on(ctx, a, openIck(c.Ick, ick.Config{}), func(k *ick.Ick) (any, table, error) {
+		doc, err := ops.ListParked.Do(ctx, k, ops.ParkedQuery{Ick: c.Ick})
+		return doc.ParkedList, func(w io.Writer) { tableOfParked(w, doc.Parked) }, err
 	})
 }
 
-func tableOfParked(w io.Writer, list []document.ParkedMember) {
+func tableOfParked(w io.Writer, list []ops.ParkedMember) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "nothing is parked")
 		return
@@ -73,88 +62,46 @@ func tableOfParked(w io.Writer, list []document.ParkedMember) {
 
 // parkedChoice names the parked members that a command is about.
 type parkedChoice struct {
-	ickName
-	Members []document.Text `arg:"" optional:"" name:"member" help:"Parked members."`
-	All     bool            `help:"All that are parked."`
+	ops.Ick
+	ops.ParkedChoice
 }
 
-// each calls do with the chosen members, and reports how many it counted.
-func (c *parkedChoice) each(ctx context.Context, a *app, do func(*ick.Ick, context.Context, ...string) (int, error), doc func(n int) any, done string) error {
-	if c.All == (len(c.Members) > 0) {
+// unpark does an operation on the chosen members.
+func unpark[Out any](ctx context.Context, a *app, c parkedChoice, o ops.Operation[*ick.Ick, ops.ParkedChoice, Out], as func(Out) table) error {
+	if !c.Chosen() {
 		return errUsage.Errorf("name members, or say --all")
 	}
-	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
-		members := document.Strings(c.Members)
-		if c.All {
-			for p, err := range k.Parked(ctx) {
-				if err != nil {
-					return nil, nil, err
-				}
-				members = append(members, p.Member)
-			}
-		}
-		n, err := do(k, ctx, members...)
-		return doc(n), says("%s %s", readable.Count(n, "member"), done), err
+	return perform(ctx, a, openIck(c.Ick, ick.Config{}), o, c.ParkedChoice, as)
+}
+
+type parkedRetry struct{ parkedChoice }
+
+func (c *parkedRetry) Run(ctx context.Context, a *app) error {
+	return unpark(ctx, a, c.parkedChoice, ops.RetryParked, func(doc ops.Retried) table {
+		return says("%s will be tried again", readable.Count(doc.Retried, "member"))
 	})
 }
 
-type parkedRetry struct {
-	parkedChoice
-}
-
-func (*parkedRetry) Help() string {
-	return `Members that are not parked are skipped.
-
-Examples:
-
-    millrace ick parked retry search doc:17 doc:18
-    millrace ick parked retry search --all`
-}
-
-func (c *parkedRetry) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, (*ick.Ick).Retry, func(n int) any { return document.Retried{Retried: n} }, "will be tried again")
-}
-
-type parkedRm struct {
-	parkedChoice
-}
-
-func (*parkedRm) Help() string {
-	return `Members that are not parked are skipped.
-
-Examples:
-
-    millrace ick parked rm search doc:17
-    millrace ick parked rm search --all`
-}
+type parkedRm struct{ parkedChoice }
 
 func (c *parkedRm) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, (*ick.Ick).Drop, func(n int) any { return document.Dropped{Dropped: n} }, "dropped")
+	return unpark(ctx, a, c.parkedChoice, ops.DropParked, func(doc ops.Dropped) table {
+		return says("%s dropped", readable.Count(doc.Dropped, "member"))
+	})
 }
 
 type ickStats struct {
 	watchable
-	ickName
-}
-
-func (*ickStats) Help() string {
-	return `Ages take scores for Unix seconds. The counters count since the Ick began, over all Millrace processes.
-
-Examples:
-
-    millrace ick stats search
-    millrace ick stats search --json`
+	ops.Ick
 }
 
 func (c *ickStats) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
-		s, err := k.Stats(ctx)
-		doc := document.OfIckStats(s)
-		return doc, func(w io.Writer) { tableOfIck(w, doc, s.At) }, err
+	return perform(ctx, a, openIck(c.Ick, ick.Config{}), ops.GetIckStats, c.Ick, func(doc ops.IckStats) table {
+		return func(w io.Writer) { tableOfIck(w, doc) }
 	})
 }
 
-func tableOfIck(w io.Writer, doc document.IckStats, now time.Time) {
+func tableOfIck(w io.Writer, doc ops.IckStats) {
 	fmt.Fprintf(w, "%s (%s)\n\n", doc.Key, doc.Version)
 	fmt.Fprintln(w, "MARKS\tSIZE\tOLDEST\tAGE\tNEWEST\tAGE")
 	row := func(name string, size int, oldest, newest *document.Score) {
@@ -163,7 +110,7 @@ func tableOfIck(w io.Writer, doc document.IckStats, now time.Time) {
 			if s == nil {
 				fmt.Fprint(w, "\t-\t-")
 			} else {
-				fmt.Fprintf(w, "\t%s\t%s", s, age(*s, now))
+				fmt.Fprintf(w, "\t%s\t%s", s, age(*s, doc.At))
 			}
 		}
 		fmt.Fprintln(w)

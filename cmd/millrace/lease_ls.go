@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
-	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -21,23 +21,6 @@ type leaseLs struct {
 	Text document.Text `arg:"" optional:"" help:"Only leases with this text in their names. Defaults to all."`
 	Most int           `default:"100" placeholder:"N" help:"How many to show, up to 1,000. Defaults to ${default}."`
 	From document.Text `placeholder:"NAME" help:"Begin behind this name: next of the list before."`
-}
-
-func (*leaseLs) Help() string {
-	return `Leases that are held, by name. Each one that is shown is asked for: one call to Redis.
-
-Examples:
-
-    millrace lease ls
-    millrace lease ls nightly --json`
-}
-
-// namedLease is a lease in the document of lease ls.
-type namedLease struct {
-	Name document.Text `json:"name"`
-	document.Lease
-
-	info lease.Info
 }
 
 func (c *leaseLs) Run(ctx context.Context, a *app) error {
@@ -49,26 +32,13 @@ func (c *leaseLs) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer client.Close()
-	var names []string
-	var failed error
-	for name, err := range lease.List(ctx, client) {
-		switch {
-		case err != nil:
-			failed = err
-		case name > string(c.From) && strings.Contains(name, string(c.Text)):
-			names = append(names, name)
-		}
-	}
-	part, ok := document.OfList(failed)
-	if !ok {
+	names, missing, failed := ops.Names(lease.List(ctx, client), func(name string) bool {
+		return name > string(c.From) && strings.Contains(name, string(c.Text))
+	})
+	if failed != nil && missing.Incomplete == "" {
 		return failed
 	}
-	slices.Sort(names)
-	doc := struct {
-		Leases []namedLease  `json:"leases"`
-		Next   document.Text `json:"next"`
-		document.Incomplete
-	}{Leases: []namedLease{}, Incomplete: part}
+	doc := ops.HeldLeases{Leases: []ops.HeldLease{}, Incomplete: missing}
 	locker, err := lease.New(client, lease.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
@@ -78,7 +48,7 @@ func (c *leaseLs) Run(ctx context.Context, a *app) error {
 			doc.Next = doc.Leases[c.Most-1].Name
 			break
 		}
-		info, err := locker.Show(ctx, name)
+		shown, err := ops.GetLease.Do(ctx, ops.OneLease{Of: locker, Name: string(name)}, ops.Lease{Name: name})
 		if err != nil {
 			err = fmt.Errorf("lease %q: %w", name, err)
 			if !errors.Is(err, millrace.ErrBroken) && !errors.Is(err, millrace.ErrVersion) {
@@ -87,8 +57,8 @@ func (c *leaseLs) Run(ctx context.Context, a *app) error {
 			failed = cmp.Or(failed, err) // the others are shown
 			continue
 		}
-		if info.Held {
-			doc.Leases = append(doc.Leases, namedLease{document.Text(name), document.OfLease(info), info})
+		if shown.Held {
+			doc.Leases = append(doc.Leases, ops.HeldLease{Name: name, LeaseState: shown})
 		}
 	}
 	return cmp.Or(a.print(doc, func(w io.Writer) {
@@ -98,8 +68,8 @@ func (c *leaseLs) Run(ctx context.Context, a *app) error {
 		}
 		fmt.Fprintln(w, "NAME\tFOR\tUNTIL\tFENCE\tMETADATA")
 		for _, l := range doc.Leases {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", l.Name, readable.Duration(l.info.Remaining), strings.TrimPrefix(until(l.info.Deadline), "until "),
-				l.info.Fence, cmp.Or(document.Text(l.info.Metadata), "-"))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", l.Name, remaining(*l.Remaining), time.UnixMilli(*l.Deadline).Local().Format(time.DateTime),
+				l.Fence, cmp.Or(*l.Metadata, "-"))
 		}
 		if doc.Next != "" {
 			fmt.Fprintf(w, "\nthere are more: go on with --from %s\n", doc.Next)

@@ -11,13 +11,14 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/internal/names"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/lease"
 )
 
 type leaseRun struct {
-	leaseName
+	ops.Lease
 	Command        []string      `arg:"" name:"command" help:"The program and its arguments, behind --."`
 	TTL            time.Duration `name:"ttl" default:"30s" placeholder:"DURATION" help:"After how long others may have the lease when this machine dies. It is renewed after each third of it. Defaults to ${default}."`
 	Wait           time.Duration `placeholder:"DURATION" help:"How long to wait while another holder has it. Defaults to not at all."`
@@ -53,15 +54,12 @@ func (c *leaseRun) Run(ctx context.Context, a *app) error {
 	case c.Timeout <= 0 || c.Grace < 0:
 		return bad.Errorf("cannot stop the program after %s and %s", c.Timeout, c.Grace)
 	}
-	if err := names.CheckLeaseTTL(c.TTL); err != nil {
-		return err
-	}
 	cfg := lease.Config{AllowEvictable: c.AllowEvictable, MaxHold: untilReleased}
-	return c.with(ctx, a, cfg, func(l *lease.Locker, name string) (any, table, error) {
+	return on(ctx, a, openLease(c.Lease, cfg, names.CheckLeaseTTL(c.TTL)), func(l ops.OneLease) (any, table, error) {
 		if c.OncePer > 0 {
-			return nil, nil, c.result(c.once(ctx, a, l, name))
+			return nil, nil, c.result(c.once(ctx, a, l.Of, l.Name))
 		}
-		return nil, nil, c.result(c.hold(ctx, a, l, name))
+		return nil, nil, c.result(c.hold(ctx, a, l.Of, l.Name))
 	})
 }
 

@@ -105,7 +105,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return a.fail(wrongUsage(err, line.command), line.command.FullPath())
 	}
 	a.redis, a.named, a.json = root.Redis, root.Context, root.JSON
-	a.entry, a.parsed = entryOf(parsed), parsed
+	a.entry, a.parsed = entryOf(ctx, parsed), parsed
 
 	fail := func(err error) int { return a.fail(err, line.command.FullPath()) }
 	if w, ok := reflect.TypeAssert[interface{ interval() time.Duration }](parsed.Selected().Target.Addr()); ok && w.interval() != 0 {

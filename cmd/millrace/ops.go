@@ -14,6 +14,14 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
+// perform does an operation on a structure, and prints its result as a table of the command.
+func perform[S, In, Out any](ctx context.Context, a *app, open opener[S], o ops.Operation[S, In, Out], in In, as func(Out) table) error {
+	return on(ctx, a, open, func(structure S) (any, table, error) {
+		out, err := o.Do(ctx, structure, in)
+		return out, as(out), err
+	})
+}
+
 // onQueue does an operation on a queue, and prints its result as a table of the command.
 func onQueue[In, Out any](ctx context.Context, a *app, name ops.Queue, o ops.Operation[*fairqueue.Queue, In, Out], in In, as func(Out) table) error {
 	return queueName{name}.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {

@@ -142,6 +142,6 @@ func (c *queueRm) Run(ctx context.Context, a *app) error {
 			return nil, nil, err
 		}
 		doc, err := ops.DeleteQueue.Do(ctx, q, c.Queue)
-		return keysDeleted(doc.Deleted, err)
+		return doc, tableOfDeleted(doc), err
 	})
 }

@@ -16,6 +16,20 @@
 // The tree of the command and the pages stay by hand: they decide what a person sees, and call Do.
 // A test in each of them demands that it has all operations that [All] returns.
 //
+// An operation that one surface alone has leaves the Words, the Path or the Form of its Row empty, and
+// says why in Only. Where command and HTTP differ by nature, as where a lease is acquired, they share
+// the Row, and the fields and documents that are the same.
+//
+// # Operators and programs
+//
+// The audit log has an operation by its class. A few are an operator's by their fields only: messages
+// are made dead, the lease of another client is released. Then the fields, the request or the command
+// have a method
+//
+//	OfOperator(ctx context.Context) bool
+//
+// and are noted if that says so.
+//
 // # Tags
 //
 // A field is documented by "doc", from which the command makes the help of its flag, with
@@ -26,6 +40,6 @@
 //
 // # When not to use it
 //
-// Commands with a life of their own (work, run, top, serve, demo), those of a fleet, long polls
-// and streams of lines are written where they are.
+// What commands with a life of their own do (work, run, top, serve, demo), those of a fleet, long
+// polls and streams of lines is written where they are.
 package ops

@@ -30,7 +30,7 @@ type Row struct {
 	Statuses []int    // of HTTP that not all operations have; the first may be that of success
 	Class    Class    // who does it
 	Action   string   // in the audit log: "queue.pause"; empty unless its class says that it is there
-	Only     string   // why some surfaces do not have it; empty if all have it
+	Only     string   // why some surfaces do not have it, whose Words, Path or Form is empty
 	Form     string   // its section and word on the pages: "queues/pause"; empty for none
 	Summary  string   // a sentence without its full stop
 	Detail   string   // sentences
@@ -43,6 +43,11 @@ type Row struct {
 type Operation[S, In, Out any] struct {
 	Row
 	Do func(ctx context.Context, structure S, in In) (Out, error)
+}
+
+// operation returns an operation, whose types are those of do.
+func operation[S, In, Out any](row Row, do func(context.Context, S, In) (Out, error)) Operation[S, In, Out] {
+	return Operation[S, In, Out]{row, do}
 }
 
 func (o Operation[S, In, Out]) row() Row {
@@ -64,6 +69,13 @@ func All() []Row {
 		PauseTenant.row(), ResumeTenant.row(), PurgeTenant.row(), GetLimits.row(), ChangeLimits.row(), ClearLimits.row(),
 		ListSchedules.row(), GetSchedule.row(), SetSchedule.row(), RemoveSchedule.row(), PauseSchedule.row(), ResumeSchedule.row(), RunSchedule.row(),
 		NextTicks.row(), PreviewTicks.row(),
+		ListIcks, DeleteIck.row(), GetIckStats.row(), AddMarks.row(), ReserveMarks.row(), CommitMarks.row(), ExchangeMarks.row(),
+		ListParked.row(), RetryParked.row(), DropParked.row(),
+		ListLeases, ShowLeases, GetLease.row(), AcquireLease, RefreshLease.row(), ReleaseLease.row(),
+		ListHashes, GetHash.row(), GetField.row(), SetFields.row(), IncrementField.row(), DeleteHash.row(), DeleteFields.row(),
+		GetTTLs.row(), ExpireFields.row(), PersistFields.row(),
+		AddToCounter.row(), GetCounter.row(), ShowCounterServers.row(),
+		ListActions,
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/reqid"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
@@ -146,7 +146,6 @@ func New(cfg Config) (*API, error) {
 	a.routeQueues()
 	a.routeSchedules()
 	a.routeIcks()
-	a.routeParked()
 	a.routeLeases()
 	a.routeHashes()
 	a.routeCounters()
@@ -218,9 +217,9 @@ func (a *API) log(ctx context.Context, err error) {
 
 // register adds an operation: its description, and its implementation with the deadline
 // of the request.
-func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (O, error)) {
+func register[I, O any](a *API, row ops.Row, do func(context.Context, *I) (O, error)) {
 	type reply struct{ Body O }
-	huma.Register(a.huma, operation(op), func(ctx context.Context, in *I) (*reply, error) {
+	huma.Register(a.huma, operation(row), func(ctx context.Context, in *I) (*reply, error) {
 		b := boundsOf(ctx)
 		if w, ok := any(in).(waiter); ok {
 			field, wait := w.wait()
@@ -235,10 +234,10 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 		}
 		bounded, cancel := context.WithDeadline(ctx, b.deadline)
 		defer cancel()
-		if err := mayDo(ctx, op, in); err != nil {
+		if err := mayDo(ctx, row, in); err != nil {
 			return nil, problemOf(err)
 		}
-		entry := beginNote(bounded, op.OperationID, in)
+		entry := beginNote(bounded, row, in)
 		out, err := do(bounded, in)
 		a.note(ctx, entry, err)
 		if err != nil {
@@ -249,14 +248,14 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 	})
 	if w, ok := any(new(I)).(waiter); ok {
 		field, _ := w.wait()
-		a.describeWait(op.Path, field)
+		a.describeWait(row.Path, field)
 	}
 }
 
 // on registers an operation on one structure, which open returns.
-func on[S, I, O any](a *API, op huma.Operation, open func(context.Context, *I) (S, error), do func(context.Context, S, *I) (O, error)) {
-	register(a, op, func(ctx context.Context, in *I) (out O, err error) {
-		structure, err := open(ctx, in)
+func on[S any, I hasName, O any](a *API, row ops.Row, open opener[S], do func(context.Context, S, *I) (O, error)) {
+	register(a, row, func(ctx context.Context, in *I) (out O, err error) {
+		structure, err := open(ctx, *in)
 		if err != nil {
 			return out, err
 		}
@@ -288,26 +287,12 @@ func (n namedWith[B]) body() any { return n.Body }
 // namesOf returns a sorted list of names, and the parts that are missing. The log has the cause.
 func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
 ) ([]document.Text, document.Incomplete, error) {
-	var names []string
-	var failed error
-	for name, err := range list(ctx, a.cfg.Client) {
-		if err != nil {
-			failed = err
-			continue
-		}
-		if access.Of(ctx).Owns(name) {
-			names = append(names, name)
-		}
+	names, missing, err := ops.Names(list(ctx, a.cfg.Client), access.Of(ctx).Owns)
+	if err != nil && missing.Incomplete != "" {
+		a.cfg.Logger.WarnContext(ctx, "a list is incomplete", "error", err)
+		err = nil
 	}
-	missing, useful := document.OfList(failed)
-	switch {
-	case !useful:
-		return nil, missing, failed
-	case failed != nil:
-		a.cfg.Logger.WarnContext(ctx, "a list is incomplete", "error", failed)
-	}
-	slices.Sort(names)
-	return document.Texts(names), missing, nil
+	return names, missing, err
 }
 
 // whileServing returns a context that also ends with Drain.

@@ -15,43 +15,19 @@ import (
 	"github.com/millrace/millrace/server/internal/access"
 )
 
-// audited are the operations of operators, by their names in the audit log, and those that only
-// some requests make one of an operator (see operated). Programs do the others all the time.
-var audited = map[string]string{
-	"deleteIck": "ick.delete", "retryParked": "ick.retry", "dropParked": "ick.drop", "deleteHash": "hash.delete",
-	"releaseLease": "lease.release",
-}
-
-// operated is a body that says whether the request is one of an operator.
-type operated interface {
-	OfOperator(ctx context.Context) bool
-}
-
-// OfOperator reports whether the lease is released for its holder by another client.
-func (r releaseRequest) OfOperator(ctx context.Context) bool { return !issuedTo(ctx, string(r.Token)) }
-
-// actionOf returns the name of an operation in the audit log, or nothing.
-func actionOf(operation string) string {
-	if row, ok := ops.ByID(operation); ok {
-		return row.Action
-	}
-	return audited[operation]
-}
-
 // beginNote returns the entry of a request for the audit log, or nil if it needs none. It takes
 // the id before the calls of the operation: a repeat by another process takes the same one.
-func beginNote(ctx context.Context, operation string, in any) *audit.Entry {
-	action := actionOf(operation)
-	if action == "" {
+func beginNote(ctx context.Context, row ops.Row, in any) *audit.Entry {
+	if row.Action == "" {
 		return nil
 	}
 	id, b := reqid.Next(ctx), boundsOf(ctx)
 	if with, ok := in.(hasBody); ok {
-		if o, ok := with.body().(operated); ok && !o.OfOperator(ctx) {
+		if by, ok := with.body().(interface{ OfOperator(context.Context) bool }); ok && !by.OfOperator(ctx) {
 			return nil
 		}
 	}
-	e := &audit.Entry{ID: id, Who: access.Of(ctx).Name, From: b.request.RemoteAddr, Way: "api", Action: action, Result: what(operation, b.request, b.body)}
+	e := &audit.Entry{ID: id, Who: access.Of(ctx).Name, From: b.request.RemoteAddr, Way: "api", Action: row.Action, Result: what(row.ID, b.request, b.body)}
 	if named, ok := in.(hasName); ok {
 		e.Name = named.Structure()
 	}
@@ -80,8 +56,7 @@ func what(operation string, r *http.Request, body []byte) string {
 }
 
 func (a *API) routeAudit() {
-	register(a, op(http.MethodGet, "/v1/audit", "listActions", "List what operators changed, the latest first",
-		"The last 200 of each kind of action, for 90 days: those of the pages and of the command, and requests that pause, limit, resize, redrive, purge, cancel or delete, make messages dead, or release the lease of another client. Each entry is written after its action, once for each Idempotency-Key; if that fails, the action counts all the same."),
+	register(a, ops.ListActions,
 		func(ctx context.Context, in *auditRequest) (doc auditedActions, err error) {
 			list := audit.ListConfig{Action: in.Action, First: in.From, Most: in.Max}
 			if in.Action != "" && !slices.Contains(audit.Actions(), in.Action) {

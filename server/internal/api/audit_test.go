@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/server/internal/access"
@@ -125,7 +126,7 @@ func TestReleasesAreAudited(t *testing.T) {
 	const path = "/v1/leases/nightly"
 	hold := func(changes ...change) { s.ask("POST", path+"/acquire", object{"ttl": "1h"}, changes...).want(200, "") }
 	release := func(who string) {
-		token := read[document.Lease](s.ask("GET", path, nil).want(200, "")).Token
+		token := read[ops.LeaseState](s.ask("GET", path, nil).want(200, "")).Token
 		s.ask("POST", path+"/release", object{"token": token}, as(who)).want(200, "")
 	}
 	for _, k := range []change{as("worker"), key("k")} {
@@ -182,7 +183,11 @@ func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 			if operations++; method == "get" {
 				continue
 			}
-			action := api.ActionOf(op.OperationID)
+			row, described := ops.ByID(op.OperationID)
+			if !described {
+				t.Errorf("%s %s (%s) has no row", method, path, op.OperationID)
+			}
+			action := row.Action
 			noted := action != ""
 			if noted == slices.Contains(programs, op.OperationID) {
 				t.Errorf("%s %s (%s): is it of operators or of programs?", method, path, op.OperationID)

@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// ActionOf returns the name of an operation in the audit log.
-var ActionOf = actionOf
+// RoleOf returns the role that an operation needs.
+var RoleOf = roleOf
 
 // SetMarkTTL sets the TTL of marks, for tests that wait until they expire.
 func (a *API) SetMarkTTL(d time.Duration) { a.cfg.markTTL = d }

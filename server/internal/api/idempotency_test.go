@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/shards"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/pinned"
@@ -85,7 +86,7 @@ func TestRefusalIsNotKept(t *testing.T) {
 	message := object{"tenant": "a"}
 	s.ask("POST", q+"/tenants/limit", object{"max_waiting": 1}).want(200, "")
 	s.ask("POST", q+"/messages", message).want(201, "")
-	held := read[document.Acquired](s.ask("POST", acquire, object{"ttl": "1h"}).want(200, ""))
+	held := read[ops.Acquired](s.ask("POST", acquire, object{"ttl": "1h"}).want(200, ""))
 	s.ask("POST", "/v1/hashes/"+name+"/h/set", object{"fields": object{"n": "text"}}).want(200, "")
 	s.ask("POST", q+"-dead/messages", message).want(201, "")
 	dead := s.take(q+"-dead", object{"max": 1})[0]
@@ -163,13 +164,13 @@ func TestAcquireAgain(t *testing.T) {
 	for _, ttl := range []string{"50ms", "2s"} {
 		name := redistest.Name(t)
 		lease, k := "/v1/leases/"+name, key(name)
-		acquire := func() (document.Acquired, bool) {
+		acquire := func() (ops.Acquired, bool) {
 			got := s.ask("POST", lease+"/acquire", object{"ttl": ttl}, k).want(200, "")
-			return read[document.Acquired](got), got.header.Get(replayed) == "true"
+			return read[ops.Acquired](got), got.header.Get(replayed) == "true"
 		}
 		first, _ := acquire()
 		redistest.Eventually(t, "the lease ends", func() bool {
-			return !read[document.Lease](s.ask("GET", lease, nil)).Held
+			return !read[ops.LeaseState](s.ask("GET", lease, nil)).Held
 		})
 		if again, kept := acquire(); kept || again.Fence <= first.Fence {
 			t.Errorf("after %s the repeat has %+v, replayed: %v, want the lease with a fence above %d", ttl, again, kept, first.Fence)
@@ -196,7 +197,7 @@ func TestAnswersThatEnd(t *testing.T) {
 			t.Errorf("an answer that is true for a year is kept for %s, %v, %v, want 24h", left, err, failed)
 		}
 	}
-	held := read[document.Acquired](s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h"}).want(200, "")).Token
+	held := read[ops.Acquired](s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h"}).want(200, "")).Token
 	receipt := receipts()
 	for _, tt := range []struct {
 		path string
@@ -272,7 +273,7 @@ func TestUnderWay(t *testing.T) {
 	})}})
 	s.api.SetMarkTTL(time.Second)
 	lease := "/v1/leases/" + redistest.Name(t)
-	held := read[document.Acquired](s.ask("POST", lease+"/acquire", object{"ttl": "1h"}).want(200, ""))
+	held := read[ops.Acquired](s.ask("POST", lease+"/acquire", object{"ttl": "1h"}).want(200, ""))
 	k, wait := redistest.Name(t), object{"ttl": "1h", "wait": "50s"}
 	first := make(chan answer)
 	go func() { first <- s.ask("POST", lease+"/acquire", wait, key(k)) }()

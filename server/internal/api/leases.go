@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -16,56 +15,40 @@ import (
 	"github.com/millrace/millrace/server/internal/access"
 )
 
-const leasePath = "/v1/leases/{name}"
-
 func (a *API) routeLeases() {
-	register(a, op(http.MethodGet, "/v1/leases", "listLeases", "List the leases by name",
-		"Leases that are held, or were held within the last minute. Leases that were held only for a moment are left out."),
-		func(ctx context.Context, _ *ops.Nothing) (leaseNames, error) {
-			names, missing, err := a.namesOf(ctx, lease.List)
-			return leaseNames{names, missing}, err
-		})
-	register(a, op(http.MethodGet, leasePath, "getLease", "Show who holds a lease, and for how long",
-		"A lease that was never held is not held. The answer contains the holder's token, with which any client can release the lease of a holder that will not return; the audit log then says who did."),
-		func(ctx context.Context, in *Named) (document.Lease, error) {
-			info, err := a.lockers[false].Show(ctx, in.Name)
-			return document.OfLease(info), err
-		})
-	register(a, op(http.MethodPost, leasePath+"/acquire", "acquireLease", "Acquire a lease, or wait for it",
-		"It is held until its deadline by the server's clock, or until it is released. While it has another holder, the request waits as long as wait says. Then it fails with the code held, which shows the remaining time and the holder's metadata. Waiters have no order.",
-		http.StatusInsufficientStorage), a.acquireLease)
-	register(a, op(http.MethodPost, leasePath+"/refresh", "refreshLease", "Hold a lease longer",
-		"It never moves the deadline back. A lease that expired or was released is lost."),
-		func(ctx context.Context, in *namedWith[refreshRequest]) (doc document.Refreshed, err error) {
-			ends := time.Now().Add(in.Body.TTL.Duration)
-			defer func() { trueFor(ctx, time.Until(ends)) }()
-			info, err := a.lockers[false].Refresh(ctx, in.Name, string(in.Body.Token), in.Body.TTL.Duration)
-			if err != nil {
-				return doc, err
-			}
-			return document.OfRefreshed(info), nil
-		})
-	register(a, op(http.MethodPost, leasePath+"/release", "releaseLease", "Release a lease before its deadline",
-		"The last token that released a lease may release it again for a minute; any other token has lost it."),
-		func(ctx context.Context, in *namedWith[releaseRequest]) (document.Released, error) {
-			return document.Released{Released: true}, a.lockers[false].Release(ctx, in.Name, string(in.Body.Token))
-		})
+	register(a, ops.ListLeases, func(ctx context.Context, _ *ops.Nothing) (ops.LeaseNames, error) {
+		names, missing, err := a.namesOf(ctx, lease.List)
+		return ops.LeaseNames{Leases: names, Incomplete: missing}, err
+	})
+	ask(a, a.openLease, ops.GetLease)
+	register(a, ops.AcquireLease, a.acquireLease)
+	on(a, ops.RefreshLease.Row, a.openLease, func(ctx context.Context, l ops.OneLease, in *namedWith[ops.Refresh]) (ops.Refreshed, error) {
+		ends := time.Now().Add(in.Body.TTL.Duration)
+		defer func() { trueFor(ctx, time.Until(ends)) }()
+		return ops.RefreshLease.Do(ctx, l, in.Body)
+	})
+	on(a, ops.ReleaseLease.Row, a.openLease, func(ctx context.Context, l ops.OneLease, in *namedWith[releaseRequest]) (ops.Released, error) {
+		return ops.ReleaseLease.Do(ctx, l, in.Body.Holder)
+	})
 }
 
-type leaseNames struct {
-	Leases []document.Text `json:"leases" doc:"Their names, sorted by their bytes."`
-	document.Incomplete
+// openLease returns the lease that a request is about.
+func (a *API) openLease(_ context.Context, in hasName) (ops.OneLease, error) {
+	return ops.OneLease{Of: a.lockers[false], Name: in.Structure()}, nil
 }
+
+type releaseRequest struct{ ops.Holder }
+
+// OfOperator reports whether the lease is released for its holder by another client.
+func (r releaseRequest) OfOperator(ctx context.Context) bool { return !issuedTo(ctx, string(r.Token)) }
 
 type acquireRequest struct {
 	Named
 
 	Body struct {
-		TTL            document.Duration `json:"ttl" doc:"How long to hold it, from 10ms to 8784h." example:"10m"`
-		Wait           document.Duration `json:"wait,omitzero" doc:"How long to wait while it has another holder. Defaults to 0s, no waiting." example:"30s"`
-		Metadata       document.Text     `json:"metadata,omitempty" doc:"A description of the holder, shown to others; at most 4,096 bytes." example:"\"host a\""`
-		Token          document.Text     `json:"token,omitempty" doc:"Identifies the holder: 1 to 64 bytes that nobody can guess. Acquiring again with it adopts the lease. Defaults to a random token." example:"\"ODZ4YB3RQJ5TKWUVHLCXNME7AI\""`
-		AllowEvictable bool              `json:"allow_evictable,omitempty" doc:"Accept a server that may evict the lease when its memory is full: for leases that only avoid duplicate work."`
+		ops.Acquire
+
+		Token document.Text `json:"token,omitempty" doc:"Identifies the holder: 1 to 64 bytes that nobody can guess. Acquiring again with it adopts the lease. Defaults to a random token." example:"\"ODZ4YB3RQJ5TKWUVHLCXNME7AI\""`
 	} `nameHint:"AcquireRequest"`
 }
 
@@ -76,7 +59,7 @@ func (r *acquireRequest) wait() (field string, d time.Duration) { return "wait",
 // stays in memory until its deadline, which may be a year away.
 const firstTTL = time.Minute
 
-func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc document.Acquired, err error) {
+func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc ops.Acquired, err error) {
 	ttl, locker := in.Body.TTL.Duration, a.lockers[in.Body.AllowEvictable]
 	if err := names.CheckLeaseTTL(ttl); err != nil { // before the first call takes the lease
 		return doc, err
@@ -100,7 +83,7 @@ func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc documen
 	}
 	ends := held.Deadline()
 	defer func() { trueFor(ctx, time.Until(ends)) }()
-	doc = document.Acquired{Token: held.Token, Fence: held.Fence, Deadline: held.ServerDeadline().UnixMilli()}
+	doc = ops.Grant(held)
 	if ttl > firstTTL {
 		ends = time.Now().Add(ttl)
 		info, err := locker.Refresh(ctx, in.Name, held.Token, ttl)
@@ -134,13 +117,4 @@ func issue(ctx context.Context, random string) string {
 func issuedTo(ctx context.Context, token string) bool {
 	random, _, _ := strings.Cut(token, ".")
 	return token == issue(ctx, random)
-}
-
-type refreshRequest struct {
-	Token document.Text     `json:"token" doc:"The token that acquire returned." example:"\"ODZ4YB3RQJ5TKWUVHLCXNME7AI\""`
-	TTL   document.Duration `json:"ttl" doc:"How long to hold it from now on, from 10ms to 8784h." example:"10m"`
-}
-
-type releaseRequest struct {
-	Token document.Text `json:"token" doc:"The token that acquire returned." example:"\"ODZ4YB3RQJ5TKWUVHLCXNME7AI\""`
 }

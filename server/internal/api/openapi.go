@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 const about = `Work distribution on Redis: queues for many tenants, dirty lists, leases, hashes whose fields expire, counters over several servers.
@@ -105,27 +106,20 @@ func responseName(status int) string {
 	return strings.ReplaceAll(http.StatusText(status), " ", "")
 }
 
-// op describes an operation. The first status may be that of success; the others are
-// problems that not all operations have.
-func op(method, path, id, summary, description string, statuses ...int) huma.Operation {
-	o := huma.Operation{Method: method, Path: path, OperationID: id, Summary: summary, Description: description, DefaultStatus: http.StatusOK}
-	if len(statuses) > 0 && statuses[0] < http.StatusBadRequest {
-		o.DefaultStatus, statuses = statuses[0], statuses[1:]
+// operation describes an operation. admit reads bodies, so huma sets no limits.
+func operation(r ops.Row) huma.Operation {
+	o := huma.Operation{
+		Method: r.Method, Path: r.Path, OperationID: r.ID, Summary: r.Summary, Description: r.Detail, DefaultStatus: http.StatusOK,
+		Extensions: map[string]any{"x-role": roleOf(r)}, MaxBodyBytes: -1, BodyReadTimeout: -1,
 	}
-	o.Errors = statuses
-	return o
-}
-
-// operation completes a description. admit reads bodies, so huma sets no limits.
-func operation(o huma.Operation) huma.Operation {
-	statuses := slices.Concat(always, o.Errors)
-	o.Errors = nil // huma would describe them differently
-	o.Extensions = map[string]any{"x-role": roleOf(o)}
+	statuses := slices.Concat(always, r.Statuses)
+	if len(r.Statuses) > 0 && r.Statuses[0] < http.StatusBadRequest {
+		o.DefaultStatus, statuses = r.Statuses[0], slices.Concat(always, r.Statuses[1:])
+	}
 	o.Tags = []string{strings.Split(o.Path, "/")[2]}
 	if strings.Contains(o.Path, "/schedules") {
 		o.Tags[0] = "schedules"
 	}
-	o.MaxBodyBytes, o.BodyReadTimeout = -1, -1
 	success := &huma.Response{Description: "Done."}
 	if o.Method != http.MethodGet {
 		o.Parameters = []*huma.Param{{Ref: "#/components/parameters/" + keyHeader}}

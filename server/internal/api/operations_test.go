@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/api"
 )
@@ -401,26 +402,26 @@ func icks(s service, name string) {
 	s.ask("POST", k+"/marks", object{}).refused(400, "bad_request")
 	s.ask("POST", k+"/marks", object{"marks": []object{{"member": "a", "score": "now"}}}).refused(400, "bad_request")
 
-	r := read[document.Reserved](s.ask("POST", k+"/reserve", object{"max": 2}).want(200, ""))
-	if len(r.Entries) != 2 || r.Entries[0].Member != "b" || r.Entries[1] != (document.Entry{Member: "a", Score: 1.5}) {
+	r := read[ops.Reserved](s.ask("POST", k+"/reserve", object{"max": 2}).want(200, ""))
+	if len(r.Entries) != 2 || r.Entries[0].Member != "b" || r.Entries[1] != (ops.Entry{Member: "a", Score: 1.5}) {
 		s.t.Errorf("reserved %+v, want b and a", r)
 	}
 	s.ask("POST", k+"/commit", object{"token": r.Token, "members": []string{"b", "nobody"}}).want(200, `{"committed":1,"kept":0}`)
 	s.ask("POST", k+"/commit", object{"token": r.Token, "members": []string{"b"}}).refused(409, "stale")
 	s.ask("POST", k+"/commit", object{"token": "no token", "members": []string{"b"}}).refused(400, "bad_argument")
-	x := read[document.Exchanged](s.ask("POST", k+"/exchange", object{"token": r.Token, "members": []string{"a"}, "max": 1}).want(200, ""))
+	x := read[ops.Exchanged](s.ask("POST", k+"/exchange", object{"token": r.Token, "members": []string{"a"}, "max": 1}).want(200, ""))
 	if x.Committed.Committed != 1 || len(x.Entries) != 1 || x.Entries[0].Member != "c" {
 		s.t.Errorf("exchanged %+v, want a committed and c reserved", x)
 	}
 	s.ask("POST", k+"/exchange", object{"members": []string{"a"}, "max": 1}).refused(400, "bad_request")
-	if got := read[document.Reserved](s.ask("POST", k+"/reserve", object{"max": 9, "settle": "1h", "backwash": true}).want(200, "")); len(got.Entries) != 1 {
+	if got := read[ops.Reserved](s.ask("POST", k+"/reserve", object{"max": 9, "settle": "1h", "backwash": true}).want(200, "")); len(got.Entries) != 1 {
 		s.t.Errorf("reserved with a settle time %+v, want c, which is reserved, and not what is dirty since the end of time", got)
 	}
-	stats := read[document.IckStats](s.ask("GET", k+"/stats", nil).want(200, ""))
+	stats := read[ops.IckStats](s.ask("GET", k+"/stats", nil).want(200, ""))
 	if stats.TotalSize != 2 || stats.Counters.Committed != 2 || stats.Newest == nil || string(stats.Key) != name {
 		s.t.Errorf("stats %+v, want two marks", stats)
 	}
-	if got := read[document.Icks](s.ask("GET", "/v1/icks", nil).want(200, "")).Icks; !slices.Contains(got, document.Text(name)) {
+	if got := read[ops.Icks](s.ask("GET", "/v1/icks", nil).want(200, "")).Icks; !slices.Contains(got, document.Text(name)) {
 		s.t.Errorf("icks %v, want %s", got, name)
 	}
 	s.ask("DELETE", k+"?force=true", nil).want(200, "")
@@ -442,7 +443,7 @@ func parked(s service, name string) {
 		return errors.Join(ick.Failed(nil, "a", "b"), ick.Failed(nil, "c"))
 	})
 	type page struct {
-		Parked []document.ParkedMember
+		Parked []ops.ParkedMember
 		More   bool
 	}
 	redistest.Eventually(s.t, "three parked", func() bool {
@@ -461,7 +462,7 @@ func parked(s service, name string) {
 func leases(s service, name string) {
 	l := "/v1/leases/" + name
 	s.ask("GET", l, nil).want(200, `{"held":false,"fence":0}`)
-	first := read[document.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "24h", "metadata": "host a"}).want(200, ""))
+	first := read[ops.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "24h", "metadata": "host a"}).want(200, ""))
 	if left := time.Until(time.UnixMilli(first.Deadline)); left < 23*time.Hour || left > 25*time.Hour || first.Fence == 0 {
 		s.t.Errorf("acquired %+v, want it for a day", first)
 	}
@@ -469,12 +470,12 @@ func leases(s service, name string) {
 	if held.Metadata != "host a" || held.Remaining == nil || *held.Remaining < 23*3600_000 || held.Fence != first.Fence || !strings.Contains(held.Hint, "wait") {
 		s.t.Errorf("held %+v, want to learn of the holder", held)
 	}
-	if got := read[document.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "10m", "token": first.Token}).want(200, "")); got.Fence != first.Fence {
+	if got := read[ops.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "10m", "token": first.Token}).want(200, "")); got.Fence != first.Fence {
 		s.t.Errorf("adopted %+v, want the same lease as %+v", got, first)
 	}
 	s.ask("POST", l+"/refresh", object{"token": first.Token, "ttl": "48h"}).want(200, "")
 	s.ask("POST", l+"/refresh", object{"token": "another", "ttl": "48h"}).refused(409, "lost")
-	shown := read[document.Lease](s.ask("GET", l, nil).want(200, ""))
+	shown := read[ops.LeaseState](s.ask("GET", l, nil).want(200, ""))
 	if !shown.Held || *shown.Token != document.Text(first.Token) || *shown.Metadata != "host a" || *shown.Remaining < 47*3600_000 {
 		s.t.Errorf("shown %+v, want it held for two days", shown)
 	}
@@ -483,7 +484,7 @@ func leases(s service, name string) {
 	}
 	s.ask("POST", l+"/release", object{"token": "another"}).refused(409, "lost")
 	s.ask("POST", l+"/release", object{"token": first.Token}).want(200, `{"released":true}`)
-	second := read[document.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "30s", "allow_evictable": true}).want(200, ""))
+	second := read[ops.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "30s", "allow_evictable": true}).want(200, ""))
 	if second.Fence <= first.Fence {
 		s.t.Errorf("fences %d and %d, want the second to be larger", first.Fence, second.Fence)
 	}
@@ -506,7 +507,7 @@ func hashes(s service, name string) {
 	if !strings.Contains(twice.Detail, `"token"`) {
 		s.t.Errorf("detail %q, want the field that has two values", twice.Detail)
 	}
-	some := read[document.Fields](s.ask("GET", h+"?field=token&field=nobody", nil).want(200, "")).Fields
+	some := read[ops.Fields](s.ask("GET", h+"?field=token&field=nobody", nil).want(200, "")).Fields
 	if len(some) != 1 || some[0].Value != "y" || some[0].TTL < 3500_000 {
 		s.t.Errorf("fields %+v, want token for an hour", some)
 	}

@@ -3,25 +3,38 @@ package api
 import (
 	"context"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/ops"
 )
 
-// described returns the description of an operation as its row has it.
-func described(r ops.Row) huma.Operation {
-	return op(r.Method, r.Path, r.ID, r.Summary, r.Detail, r.Statuses...)
+// opener returns the structure that a request is about.
+type opener[S any] func(ctx context.Context, in hasName) (S, error)
+
+// ask registers an operation whose fields are in the path and the query.
+func ask[S any, In hasName, Out any](a *API, open opener[S], o ops.Operation[S, In, Out]) {
+	on(a, o.Row, open, func(ctx context.Context, structure S, in *In) (Out, error) { return o.Do(ctx, structure, *in) })
 }
 
-// askQueue registers an operation whose fields are in the path and the query.
+// tell registers an operation whose fields are in the body.
+func tell[S, In, Out any](a *API, open opener[S], o ops.Operation[S, In, Out]) {
+	on(a, o.Row, open, func(ctx context.Context, structure S, in *namedWith[In]) (Out, error) {
+		return o.Do(ctx, structure, in.Body)
+	})
+}
+
+// askQueue is ask for a queue.
 func askQueue[In hasName, Out any](a *API, o ops.Operation[*fairqueue.Queue, In, Out]) {
-	onQueue(a, described(o.Row), func(ctx context.Context, q *fairqueue.Queue, in *In) (Out, error) { return o.Do(ctx, q, *in) })
+	ask(a, a.openQueue, o)
 }
 
-// tellQueue registers an operation whose fields are in the body.
+// tellQueue is tell for a queue.
 func tellQueue[In, Out any](a *API, o ops.Operation[*fairqueue.Queue, In, Out]) {
-	onQueue(a, described(o.Row), func(ctx context.Context, q *fairqueue.Queue, in *namedWith[In]) (Out, error) {
-		return o.Do(ctx, q, in.Body)
+	tell(a, a.openQueue, o)
+}
+
+// tellHash is tell for a hash, which has two names in its path.
+func tellHash[In, Out any](a *API, o ops.Operation[ops.OneHash, In, Out]) {
+	on(a, o.Row, a.openHash, func(ctx context.Context, h ops.OneHash, in *hashedWith[In]) (Out, error) {
+		return o.Do(ctx, h, in.Body)
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
@@ -14,7 +12,7 @@ import (
 )
 
 func (a *API) routeQueues() {
-	register(a, described(ops.ListQueues), func(ctx context.Context, _ *ops.Nothing) (document.Queues, error) {
+	register(a, ops.ListQueues, func(ctx context.Context, _ *ops.Nothing) (document.Queues, error) {
 		names, missing, err := a.namesOf(ctx, fairqueue.List)
 		return document.Queues{Queues: names, Incomplete: missing}, err
 	})
@@ -29,10 +27,10 @@ func (a *API) routeQueues() {
 
 	tellQueue(a, ops.WriteMessage)
 	tellQueue(a, ops.WriteMessages)
-	onQueue(a, described(ops.ReceiveMessages.Row), a.receiveMessages)
+	onQueue(a, ops.ReceiveMessages.Row, a.receiveMessages)
 	tellQueue(a, someStale(ops.AckMessages))
 	tellQueue(a, someStale(ops.NackMessages))
-	onQueue(a, described(ops.ExtendMessages.Row), extendMessages)
+	onQueue(a, ops.ExtendMessages.Row, extendMessages)
 	tellQueue(a, ops.CancelMessages)
 
 	askQueue(a, ops.BrowseMessages)
@@ -57,7 +55,7 @@ func (a *API) routeQueues() {
 func (a *API) routeSchedules() {
 	askQueue(a, ops.ListSchedules)
 	askQueue(a, ops.GetSchedule)
-	onQueue(a, described(ops.SetSchedule.Row), func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[document.ScheduleDraft]) (document.Schedule, error) {
+	onQueue(a, ops.SetSchedule.Row, func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[document.ScheduleDraft]) (document.Schedule, error) {
 		return ops.SetSchedule.Do(ctx, q, ops.ScheduleToSet{ScheduleName: in.ScheduleName, ScheduleDraft: in.Body})
 	})
 	askQueue(a, ops.RemoveSchedule)
@@ -65,7 +63,7 @@ func (a *API) routeSchedules() {
 	tellSchedule(a, ops.ResumeSchedule)
 	tellSchedule(a, ops.RunSchedule)
 	askQueue(a, ops.NextTicks)
-	register(a, described(ops.PreviewTicks.Row), func(ctx context.Context, in *ops.TicksPreview) (document.Ticks, error) {
+	register(a, ops.PreviewTicks.Row, func(ctx context.Context, in *ops.TicksPreview) (document.Ticks, error) {
 		return ops.PreviewTicks.Do(ctx, ops.Nothing{}, *in)
 	})
 }
@@ -78,7 +76,7 @@ type scheduleWith[B any] struct {
 
 // tellSchedule registers an operation on a schedule whose body is empty, or left out.
 func tellSchedule[Out any](a *API, o ops.Operation[*fairqueue.Queue, ops.ScheduleName, Out]) {
-	onQueue(a, described(o.Row), func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*ops.Nothing]) (Out, error) {
+	onQueue(a, o.Row, func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[*ops.Nothing]) (Out, error) {
 		return o.Do(ctx, q, in.ScheduleName)
 	})
 }
@@ -149,7 +147,9 @@ func useOf(in hasName) queueUse {
 	return use
 }
 
-func (a *API) queue(use queueUse) (*fairqueue.Queue, error) {
+// openQueue returns the queue that a request is about.
+func (a *API) openQueue(_ context.Context, in hasName) (*fairqueue.Queue, error) {
+	use := useOf(in)
 	return a.queues.get(use, func() (*fairqueue.Queue, error) {
 		return fairqueue.New(a.cfg.Client, use.name, fairqueue.Config{
 			Streams: use.streams, PerTenant: use.perTenant,
@@ -159,6 +159,6 @@ func (a *API) queue(use queueUse) (*fairqueue.Queue, error) {
 }
 
 // onQueue registers an operation on one queue.
-func onQueue[I hasName, O any](a *API, o huma.Operation, do func(context.Context, *fairqueue.Queue, *I) (O, error)) {
-	on(a, o, func(_ context.Context, in *I) (*fairqueue.Queue, error) { return a.queue(useOf(*in)) }, do)
+func onQueue[I hasName, O any](a *API, row ops.Row, do func(context.Context, *fairqueue.Queue, *I) (O, error)) {
+	on(a, row, a.openQueue, do)
 }

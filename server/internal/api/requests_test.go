@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/api"
 )
@@ -259,7 +260,7 @@ func TestWaitsLongerThanTheBody(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{BodyTimeout: 100 * time.Millisecond})
 	base, name := s.listen(), redistest.Name(t)
-	held := read[document.Acquired](s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h"}).want(200, ""))
+	held := read[ops.Acquired](s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h"}).want(200, ""))
 	go func() {
 		time.Sleep(500 * time.Millisecond) // longer than a body may take
 		s.ask("POST", "/v1/leases/"+name+"/release", object{"token": held.Token}).want(200, "")

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
@@ -257,7 +258,7 @@ func TestPartialCounter(t *testing.T) {
 	s := serve(t, api.Config{Client: first.Client(t), Counters: sc})
 	on := make(map[string]int)
 	for range 100 {
-		on[read[document.Counter](s.ask("POST", "/v1/counters/n/add", object{"n": 1}).want(200, "")).Server]++
+		on[read[ops.Added](s.ask("POST", "/v1/counters/n/add", object{"n": 1}).want(200, "")).Server]++
 	}
 	if len(on) != 2 {
 		t.Errorf("added on %v, want both servers", on)
@@ -321,6 +322,6 @@ func TestAcquiredForNobody(t *testing.T) {
 	lease := "/v1/leases/" + redistest.Name(t)
 	s.ask("POST", lease+"/acquire", object{"ttl": "2m"}).refused(503, "unavailable")
 	redistest.Eventually(t, "the lease is free", func() bool {
-		return !read[document.Lease](s.ask("GET", lease, nil).want(200, "")).Held
+		return !read[ops.LeaseState](s.ask("GET", lease, nil).want(200, "")).Held
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/audit"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/server/internal/access"
@@ -133,15 +134,15 @@ var actions = map[string]action{
 		Open: "Retry", Title: "Retry the selected members?", Verb: "Retry", Chosen: true,
 		Text: "Consumers receive them again now. Their attempts are kept, so a member that fails again is parked again.",
 	}, onIck(func(ctx context.Context, k *ick.Ick, f form) (string, error) {
-		n, err := k.Retry(ctx, f.picked...)
-		return f.some(n, "member", "marked again", "not parked any more"), err
+		doc, err := ops.RetryParked.Do(ctx, k, ops.ParkedChoice{Members: document.Texts(f.picked)})
+		return f.some(doc.Retried, "member", "marked again", "not parked any more"), err
 	})},
 	"icks/drop": {dialog{
 		Open: "Drop", Title: "Delete the selected members?", Verb: "Delete", Danger: true, Typed: true, Chosen: true,
 		Text: "Their last change is not processed: downstream data stays out of date until they are marked again.",
 	}, onIck(func(ctx context.Context, k *ick.Ick, f form) (string, error) {
-		n, err := k.Drop(ctx, f.picked...)
-		return f.some(n, "member", "deleted", "not parked any more"), err
+		doc, err := ops.DropParked.Do(ctx, k, ops.ParkedChoice{Members: document.Texts(f.picked)})
+		return f.some(doc.Dropped, "member", "deleted", "not parked any more"), err
 	})},
 }
 

@@ -1,0 +1,94 @@
+package ops
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/document"
+)
+
+// GetTTLs shows the time of fields.
+var GetTTLs = operation(Row{
+	ID: "getTTLs", Words: "hash ttl",
+	Class: Work, Only: "over HTTP getHash shows the time, and expireFields and persistFields change it",
+	Summary:  "Show how long fields have, or give them another time",
+	Detail:   `"ttl_ms" is -1 for a field that stays for good and -2 for one that is not there.`,
+	Examples: []string{"hash ttl sessions user:17 token theme", "hash ttl sessions user:17 token --set 1h", "hash ttl sessions user:17 token --persist"},
+}, func(ctx context.Context, h OneHash, in FieldNames) (doc FieldTTLs, err error) {
+	ttls, err := h.Of.TTL(ctx, h.Name, document.Strings(in.Fields)...)
+	doc.Fields = make([]FieldTTL, len(ttls))
+	for i, ttl := range ttls {
+		doc.Fields[i] = FieldTTL{in.Fields[i], millis(ttl)}
+	}
+	return doc, err
+})
+
+// FieldTTLs is the Out of [GetTTLs].
+type FieldTTLs struct {
+	Fields []FieldTTL `json:"fields"`
+}
+
+// FieldTTL is the remaining time of a field.
+type FieldTTL struct {
+	Field document.Text `json:"field"`
+	TTL   int64         `json:"ttl_ms"`
+}
+
+// ExpireFields changes the time of fields.
+var ExpireFields = operation(Row{
+	ID: "expireFields", Method: http.MethodPost, Path: hashPath + "/expire",
+	Class: Work, Only: "hash ttl --set does it, and shows the result",
+	Summary: "Change the TTL of fields",
+	Detail:  "From now on; 0s removes them.",
+}, func(ctx context.Context, h OneHash, in Expire) (ChangedFields, error) {
+	list, err := h.Of.Expire(ctx, h.Name, in.TTL.Duration, conditions[in.If], document.Strings(in.Fields)...)
+	return changedFields(in.Fields, list), err
+})
+
+// Expire is the In of [ExpireFields].
+type Expire struct {
+	FieldNames
+
+	TTL document.Duration `json:"ttl" doc:"When they expire." example:"1h"`
+	If  string            `json:"if,omitempty" enum:"no_ttl,ttl,longer,shorter" doc:"Only if a field has no TTL, or has one, or expires later by it, or earlier. Defaults to always."`
+}
+
+// conditions are the values of Expire.If.
+var conditions = map[string]expiry.ExpireConfig{
+	"no_ttl": {IfNoTTL: true}, "ttl": {IfTTL: true}, "longer": {IfLonger: true}, "shorter": {IfShorter: true},
+}
+
+// PersistFields removes the time of fields.
+var PersistFields = operation(Row{
+	ID: "persistFields", Method: http.MethodPost, Path: hashPath + "/persist",
+	Class: Work, Only: "hash ttl --persist does it, and shows the result",
+	Summary: "Remove the TTL of fields",
+	Detail:  "They stay until they are deleted.",
+}, func(ctx context.Context, h OneHash, in FieldNames) (ChangedFields, error) {
+	list, err := h.Of.Persist(ctx, h.Name, document.Strings(in.Fields)...)
+	return changedFields(in.Fields, list), err
+})
+
+// ChangedFields is the Out of [ExpireFields] and [PersistFields].
+type ChangedFields struct {
+	Fields []ChangedField `json:"fields" doc:"All fields of the request, in order."`
+}
+
+// ChangedField is what became of a field.
+type ChangedField struct {
+	Field   document.Text `json:"field" example:"\"token\""`
+	Outcome string        `json:"outcome" enum:"applied,not_met,removed,no_ttl,no_field" doc:"Done; the condition was not met; the field expired at once; it had no TTL; there is no such field."`
+}
+
+var outcomes = map[expiry.Outcome]string{
+	expiry.Applied: "applied", expiry.NotMet: "not_met", expiry.Removed: "removed", expiry.HasNoTTL: "no_ttl", expiry.HasNoField: "no_field",
+}
+
+func changedFields(fields []document.Text, list []expiry.Outcome) ChangedFields {
+	doc := ChangedFields{make([]ChangedField, len(list))}
+	for i, o := range list {
+		doc.Fields[i] = ChangedField{fields[i], outcomes[o]}
+	}
+	return doc
+}
