@@ -16,7 +16,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -56,7 +56,7 @@ func marks(t *testing.T, text string) []ick.Entry {
 	var list []ick.Entry
 	for word := range strings.FieldsSeq(text) {
 		member, score, _ := strings.Cut(word, ":")
-		number, err := document.ParseScore(score)
+		number, err := jsontype.ParseScore(score)
 		must(t, "marks", err)
 		list = append(list, ick.Entry{Member: member, Score: number})
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/server/internal/api"
 )
@@ -158,5 +158,5 @@ func writeHealth(w http.ResponseWriter, reason string) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = document.Encode(w, health{reason == "", reason}) // the client may have gone
+	_ = jsontype.Encode(w, health{reason == "", reason}) // the client may have gone
 }

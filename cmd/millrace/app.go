@@ -19,8 +19,8 @@ import (
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/audit"
 	"github.com/millrace/millrace/internal/chaos"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/open"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/redis/registry"
@@ -172,7 +172,7 @@ func says(format string, args ...any) table {
 }
 
 // tableOfDeleted says what became of a structure's keys.
-func tableOfDeleted(doc document.Deleted) table {
+func tableOfDeleted(doc ops.Deleted) table {
 	if doc.Deleted == 0 {
 		return says("there was nothing to delete")
 	}
@@ -220,7 +220,7 @@ func (a *app) show(doc any, table table, err error) error {
 // list prints the names that a package lists on the Redis at hand, sorted. Of an incomplete
 // list, it prints the names that there are, and fails.
 func (a *app) list(ctx context.Context, what string, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
-	doc func(names []document.Text, part document.Incomplete) any,
+	doc func(names []jsontype.Text, part ops.Incomplete) any,
 ) error {
 	client, err := a.open(ctx)
 	if err != nil {
@@ -245,7 +245,7 @@ func (a *app) list(ctx context.Context, what string, list func(context.Context, 
 // its columns, which end in tabs, aligned.
 func (a *app) print(doc any, table table) error {
 	if a.json {
-		return document.Encode(a.stdout, doc)
+		return jsontype.Encode(a.stdout, doc)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	table(w)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // parse reads a command line and returns the values of the command it names.
@@ -79,7 +79,7 @@ func TestAddArguments(t *testing.T) {
 			continue
 		}
 		add := root.Ick.Add
-		got := strings.Join(append([]string{string(add.Score), string(add.Member)}, document.Strings(add.More)...), " ")
+		got := strings.Join(append([]string{string(add.Score), string(add.Member)}, jsontype.Strings(add.More)...), " ")
 		if got != test.words || root.JSON != test.json || add.Name != "K" {
 			t.Errorf("%s: name %q, pairs %q, json %t, want name \"K\", pairs %q, json %t",
 				test.args, add.Name, got, root.JSON, test.words, test.json)
@@ -95,7 +95,7 @@ func TestFlagValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := root.Ick.Exchange
-	if diff := cmp.Diff([]string{"a,b", "-5", "--json", ""}, document.Strings(x.Members)); diff != "" {
+	if diff := cmp.Diff([]string{"a,b", "-5", "--json", ""}, jsontype.Strings(x.Members)); diff != "" {
 		t.Errorf("--commit (-want +got):\n%s", diff)
 	}
 	if root.JSON || root.Redis != "redis://h:1" || x.Token != "12" || x.Max != 7 || x.Settle.String() != "1.5s" {

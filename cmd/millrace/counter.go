@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/open"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/scatter"
@@ -120,7 +120,7 @@ func (c *counterGet) Run(ctx context.Context, a *app) error {
 }
 
 type counterLeft struct {
-	Group document.Text `placeholder:"G" help:"The group that programs have in scatter.Config. Defaults to main."`
+	Group jsontype.Text `placeholder:"G" help:"The group that programs have in scatter.Config. Defaults to main."`
 }
 
 func (*counterLeft) Help() string {

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/cmd/millrace/demo"
 	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/internal/chaos"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 type demoCommand struct {
@@ -43,7 +43,7 @@ func (c *demoCommand) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if a.json {
-		err = document.Encode(a.stdout, report)
+		err = jsontype.Encode(a.stdout, report)
 	}
 	switch {
 	case err != nil:

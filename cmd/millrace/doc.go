@@ -23,5 +23,5 @@
 //
 // Members are bytes, and JSON is text. Bytes that are not UTF-8 are written as
 // {"base64":"..."}, and an argument of that form is decoded, so whatever the
-// command prints it also takes; see document.Text.
+// command prints it also takes; see jsontype.Text.
 package main

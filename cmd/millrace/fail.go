@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/redis/retry"
 )
@@ -68,7 +68,7 @@ func (a *app) fail(err error, command string) int {
 		}
 	}
 	if a.json {
-		document.Encode(a.stderr, f) //nolint:errcheck // there is nowhere left to report it
+		jsontype.Encode(a.stderr, f) //nolint:errcheck // there is nowhere left to report it
 		return exit
 	}
 	fmt.Fprintf(a.stderr, "millrace: %s\n", f.Error)

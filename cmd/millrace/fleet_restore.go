@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 type fleetRestore struct {
@@ -107,8 +107,8 @@ func (c *fleetRestore) restore(ctx context.Context, a *app, f *fleetAt, choice f
 func (a *app) printTags(tags []string) error {
 	for _, tag := range tags {
 		doc := struct {
-			Tag document.Text `json:"tag"`
-		}{document.Text(tag)}
+			Tag jsontype.Text `json:"tag"`
+		}{jsontype.Text(tag)}
 		if err := a.print(doc, func(w io.Writer) { fmt.Fprintln(w, doc.Tag) }); err != nil {
 			return err
 		}

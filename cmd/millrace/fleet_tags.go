@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/overview"
 	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 type fleetLocate struct {
-	Tag document.Text `arg:"" help:"A tag, or any key that has it: user:7 and {user:7}:name are the same."`
+	Tag jsontype.Text `arg:"" help:"A tag, or any key that has it: user:7 and {user:7}:name are the same."`
 }
 
 func (*fleetLocate) Help() string {
@@ -40,7 +40,7 @@ func (c *fleetLocate) Run(ctx context.Context, a *app) error {
 }
 
 type fleetForget struct {
-	Tags []document.Text `arg:"" name:"tag" help:"Tags, or keys that have them."`
+	Tags []jsontype.Text `arg:"" name:"tag" help:"Tags, or keys that have them."`
 }
 
 func (*fleetForget) Help() string {
@@ -67,7 +67,7 @@ func (c *fleetForget) Run(ctx context.Context, a *app) error {
 }
 
 type fleetRebalance struct {
-	Tags   []document.Text `arg:"" optional:"" name:"tag" help:"Tags to move to the one partition that --to names."`
+	Tags   []jsontype.Text `arg:"" optional:"" name:"tag" help:"Tags to move to the one partition that --to names."`
 	From   *int            `placeholder:"N" help:"Move tags away from this partition."`
 	To     []int           `placeholder:"N" help:"The partitions that take them. Defaults to all others that take new tags: each tag goes to the one to which it belongs, or to the one with the most room."`
 	Share  float64         `placeholder:"SHARE" help:"The part of the tags of --from to move, up to 1. Defaults to all."`
@@ -150,7 +150,7 @@ func (c *fleetRebalance) move(ctx context.Context, f *fleetAt, log *slog.Logger)
 	}
 	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", directory.MapOf(f.Client()).Settings.Effective().PlacementTTL.String())
 	if c.From == nil {
-		return mover.Move(ctx, c.To[0], document.Strings(c.Tags)...)
+		return mover.Move(ctx, c.To[0], jsontype.Strings(c.Tags)...)
 	}
 	return mover.Drain(ctx, *c.From, rebalance.DrainConfig{Share: c.Share, To: c.To})
 }

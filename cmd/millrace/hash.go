@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/redis/shards"
@@ -55,7 +55,7 @@ func openHash(ctx context.Context, of ops.Hash) opener[ops.OneHash] {
 }
 
 // openNamespace makes the hashes of a namespace.
-func openNamespace(ctx context.Context, name document.Text) opener[*expiry.Hashes] {
+func openNamespace(ctx context.Context, name jsontype.Text) opener[*expiry.Hashes] {
 	return func(c rueidis.Client) (*expiry.Hashes, error) {
 		if c == nil {
 			return nil, shards.CheckName("namespace", string(name))
@@ -66,8 +66,8 @@ func openNamespace(ctx context.Context, name document.Text) opener[*expiry.Hashe
 
 type hashSet struct {
 	ops.Hash
-	Field document.Text `arg:"" help:"The field."`
-	Value document.Text `arg:"" help:"Its value."`
+	Field jsontype.Text `arg:"" help:"The field."`
+	Value jsontype.Text `arg:"" help:"Its value."`
 	ops.Lifetime
 }
 
@@ -81,7 +81,7 @@ func (c *hashSet) Run(ctx context.Context, a *app) error {
 
 type hashGet struct {
 	ops.Hash
-	Field document.Text `arg:"" help:"The field."`
+	Field jsontype.Text `arg:"" help:"The field."`
 }
 
 func (c *hashGet) Run(ctx context.Context, a *app) error {
@@ -136,7 +136,7 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 	return on(ctx, a, openHash(ctx, c.Hash), func(h ops.OneHash) (_ any, _ table, err error) {
 		switch {
 		case c.Set > 0:
-			_, err = ops.ExpireFields.Do(ctx, h, ops.Expire{FieldNames: c.FieldNames, TTL: document.Duration{Duration: c.Set}})
+			_, err = ops.ExpireFields.Do(ctx, h, ops.Expire{FieldNames: c.FieldNames, TTL: jsontype.Duration{Duration: c.Set}})
 		case c.Persist:
 			_, err = ops.PersistFields.Do(ctx, h, c.FieldNames)
 		}
@@ -155,9 +155,9 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 
 // hashRm is three operations by its arguments.
 type hashRm struct {
-	Namespace document.Text   `arg:"" name:"ns" complete:"namespace" help:"The namespace."`
-	Hash      document.Text   `arg:"" optional:"" help:"The hash."`
-	Fields    []document.Text `arg:"" optional:"" name:"field" help:"The fields. Defaults to all of them."`
+	Namespace jsontype.Text   `arg:"" name:"ns" complete:"namespace" help:"The namespace."`
+	Hash      jsontype.Text   `arg:"" optional:"" help:"The hash."`
+	Fields    []jsontype.Text `arg:"" optional:"" name:"field" help:"The fields. Defaults to all of them."`
 	All       bool            `help:"Delete all hashes of the namespace: stop writers first."`
 	Yes       bool            `help:"Do not ask: only --all does."`
 }
@@ -184,7 +184,7 @@ func (c *hashRm) Structure() string {
 
 func (c *hashRm) Run(ctx context.Context, a *app) error {
 	of := ops.Hash{Namespace: c.Namespace, Hash: c.Hash}
-	deleted := func(doc document.Deleted) table { return says("deleted %s", readable.Count(doc.Deleted, "field")) }
+	deleted := func(doc ops.Deleted) table { return says("deleted %s", readable.Count(doc.Deleted, "field")) }
 	switch {
 	case c.All == (c.Hash != ""):
 		return errUsage.Errorf("this needs a hash or --all").WithHint("--all is for the whole namespace.")

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -48,9 +48,9 @@ func openIck(name ops.Ick, cfg ick.Config) opener[*ick.Ick] {
 
 type ickAdd struct {
 	ops.Ick
-	Score  document.Text   `arg:"" help:"Unix seconds since when the member is dirty, inf, -inf, or the word now: the server's clock."`
-	Member document.Text   `arg:"" help:"What is dirty."`
-	More   []document.Text `arg:"" optional:"" help:"More pairs of score and member."`
+	Score  jsontype.Text   `arg:"" help:"Unix seconds since when the member is dirty, inf, -inf, or the word now: the server's clock."`
+	Member jsontype.Text   `arg:"" help:"What is dirty."`
+	More   []jsontype.Text `arg:"" optional:"" help:"More pairs of score and member."`
 }
 
 func (*ickAdd) Help() string { return `The word now cannot be mixed with numbers in one call.` }
@@ -67,7 +67,7 @@ func (c *ickAdd) Run(ctx context.Context, a *app) error {
 
 // marks reads the pairs.
 func (c *ickAdd) marks() (in ops.Marks, err error) {
-	words := append([]document.Text{c.Score, c.Member}, c.More...)
+	words := append([]jsontype.Text{c.Score, c.Member}, c.More...)
 	if len(words)%2 != 0 {
 		return in, errUsage.Errorf("scores and members come in pairs, and %s has no member", words[len(words)-1])
 	}
@@ -77,13 +77,13 @@ func (c *ickAdd) marks() (in ops.Marks, err error) {
 			in.Members = append(in.Members, member)
 			continue
 		}
-		score, err := document.ParseScore(at)
+		score, err := jsontype.ParseScore(at)
 		if err != nil {
-			wrong := document.ErrScore.Errorf("%s", err)
+			wrong := jsontype.ErrScore.Errorf("%s", err)
 			wrong.Hint += " The word now is the server's clock."
 			return in, wrong
 		}
-		in.Marks = append(in.Marks, ops.Entry{Member: member, Score: document.Score(score)})
+		in.Marks = append(in.Marks, ops.Entry{Member: member, Score: jsontype.Score(score)})
 	}
 	if len(in.Members) > 0 && len(in.Marks) > 0 {
 		return in, errUsage.Errorf("now and numbers cannot be mixed in one call").WithHint("Make two calls, one with the members that are dirty since now.")
@@ -159,7 +159,7 @@ If servers do not answer, what the others have is printed, and the command fails
 }
 
 func (*ickLs) Run(ctx context.Context, a *app) error {
-	return a.list(ctx, "Icks", ick.List, func(names []document.Text, part document.Incomplete) any {
+	return a.list(ctx, "Icks", ick.List, func(names []jsontype.Text, part ops.Incomplete) any {
 		return ops.Icks{Icks: names, Incomplete: part}
 	})
 }

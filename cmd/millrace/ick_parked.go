@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -56,7 +56,7 @@ func tableOfParked(w io.Writer, list []ops.ParkedMember) {
 			again = p.Until.Local().Format(time.DateTime)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n",
-			p.Member, p.Score, p.Attempts, p.ParkedAt.Local().Format(time.DateTime), again, document.Text(p.Reason))
+			p.Member, p.Score, p.Attempts, p.ParkedAt.Local().Format(time.DateTime), again, jsontype.Text(p.Reason))
 	}
 }
 
@@ -104,9 +104,9 @@ func (c *ickStats) Run(ctx context.Context, a *app) error {
 func tableOfIck(w io.Writer, doc ops.IckStats) {
 	fmt.Fprintf(w, "%s (%s)\n\n", doc.Key, doc.Version)
 	fmt.Fprintln(w, "MARKS\tSIZE\tOLDEST\tAGE\tNEWEST\tAGE")
-	row := func(name string, size int, oldest, newest *document.Score) {
+	row := func(name string, size int, oldest, newest *jsontype.Score) {
 		fmt.Fprintf(w, "%s\t%d", name, size)
-		for _, s := range []*document.Score{oldest, newest} {
+		for _, s := range []*jsontype.Score{oldest, newest} {
 			if s == nil {
 				fmt.Fprint(w, "\t-\t-")
 			} else {

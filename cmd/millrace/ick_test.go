@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -88,13 +88,13 @@ func TestIckOfBytes(t *testing.T) {
 	s := sharedShell(t)
 	name := redistest.Name(t) + "\xff"
 	const form = `{"base64":"AA=="}` // a member that reads like an encoded one
-	s.want("4 new, 0 lowered\n", "ick", "add", name, "1", "\xff\xfe", "2", document.Text(form).String(), "3", "a,b", "4", "<&>")
+	s.want("4 new, 0 lowered\n", "ick", "add", name, "1", "\xff\xfe", "2", jsontype.Text(form).String(), "3", "a,b", "4", "<&>")
 	got := answer[batch](s, "ick", "reserve", name, "9")
-	if want := `{"base64":"//4="} 1, ` + document.Text(form).String() + ` 2, "a,b" 3, "<&>" 4`; got.show() != want {
+	if want := `{"base64":"//4="} 1, ` + jsontype.Text(form).String() + ` 2, "a,b" 3, "<&>" 4`; got.show() != want {
 		t.Errorf("reserve = %s, want %s", got.show(), want)
 	}
-	s.want("4 committed, 0 kept\n", "ick", "exchange", document.Text(name).String(), "0", "--token", got.Token,
-		"--commit", `{"base64":"//4="}`, "--commit", document.Text(form).String(), "--commit", "a,b", "--commit", "<&>")
+	s.want("4 committed, 0 kept\n", "ick", "exchange", jsontype.Text(name).String(), "0", "--token", got.Token,
+		"--commit", `{"base64":"//4="}`, "--commit", jsontype.Text(form).String(), "--commit", "a,b", "--commit", "<&>")
 
 	names := answer[struct{ Icks []any }](s, "ick", "ls").Icks
 	found := false

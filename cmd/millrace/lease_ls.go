@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/lease"
 )
 
 type leaseLs struct {
 	watchable
-	Text document.Text `arg:"" optional:"" help:"Only leases with this text in their names. Defaults to all."`
+	Text jsontype.Text `arg:"" optional:"" help:"Only leases with this text in their names. Defaults to all."`
 	Most int           `default:"100" placeholder:"N" help:"How many to show, up to 1,000. Defaults to ${default}."`
-	From document.Text `placeholder:"NAME" help:"Begin behind this name: next of the list before."`
+	From jsontype.Text `placeholder:"NAME" help:"Begin behind this name: next of the list before."`
 }
 
 func (c *leaseLs) Run(ctx context.Context, a *app) error {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -196,7 +196,7 @@ func TestLeaseOfBytes(t *testing.T) {
 	t.Parallel()
 	s := sharedShell(t)
 	name := redistest.Name(t) + "\xff"
-	held := answer[grantDoc](s, "lease", "acquire", document.Text(name).String(), "--ttl", "1h", "--metadata", `{"base64":"//4="}`)
+	held := answer[grantDoc](s, "lease", "acquire", jsontype.Text(name).String(), "--ttl", "1h", "--metadata", `{"base64":"//4="}`)
 	shown := answer[shownDoc](s, "lease", "show", name)
 	if got, want := string(shown.Metadata), `{"base64":"//4="}`; got != want || shown.Token != held.Token {
 		t.Errorf("show = %+v, want metadata %s", shown, want)
@@ -204,7 +204,7 @@ func TestLeaseOfBytes(t *testing.T) {
 	if table := s.run("lease", "show", name).stdout; !strings.Contains(table, `{"base64":"//4="}`) {
 		t.Errorf("show prints\n%swant the metadata in base64", table)
 	}
-	s.want("released\n", "lease", "release", document.Text(name).String(), "--token", held.Token)
+	s.want("released\n", "lease", "release", jsontype.Text(name).String(), "--token", held.Token)
 }
 
 func TestLeaseBadInput(t *testing.T) {

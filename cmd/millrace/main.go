@@ -18,8 +18,8 @@ import (
 
 	"github.com/millrace/millrace/cmd/millrace/demo"
 	"github.com/millrace/millrace/internal/chaos"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 func main() {
@@ -150,9 +150,9 @@ func newParser(ctx context.Context, root *commands, a *app, exit func(int)) (*ko
 		kong.Writers(a.stdout, a.stderr),
 		kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.TypeMapper(reflect.TypeFor[document.Text](), kong.MapperFunc(decodeText)),
+		kong.TypeMapper(reflect.TypeFor[jsontype.Text](), kong.MapperFunc(decodeText)),
 		kong.TypeMapper(reflect.TypeFor[directory.Member](), kong.MapperFunc(decodeMember)),
-		kong.TypeMapper(reflect.TypeFor[map[string]document.Text](), kong.MapperFunc(decodeHeaders)),
+		kong.TypeMapper(reflect.TypeFor[map[string]jsontype.Text](), kong.MapperFunc(decodeHeaders)),
 	)
 	if err == nil {
 		describeOps(parser.Model.Node)

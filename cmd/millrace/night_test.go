@@ -15,7 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
@@ -113,17 +113,17 @@ func (n *night) page() string {
 }
 
 // notice returns the one with a cause that millrace queue stats prints, if there is one.
-func (n *night) notice(cause string) (document.Notice, bool) {
+func (n *night) notice(cause string) (ops.Notice, bool) {
 	n.t.Helper()
-	var stats document.QueueStats
+	var stats ops.QueueStats
 	if out := n.shell.run("queue", "stats", nightQueue, "--json"); out.code == 0 {
 		if err := json.Unmarshal([]byte(out.stdout), &stats); err != nil {
 			n.t.Fatal(err)
 		}
 	}
-	i := slices.IndexFunc(stats.Notices, func(n document.Notice) bool { return n.Cause == cause })
+	i := slices.IndexFunc(stats.Notices, func(n ops.Notice) bool { return n.Cause == cause })
 	if i < 0 {
-		return document.Notice{}, false
+		return ops.Notice{}, false
 	}
 	return stats.Notices[i], true
 }

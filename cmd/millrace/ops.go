@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -92,7 +92,7 @@ func decodeHeaders(ctx *kong.DecodeContext, target reflect.Value) error {
 	if target.MapIndex(reflect.ValueOf(name)).IsValid() {
 		return errUsage.Errorf("the header %q is given twice", name)
 	}
-	text, err := document.ParseText(value)
+	text, err := jsontype.ParseText(value)
 	target.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(text))
 	return err
 }

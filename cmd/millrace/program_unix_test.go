@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
 )
@@ -111,7 +111,7 @@ func TestQueueWorkLeavesNothing(t *testing.T) {
 	_, _, stop := s.work(name, strings.ReplaceAll(deafChild, "$0", path)+"exit 0", "--grace", "300ms")
 	defer stop()
 	awaitFile(t, path)
-	s.eventually("it is done", name, func(q document.QueueStats) bool { return q.Waiting+q.InFlight+q.Dead == 0 })
+	s.eventually("it is done", name, func(q ops.QueueStats) bool { return q.Waiting+q.InFlight+q.Dead == 0 })
 	if lives(t, path) {
 		t.Error("the message is settled, and a process that its command started lives")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/cmd/millrace/watch"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -80,8 +80,8 @@ func (*queueLs) Help() string {
 }
 
 func (*queueLs) Run(ctx context.Context, a *app) error {
-	return a.list(ctx, "queues", fairqueue.List, func(names []document.Text, part document.Incomplete) any {
-		return document.Queues{Queues: names, Incomplete: part}
+	return a.list(ctx, "queues", fairqueue.List, func(names []jsontype.Text, part ops.Incomplete) any {
+		return ops.Queues{Queues: names, Incomplete: part}
 	})
 }
 
@@ -91,7 +91,7 @@ type queueResize struct {
 }
 
 // inWords returns a queue's shape as people read it.
-func inWords(s document.Shape) string {
+func inWords(s ops.Shape) string {
 	if s.Streams == 0 {
 		return "a flow for each tenant"
 	}
@@ -105,7 +105,7 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 	case c.PerTenant < 0 || c.PerTenant > c.Streams:
 		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
 	}
-	return onQueue(ctx, a, c.Queue, ops.ResizeQueue, c.Resize, func(doc document.Resized) table {
+	return onQueue(ctx, a, c.Queue, ops.ResizeQueue, c.Resize, func(doc ops.Resized) table {
 		return says("%s; before: %s", inWords(doc.Shape), inWords(doc.Before))
 	})
 }
@@ -115,7 +115,7 @@ type queuePause struct {
 }
 
 func (c *queuePause) Run(ctx context.Context, a *app) error {
-	return onQueue(ctx, a, c.Queue, ops.PauseQueue, nil, func(document.Paused) table { return says("paused") })
+	return onQueue(ctx, a, c.Queue, ops.PauseQueue, nil, func(ops.Paused) table { return says("paused") })
 }
 
 type queueResume struct {
@@ -123,7 +123,7 @@ type queueResume struct {
 }
 
 func (c *queueResume) Run(ctx context.Context, a *app) error {
-	return onQueue(ctx, a, c.Queue, ops.ResumeQueue, nil, func(document.Paused) table { return says("resumed") })
+	return onQueue(ctx, a, c.Queue, ops.ResumeQueue, nil, func(ops.Paused) table { return says("resumed") })
 }
 
 type queueRm struct {

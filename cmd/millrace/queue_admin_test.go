@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
@@ -26,7 +25,7 @@ func TestQueuePause(t *testing.T) {
 		s.want(`{"paused":true}`+"\n", "queue", "pause", name, "--json")
 	}
 	s.want(`{"messages":[],"paused":true}`+"\n", "queue", "read", name, "--json", "--block", "10ms")
-	if !answer[document.QueueStats](s, "queue", "stats", name).Paused {
+	if !answer[ops.QueueStats](s, "queue", "stats", name).Paused {
 		t.Error("stats does not tell that the queue is paused")
 	}
 	s.want(`{"paused":false}`+"\n", "queue", "resume", name, "--json")
@@ -42,7 +41,7 @@ func TestQueueDead(t *testing.T) {
 	for _, m := range s.take(name, "--max", "9").Messages {
 		s.want(`{"nacked":true}`+"\n", "queue", "nack", name, m.Receipt, "--dead", "--reason", "broken", "--json")
 	}
-	listed := answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", "ls", name).Dead
+	listed := answer[struct{ Dead []ops.DeadMessage }](s, "queue", "dead", "ls", name).Dead
 	bodies := make(map[string]string)
 	for _, d := range listed {
 		bodies[d.ID] = string(d.Body)
@@ -80,7 +79,7 @@ func TestQueueDeadMatching(t *testing.T) {
 	for _, args := range [][]string{nil, {"17", "--all"}, {"--all", "--tenant", "a"}, {"17", "--text", "x"}, {"17", "--dry-run"}} {
 		s.refused(2, "bad_usage", append([]string{"queue", "dead", "redrive", name}, args...)...)
 	}
-	if listed := answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", "ls", name, "--reason", "no address").Dead; len(listed) != 1 || listed[0].Tenant != "b" {
+	if listed := answer[struct{ Dead []ops.DeadMessage }](s, "queue", "dead", "ls", name, "--reason", "no address").Dead; len(listed) != 1 || listed[0].Tenant != "b" {
 		t.Errorf("of that reason: %+v", listed)
 	}
 	dry := answer[ops.DeadGroups](s, "queue", "dead", "redrive", name, "--all", "--dry-run")
@@ -141,7 +140,7 @@ func TestQueueResize(t *testing.T) {
 	s.want(`{"streams":0,"per_tenant":0,"before":{"streams":2,"per_tenant":2}}`+"\n", "queue", "resize", name, "0", "--json")
 	s.put(name, "a", "x")
 	flows := 0
-	for _, f := range answer[document.QueueStats](s, "queue", "stats", name).Flows {
+	for _, f := range answer[ops.QueueStats](s, "queue", "stats", name).Flows {
 		if (f.Tenant == "a") != (f.Stream == -1) {
 			t.Errorf("flow = %+v, want a tenant or a stream", f)
 		}
@@ -233,7 +232,7 @@ func TestQueueReaders(t *testing.T) {
 		})
 	}()
 	<-started
-	doc := answer[document.QueueStats](s, "queue", "stats", name)
+	doc := answer[ops.QueueStats](s, "queue", "stats", name)
 	if doc.Capacity != 7 || len(doc.Readers) != 1 || doc.Readers[0].Name != "worker-1" || doc.Readers[0].Concurrency != 7 {
 		t.Errorf("capacity %d, readers %+v, want 7 handlers of worker-1", doc.Capacity, doc.Readers)
 	}
@@ -243,7 +242,7 @@ func TestQueueReaders(t *testing.T) {
 	}
 	stop()
 	<-done
-	if readers := answer[document.QueueStats](s, "queue", "stats", name).Readers; len(readers) != 0 {
+	if readers := answer[ops.QueueStats](s, "queue", "stats", name).Readers; len(readers) != 0 {
 		t.Errorf("readers = %+v when it has left, want none", readers)
 	}
 }
@@ -260,8 +259,8 @@ func TestQueueKeepDead(t *testing.T) {
 	for range 2 {
 		s.run("queue", "nack", name, s.takeOne(name).Receipt, "--dead")
 	}
-	dead := answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", name).Dead
-	if dropped := answer[document.QueueStats](s, "queue", "stats", name).Counters.Dropped; len(dead) != 1 || dead[0].Body != "2" || dropped != 1 {
+	dead := answer[struct{ Dead []ops.DeadMessage }](s, "queue", "dead", name).Dead
+	if dropped := answer[ops.QueueStats](s, "queue", "stats", name).Counters.Dropped; len(dead) != 1 || dead[0].Body != "2" || dropped != 1 {
 		t.Errorf("dead = %+v, %d dropped, want the last one, and one dropped", dead, dropped)
 	}
 }

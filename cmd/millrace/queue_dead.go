@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -53,9 +52,9 @@ func (c *deadLs) Run(ctx context.Context, a *app) error {
 		cfg.State, cfg.Max = fairqueue.Dead, c.Most
 		found, err := q.Search(ctx, cfg)
 		doc := struct {
-			Dead []document.DeadMessage `json:"dead"`
+			Dead []ops.DeadMessage `json:"dead"`
 			ops.Searched
-		}{document.OfDead(found.Messages), ops.SearchedOf(found)}
+		}{ops.OfDead(found.Messages), ops.SearchedOf(found)}
 		return doc, func(w io.Writer) {
 			if len(doc.Dead) == 0 && doc.Total > 0 {
 				fmt.Fprintln(w, "no dead message matches")
@@ -67,7 +66,7 @@ func (c *deadLs) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func tableOfDead(w io.Writer, list []document.DeadMessage) {
+func tableOfDead(w io.Writer, list []ops.DeadMessage) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "nothing is dead")
 		return

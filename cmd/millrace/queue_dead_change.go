@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -17,7 +17,7 @@ type deadChoice struct {
 	queueName
 	IDs []string `arg:"" optional:"" name:"id" doc:"Ids of dead messages."`
 	ops.Content
-	Reason document.Text `placeholder:"TEXT" doc:"Their reason, whole. Defaults to any."`
+	Reason jsontype.Text `placeholder:"TEXT" doc:"Their reason, whole. Defaults to any."`
 	All    bool          `doc:"All that are dead."`
 	DryRun bool          `doc:"Count what matches by its reason, and change nothing."`
 }
@@ -126,7 +126,7 @@ const deadPage = 10_000
 // matchingGroups counts all dead messages that match by their reason.
 func matchingGroups(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig) (doc ops.DeadGroups, err error) {
 	doc.Groups = []ops.DeadGroup{}
-	at := map[document.Text]int{}
+	at := map[jsontype.Text]int{}
 	err = eachDeadPage(cfg, func(cfg fairqueue.SearchConfig) (fairqueue.Found, error) {
 		groups, found, err := q.Dead().Groups(ctx, cfg)
 		for _, g := range ops.OfGroups(groups, found).Groups {
@@ -160,7 +160,7 @@ type deadRedrive struct {
 func (c *deadRedrive) Run(ctx context.Context, a *app) error {
 	return c.run(ctx, a, deadChange{
 		ids: fairqueue.DeadLetters.Redrive, matching: fairqueue.DeadLetters.RedriveMatching,
-		doc: func(n int) any { return document.Redriven{Redriven: n} }, done: "will be tried again",
+		doc: func(n int) any { return ops.Redriven{Redriven: n} }, done: "will be tried again",
 	})
 }
 
@@ -174,7 +174,7 @@ func (*deadPurge) Help() string { return `Unless ids are given, it asks first, w
 func (c *deadPurge) Run(ctx context.Context, a *app) error {
 	change := deadChange{
 		ids: fairqueue.DeadLetters.Purge, matching: fairqueue.DeadLetters.PurgeMatching,
-		doc: func(n int) any { return document.Purged{Purged: n} }, done: "purged",
+		doc: func(n int) any { return ops.Purged{Purged: n} }, done: "purged",
 	}
 	if !c.Yes {
 		change.allow = func(matching string) error {

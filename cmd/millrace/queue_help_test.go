@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 // writtenDoc is the document of queue write.
@@ -56,7 +56,7 @@ func (s shell) put(name, tenant, body string) string {
 // wantSizes checks how many messages wait, are in flight, delayed and dead.
 func (s shell) wantSizes(name string, waiting, inFlight, delayed, dead int) {
 	s.t.Helper()
-	got := answer[document.QueueStats](s, "queue", "stats", name)
+	got := answer[ops.QueueStats](s, "queue", "stats", name)
 	sizes := [4]int{got.Waiting, got.InFlight, got.Delayed, got.Dead}
 	if want := [4]int{waiting, inFlight, delayed, dead}; sizes != want {
 		s.t.Errorf("waiting, in flight, delayed, dead = %v, want %v", sizes, want)

@@ -6,13 +6,13 @@ import (
 	"io"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 )
 
 type queuePosition struct {
 	queueName
-	Source document.Text `arg:"" optional:"" doc:"The name of the source. Defaults to all."`
+	Source jsontype.Text `arg:"" optional:"" doc:"The name of the source. Defaults to all."`
 	To     *int64        `name:"set" placeholder:"N" doc:"The number behind which it continues; 0 to forget the source."`
 }
 
@@ -34,7 +34,7 @@ func (c *queuePosition) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		switch {
 		case c.To != nil:
-			doc, err := ops.SetPosition.Do(ctx, q, document.Position{Source: c.Source, Position: *c.To})
+			doc, err := ops.SetPosition.Do(ctx, q, ops.Position{Source: c.Source, Position: *c.To})
 			return doc, says("%s goes on behind %d", doc.Source, doc.Position), err
 		case c.Source == "":
 			all, err := ops.ListSources.Do(ctx, q, c.Queue)

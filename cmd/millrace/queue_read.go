@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -53,7 +53,7 @@ func checkVisibility(d time.Duration) error {
 	return nil
 }
 
-func tableOfMessages(w io.Writer, doc document.Messages) {
+func tableOfMessages(w io.Writer, doc ops.Messages) {
 	switch {
 	case doc.Paused:
 		fmt.Fprintln(w, "nothing to read: the queue is paused")
@@ -70,9 +70,9 @@ func tableOfMessages(w io.Writer, doc document.Messages) {
 }
 
 // excerpt returns the beginning of a body, as a table shows it: on one line.
-func excerpt(body document.Text) string {
+func excerpt(body jsontype.Text) string {
 	const most = 60
-	shown := []rune(document.Text(strings.Join(strings.Fields(string(body)), " ")).String())
+	shown := []rune(jsontype.Text(strings.Join(strings.Fields(string(body)), " ")).String())
 	if len(shown) <= most {
 		return string(shown)
 	}
@@ -117,7 +117,7 @@ func (c *queueNack) Run(ctx context.Context, a *app) error {
 type queueExtend struct {
 	queueName
 	Receipt    string            `arg:"" doc:"The receipt of a message that takes longer."`
-	Visibility document.Duration `arg:"" name:"duration" doc:"How long from now on, from 10ms to 12h."`
+	Visibility jsontype.Duration `arg:"" name:"duration" doc:"How long from now on, from 10ms to 12h."`
 }
 
 func (c *queueExtend) Run(ctx context.Context, a *app) error {
@@ -139,7 +139,7 @@ type queueCancel struct {
 }
 
 func (c *queueCancel) Run(ctx context.Context, a *app) error {
-	return onQueue(ctx, a, c.Queue, ops.CancelMessages, c.Cancel, func(doc document.Cancelled) table {
+	return onQueue(ctx, a, c.Queue, ops.CancelMessages, c.Cancel, func(doc ops.Cancelled) table {
 		return func(w io.Writer) {
 			fmt.Fprintln(w, "ID\tWAS")
 			for _, m := range doc.Messages {

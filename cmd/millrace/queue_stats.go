@@ -8,7 +8,8 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -25,7 +26,7 @@ func (*queueStats) Help() string {
 func (c *queueStats) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		s, err := q.Stats(ctx)
-		return document.OfQueueStats(s), func(w io.Writer) {
+		return ops.OfQueueStats(s), func(w io.Writer) {
 			tableOfQueue(w, s)
 			listOfFindings(w, diagnosis.OfQueue(s))
 		}, err
@@ -33,7 +34,7 @@ func (c *queueStats) Run(ctx context.Context, a *app) error {
 }
 
 func tableOfQueue(w io.Writer, s fairqueue.Stats) {
-	fmt.Fprintf(w, "%s (%s)", document.Text(s.Name), inWords(document.OfShape(s)))
+	fmt.Fprintf(w, "%s (%s)", jsontype.Text(s.Name), inWords(ops.OfShape(s)))
 	if s.Paused {
 		fmt.Fprint(w, ", paused")
 	}
@@ -44,7 +45,7 @@ func tableOfQueue(w io.Writer, s fairqueue.Stats) {
 		fmt.Fprintln(w, "\nREADER\tHOST\tHANDLERS\tIN FLIGHT\tLAST SEEN")
 		for _, r := range s.Readers {
 			ago := readable.Duration(max(0, s.At.Sub(r.LastSeen)))
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s ago\n", document.Text(r.Name), document.Text(r.Host), r.Concurrency, r.InFlight, ago)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s ago\n", jsontype.Text(r.Name), jsontype.Text(r.Host), r.Concurrency, r.InFlight, ago)
 		}
 		fmt.Fprintf(w, "all\t\t%d\t\n", s.Capacity)
 	}
@@ -80,7 +81,7 @@ func tableOfFlows(w io.Writer, s fairqueue.Stats) {
 		return readable.Duration(oldest)
 	}
 	for _, f := range s.Flows {
-		name, handling, held := document.Text(f.Tenant).String(), "-", "-"
+		name, handling, held := jsontype.Text(f.Tenant).String(), "-", "-"
 		if f.Stream >= 0 {
 			name = fmt.Sprintf("stream %d", f.Stream)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -50,8 +50,8 @@ func (c *queueTenants) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func sortTenants(list []document.TenantStats, by string) {
-	slices.SortStableFunc(list, func(a, b document.TenantStats) int {
+func sortTenants(list []ops.TenantStats, by string) {
+	slices.SortStableFunc(list, func(a, b ops.TenantStats) int {
 		order := map[string]int{
 			"waiting": cmp.Compare(b.Waiting, a.Waiting), "inflight": cmp.Compare(b.InFlight, a.InFlight),
 			"handling": cmp.Compare(b.Handling, a.Handling), "age": cmp.Compare(b.OldestAge, a.OldestAge),
@@ -60,7 +60,7 @@ func sortTenants(list []document.TenantStats, by string) {
 	})
 }
 
-func tableOfTenants(w io.Writer, doc document.Tenants) {
+func tableOfTenants(w io.Writer, doc ops.Tenants) {
 	fmt.Fprintln(w, "TENANT\tWAITING\tOLDEST\tIN FLIGHT\tHANDLING\tSTATE\tLIMITS")
 	for _, t := range doc.Tenants {
 		oldest, handling, state := "-", "-", t.State
@@ -83,8 +83,8 @@ func tableOfTenants(w io.Writer, doc document.Tenants) {
 
 // limitsDoc is the document of queue tenants --limits.
 type limitsDoc struct {
-	Count  int                     `json:"count"`
-	Limits []document.TenantLimits `json:"limits"`
+	Count  int                `json:"count"`
+	Limits []ops.TenantLimits `json:"limits"`
 }
 
 // storedLimits lists the stored limits, by name. Limits of all others come first.
@@ -94,7 +94,7 @@ func (c *queueTenants) storedLimits(ctx context.Context, q *fairqueue.Queue) (an
 		return nil, nil, err
 	}
 	doc := limitsDoc{Limits: stored.Limits}
-	slices.SortStableFunc(doc.Limits, func(a, b document.TenantLimits) int {
+	slices.SortStableFunc(doc.Limits, func(a, b ops.TenantLimits) int {
 		return cmp.Compare(a.Tenant.Tenant, b.Tenant.Tenant)
 	})
 	doc.Count = len(doc.Limits)
@@ -138,7 +138,7 @@ type orDefault struct {
 	Default bool `help:"The limits of all tenants that have none of their own."`
 }
 
-func (d orDefault) check(tenant document.Text) error {
+func (d orDefault) check(tenant jsontype.Text) error {
 	if named := tenant != ""; named == d.Default {
 		return errUsage.Errorf("this needs a tenant or --default").WithHint("--default is for all that have no limits of their own.")
 	}
@@ -146,7 +146,7 @@ func (d orDefault) check(tenant document.Text) error {
 }
 
 // needsTenant rejects a command line without a tenant.
-func needsTenant(q ops.Queue, t document.Tenant) error {
+func needsTenant(q ops.Queue, t ops.Tenant) error {
 	if t.Tenant == "" {
 		return errUsage.Errorf("this needs a tenant").WithHint("List the tenants with: millrace queue tenants " + q.Name.String())
 	}
@@ -154,7 +154,7 @@ func needsTenant(q ops.Queue, t document.Tenant) error {
 }
 
 // limitsLine prints the limits that count, after a change, too.
-func limitsLine(doc document.TenantLimits) table { return says("%s: %s", doc.Tenant, doc.Line()) }
+func limitsLine(doc ops.TenantLimits) table { return says("%s: %s", doc.Tenant, doc.Line()) }
 
 type tenantShow struct {
 	watchable
@@ -178,7 +178,7 @@ type tenantSet struct {
 }
 
 func (c *tenantSet) Run(ctx context.Context, a *app) error {
-	if c.LimitsChange.LimitsChange == (document.LimitsChange{}) {
+	if c.LimitFields == (ops.LimitFields{}) {
 		return errUsage.Errorf("no limit is given").WithHint("Give one, such as --rate 5/s or --max-in-flight 10.")
 	}
 	if err := c.check(c.Tenant.Tenant); err != nil {
@@ -209,7 +209,7 @@ func (c *tenantPause) Run(ctx context.Context, a *app) error {
 	if err := needsTenant(c.Queue, c.Tenant); err != nil {
 		return err
 	}
-	return onQueue(ctx, a, c.Queue, ops.PauseTenant, c.TenantPause, func(doc document.PausedTenant) table {
+	return onQueue(ctx, a, c.Queue, ops.PauseTenant, c.TenantPause, func(doc ops.PausedTenant) table {
 		if c.For.Duration > 0 {
 			return says("%s is paused for %s", doc.Tenant, readable.Duration(c.For.Duration))
 		}
@@ -219,19 +219,19 @@ func (c *tenantPause) Run(ctx context.Context, a *app) error {
 
 type tenantResume struct {
 	queueName
-	document.Tenant
+	ops.Tenant
 }
 
 func (c *tenantResume) Run(ctx context.Context, a *app) error {
 	if err := needsTenant(c.Queue, c.Tenant); err != nil {
 		return err
 	}
-	return onQueue(ctx, a, c.Queue, ops.ResumeTenant, c.Tenant, func(doc document.PausedTenant) table { return says("%s goes on", doc.Tenant) })
+	return onQueue(ctx, a, c.Queue, ops.ResumeTenant, c.Tenant, func(doc ops.PausedTenant) table { return says("%s goes on", doc.Tenant) })
 }
 
 type tenantPurge struct {
 	queueName
-	document.Tenant
+	ops.Tenant
 	Yes bool `help:"Do not ask."`
 }
 
@@ -256,7 +256,7 @@ func (c *tenantPurge) Run(ctx context.Context, a *app) error {
 }
 
 // purgeQuestion counts the messages that would be removed, within a bound.
-func purgeQuestion(ctx context.Context, q *fairqueue.Queue, of document.Tenant) (string, error) {
+func purgeQuestion(ctx context.Context, q *fairqueue.Queue, of ops.Tenant) (string, error) {
 	n, least := 0, ""
 	for _, state := range []fairqueue.State{fairqueue.Waiting, fairqueue.Delayed} {
 		cfg := fairqueue.SearchConfig{State: state, Tenant: string(of.Tenant), Max: 1000, Look: 1000}

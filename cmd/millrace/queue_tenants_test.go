@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -24,7 +24,7 @@ func TestQueueTenants(t *testing.T) {
 	s.want("eu is paused\n", "queue", "tenant", "pause", name, "eu")
 	s.want("b is paused for 10m0s\n", "queue", "tenant", "pause", name, "b", "--for", "10m")
 
-	all := answer[document.Tenants](s, "queue", "tenants", name)
+	all := answer[ops.Tenants](s, "queue", "tenants", name)
 	var names, states []string
 	for _, one := range all.Tenants {
 		names, states = append(names, one.String()), append(states, one.State)
@@ -34,7 +34,7 @@ func TestQueueTenants(t *testing.T) {
 		t.Errorf("tenants %s, states %s, %+v", got, states, all)
 	}
 	for sort, first := range map[string]string{"name": "a", "waiting": "b", "age": "b"} {
-		if got := answer[document.Tenants](s, "queue", "tenants", name, "--sort", sort, "--most", "1"); len(got.Tenants) != 1 || got.Tenants[0].String() != first || got.Count != 3 {
+		if got := answer[ops.Tenants](s, "queue", "tenants", name, "--sort", sort, "--most", "1"); len(got.Tenants) != 1 || got.Tenants[0].String() != first || got.Count != 3 {
 			t.Errorf("by %s: %+v", sort, got)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -148,7 +148,7 @@ func TestQueueExcerpt(t *testing.T) {
 		strings.Repeat("ä", 61):  strings.Repeat("ä", 60) + "... (122 bytes)",
 		strings.Repeat("b ", 99): strings.Repeat("b ", 30) + "... (198 bytes)",
 	} {
-		if got := excerpt(document.Text(body)); got != want {
+		if got := excerpt(jsontype.Text(body)); got != want {
 			t.Errorf("excerpt(%q) = %q, want %q", body, got, want)
 		}
 	}
@@ -159,8 +159,8 @@ func TestQueueOfBytes(t *testing.T) {
 	s := sharedShell(t)
 	name := redistest.Name(t) + "\xff"
 	const form = `{"base64":"AA=="}` // a body that reads like an encoded one
-	s.feed("\xff\x00\r\n", "queue", "write", document.Text(name).String(), "--tenant", `{"base64":"//4="}`)
-	s.feed(form, "queue", "write", name, "--tenant", "b", "--header", "form="+document.Text(form).String(), "--header", "amp=<&>")
+	s.feed("\xff\x00\r\n", "queue", "write", jsontype.Text(name).String(), "--tenant", `{"base64":"//4="}`)
+	s.feed(form, "queue", "write", name, "--tenant", "b", "--header", "form="+jsontype.Text(form).String(), "--header", "amp=<&>")
 	s.run("queue", "write", name, "--tenant", "c", "--body", form)
 	s.run("queue", "write", name, "--tenant", "d", "--body=", "--header", "empty=")
 
@@ -179,7 +179,7 @@ func TestQueueOfBytes(t *testing.T) {
 		}
 		want := map[string]string{
 			`{"base64":"//4="}`: `{"base64":"/wANCg=="} {}`,
-			`"b"`:               document.Text(form).String() + ` {"amp":"\u003c\u0026\u003e","form":` + document.Text(form).String() + `}`,
+			`"b"`:               jsontype.Text(form).String() + ` {"amp":"\u003c\u0026\u003e","form":` + jsontype.Text(form).String() + `}`,
 			`"c"`:               `"\u0000" {}`,
 			`"d"`:               `"" {"empty":""}`,
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 )
 
 type queueWork struct {
@@ -81,7 +81,7 @@ func unlessInterrupted(ctx context.Context, err error) error {
 
 // handle runs the command for a message.
 func (c *queueWork) handle(ctx context.Context, a *app, guard *guard, m fairqueue.Message) error {
-	headers, err := json.Marshal(document.OfHeaders(m.Headers))
+	headers, err := json.Marshal(ops.OfHeaders(m.Headers))
 	if err != nil {
 		return err
 	}

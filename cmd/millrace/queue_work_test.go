@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -49,9 +49,9 @@ func (s shell) work(name, command string, flags ...string) (stdout, stderr *lock
 	})
 }
 
-func (s shell) eventually(what, name string, good func(document.QueueStats) bool) {
+func (s shell) eventually(what, name string, good func(ops.QueueStats) bool) {
 	s.t.Helper()
-	redistest.Eventually(s.t, what, func() bool { return good(answer[document.QueueStats](s, "queue", "stats", name)) })
+	redistest.Eventually(s.t, what, func() bool { return good(answer[ops.QueueStats](s, "queue", "stats", name)) })
 }
 
 // TestQueueWork passes messages to commands, and their exit codes decide the outcome.
@@ -71,7 +71,7 @@ broken) exit 3;;
 *) echo "$body $MILLRACE_QUEUE $MILLRACE_ID $MILLRACE_TENANT $MILLRACE_ATTEMPT $MILLRACE_HEADERS";;
 esac`, "--max-attempts", "1", "--concurrency", "3")
 	defer stop()
-	s.eventually("all are handled", name, func(q document.QueueStats) bool { return q.Dead == 2 && q.Waiting+q.InFlight == 0 })
+	s.eventually("all are handled", name, func(q ops.QueueStats) bool { return q.Dead == 2 && q.Waiting+q.InFlight == 0 })
 	if code := stop(); code != 0 {
 		t.Errorf("it exits with %d", code)
 	}
@@ -86,7 +86,7 @@ esac`, "--max-attempts", "1", "--concurrency", "3")
 		}
 	}
 	reasons := map[string]string{}
-	for _, m := range answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", name).Dead {
+	for _, m := range answer[struct{ Dead []ops.DeadMessage }](s, "queue", "dead", name).Dead {
 		reasons[string(m.Body)] = string(m.Reason)
 	}
 	if reasons["bad"] != "not an order" || !strings.Contains(reasons["broken"], "exit code 3") {
@@ -128,7 +128,7 @@ func TestQueueWorkStops(t *testing.T) {
 		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
 		_, stderr, stop := s.work(name, `(while :; do sleep 0.05; done) & echo $! > '`+path+`'; wait`, "--timeout", "1s", "--max-attempts", "1")
 		defer stop()
-		s.eventually("it is dead", name, func(q document.QueueStats) bool { return q.Dead == 1 })
+		s.eventually("it is dead", name, func(q ops.QueueStats) bool { return q.Dead == 1 })
 		awaitEnd(t, path)
 		if stop(); !strings.Contains(stderr.String(), "too long") {
 			t.Errorf("standard error has %q", stderr)
@@ -137,7 +137,7 @@ func TestQueueWorkStops(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		t.Parallel()
 		s, name, path := shell{t: t, url: s.url}, redistest.Name(t), filepath.Join(t.TempDir(), "started")
-		id := answer[document.Written](s, "queue", "write", name, "--tenant", "a", "--body", "x").ID
+		id := answer[ops.Written](s, "queue", "write", name, "--tenant", "a", "--body", "x").ID
 		stdout, _, stop := s.work(name, `trap "echo bye; exit 1" TERM; : > '`+path+`'; while :; do sleep 0.05 & wait; done`, "--visibility", "1s")
 		defer stop()
 		awaitFile(t, path)
@@ -150,8 +150,8 @@ func TestQueueWorkStops(t *testing.T) {
 		s.run("queue", "write", name, "--tenant", "a", "--body", "x")
 		_, _, stop := s.work(name, `trap "exit 0" TERM; while :; do sleep 0.05 & wait; done`, "--timeout", "2s", "--max-attempts", "1")
 		defer stop()
-		s.eventually("it is settled", name, func(q document.QueueStats) bool { return q.Waiting+q.InFlight == 0 })
-		if q := answer[document.QueueStats](s, "queue", "stats", name); q.Dead != 1 {
+		s.eventually("it is settled", name, func(q ops.QueueStats) bool { return q.Waiting+q.InFlight == 0 })
+		if q := answer[ops.QueueStats](s, "queue", "stats", name); q.Dead != 1 {
 			t.Errorf("a message whose command was stopped and ended with 0 is done, want it dead: %+v", q)
 		}
 	})
@@ -164,7 +164,7 @@ func TestQueueWorkStops(t *testing.T) {
 		if code := stop(); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
-		if q := answer[document.QueueStats](s, "queue", "stats", name); q.Waiting != 1 {
+		if q := answer[ops.QueueStats](s, "queue", "stats", name); q.Waiting != 1 {
 			t.Errorf("the message of a command that was stopped with the drain: %+v, want it to wait", q)
 		}
 	})
@@ -183,7 +183,7 @@ func TestQueueWorkStops(t *testing.T) {
 		if code := <-code; code != 0 || stdout.String() != "done\n" {
 			t.Errorf("exit code %d, %q", code, stdout)
 		}
-		if q := answer[document.QueueStats](s, "queue", "stats", name); q.Waiting+q.InFlight+q.Dead != 0 {
+		if q := answer[ops.QueueStats](s, "queue", "stats", name); q.Waiting+q.InFlight+q.Dead != 0 {
 			t.Errorf("left: %+v", q)
 		}
 	})
@@ -197,8 +197,8 @@ func TestQueueWorkCannotPass(t *testing.T) {
 		`{"tenant":"a","body":"large","headers":{"k":"`+strings.Repeat("x", 200_000)+`"}}`, name)
 	stdout, _, stop := s.work(name, "cat")
 	defer stop()
-	s.eventually("both are dead", name, func(q document.QueueStats) bool { return q.Dead == 2 })
-	for _, m := range answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", name).Dead {
+	s.eventually("both are dead", name, func(q ops.QueueStats) bool { return q.Dead == 2 })
+	for _, m := range answer[struct{ Dead []ops.DeadMessage }](s, "queue", "dead", name).Dead {
 		want := map[string]string{"zero": "MILLRACE_TENANT would have a zero byte", "large": "argument list too long"}[string(m.Body)]
 		if !strings.Contains(string(m.Reason), want) || m.Attempts != 1 {
 			t.Errorf("%s is dead after %d attempts: %q, want after one: %q", m.Body, m.Attempts, m.Reason, want)

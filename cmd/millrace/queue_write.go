@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -52,7 +52,7 @@ func (c *queueWrite) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		c.Body = document.Text(body)
+		c.Body = jsontype.Text(body)
 	}
 	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) (any, table, error) {
 		doc, err := ops.WriteMessage.Do(ctx, q, c.Write)
@@ -175,7 +175,7 @@ func readLine(line []byte) (fairqueue.Draft, error) {
 	if !utf8.Valid(line) {
 		return fairqueue.Draft{}, errors.New(`it is not UTF-8; bytes are given as {"base64":"..."}`)
 	}
-	var doc document.Draft
+	var doc ops.Draft
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&doc); err != nil {

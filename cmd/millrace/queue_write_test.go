@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -125,7 +125,7 @@ func TestQueueBatchEndsInBetween(t *testing.T) {
 	limit(used + 3<<20)
 	lines := strings.Repeat(`{"tenant":"a","body":"`+strings.Repeat("x", 1000)+`"}`+"\n", 4000)
 	f := s.refusedFed(lines, 1, "full", "queue", "write", "q", "--batch")
-	waiting := answer[document.QueueStats](s, "queue", "stats", "q").Waiting
+	waiting := answer[ops.QueueStats](s, "queue", "stats", "q").Waiting
 	if want := fmt.Sprintf("%d of 4000 messages are written: ", waiting); waiting == 0 || !strings.HasPrefix(f.Error, want) || f.Hint == "" {
 		t.Errorf("write on a server that gets full: %+v, want it to begin with %q, and a hint", f, want)
 	}
@@ -176,14 +176,14 @@ func TestQueueWriteInDoubt(t *testing.T) {
 		t.Errorf("write without an answer: %+v, want it to say that it may be written", f)
 	}
 	redistest.Eventually(t, "it is written", func() bool {
-		return answer[document.QueueStats](s, "queue", "stats", "q").Waiting == 2
+		return answer[ops.QueueStats](s, "queue", "stats", "q").Waiting == 2
 	})
 	f = s.cutShort(server, 1, "", "queue", "write", "q", "--tenant", "a", "--body", "x", "--dedupe", "17")
 	if !strings.HasPrefix(f.Hint, "Write again within 5 minutes") {
 		t.Errorf("write with a dedupe id and no answer: %+v, want the hint to write again", f)
 	}
 	redistest.Eventually(t, "it is written", func() bool {
-		return answer[document.QueueStats](s, "queue", "stats", "q").Waiting == 3
+		return answer[ops.QueueStats](s, "queue", "stats", "q").Waiting == 3
 	})
 	if again := answer[writtenDoc](s, "queue", "write", "q", "--tenant", "a", "--body", "x", "--dedupe", "17"); !again.Duplicate {
 		t.Errorf("write again = %+v, want a duplicate", again)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -44,10 +44,10 @@ func onSchedule[Out any](ctx context.Context, a *app, o ops.Operation[*fairqueue
 	return onQueue(ctx, a, ops.Queue{Name: name.Queue}, o, name, as)
 }
 
-func lineOfSchedule(s document.Schedule) table { return says("%s", scheduleLine(s)) }
+func lineOfSchedule(s ops.Schedule) table { return says("%s", scheduleLine(s)) }
 
 // scheduleLine says in a line when a schedule ticks.
-func scheduleLine(s document.Schedule) string {
+func scheduleLine(s ops.Schedule) string {
 	text := fmt.Sprintf("%s: %s", s.Name, when(s))
 	if s.Paused {
 		return text + ", paused"
@@ -59,7 +59,7 @@ func scheduleLine(s document.Schedule) string {
 }
 
 // when says when a schedule ticks, with its zone.
-func when(s document.Schedule) string {
+func when(s ops.Schedule) string {
 	if s.Zone == "" {
 		return s.Words
 	}
@@ -77,7 +77,7 @@ func upcoming(at, now time.Time) string {
 
 type scheduleLs struct {
 	watchable
-	Queue document.Text `placeholder:"QUEUE" doc:"Only the schedules of this queue. Defaults to all registered queues."`
+	Queue jsontype.Text `placeholder:"QUEUE" doc:"Only the schedules of this queue. Defaults to all registered queues."`
 }
 
 func (*scheduleLs) Help() string {
@@ -87,7 +87,7 @@ func (*scheduleLs) Help() string {
 func (c *scheduleLs) Run(ctx context.Context, a *app) error {
 	if c.Queue != "" {
 		name := ops.Queue{Name: c.Queue}
-		return onQueue(ctx, a, name, ops.ListSchedules, name, func(doc document.Schedules) table {
+		return onQueue(ctx, a, name, ops.ListSchedules, name, func(doc ops.Schedules) table {
 			return func(w io.Writer) { tableOfSchedules(w, doc.Schedules) }
 		})
 	}
@@ -97,15 +97,15 @@ func (c *scheduleLs) Run(ctx context.Context, a *app) error {
 	}
 	defer client.Close()
 	list, part, failed := allSchedules(ctx, client)
-	if failed != nil && part == (document.Incomplete{}) {
+	if failed != nil && part == (ops.Incomplete{}) {
 		return failed
 	}
-	return errors.Join(a.print(document.Schedules{Schedules: list, Incomplete: part}, func(w io.Writer) { tableOfSchedules(w, list) }), failed)
+	return errors.Join(a.print(ops.Schedules{Schedules: list, Incomplete: part}, func(w io.Writer) { tableOfSchedules(w, list) }), failed)
 }
 
 // allSchedules lists the schedules of all registered queues. With an error derived from
 // [millrace.ErrPartial], some are missing.
-func allSchedules(ctx context.Context, client rueidis.Client) (list []document.Schedule, part document.Incomplete, failed error) {
+func allSchedules(ctx context.Context, client rueidis.Client) (list []ops.Schedule, part ops.Incomplete, failed error) {
 	var names []string
 	for name, err := range fairqueue.List(ctx, client) {
 		if err != nil {
@@ -114,12 +114,12 @@ func allSchedules(ctx context.Context, client rueidis.Client) (list []document.S
 		}
 		names = append(names, name)
 	}
-	part, ok := document.OfList(failed)
+	part, ok := ops.OfList(failed)
 	if !ok {
 		return nil, part, failed
 	}
 	slices.Sort(names)
-	list = []document.Schedule{}
+	list = []ops.Schedule{}
 	for _, name := range names {
 		q, err := fairqueue.New(client, name, fairqueue.Config{})
 		if err != nil {
@@ -128,17 +128,17 @@ func allSchedules(ctx context.Context, client rueidis.Client) (list []document.S
 		of, err := ops.ListSchedules.Do(ctx, q, ops.Queue{})
 		switch {
 		case ctx.Err() != nil:
-			return nil, document.Incomplete{}, context.Cause(ctx)
+			return nil, ops.Incomplete{}, context.Cause(ctx)
 		case err != nil:
-			missing := millrace.ErrPartial.Errorf("the schedules of the queue %s could not be read: %s", document.Text(name), err)
-			part, failed = document.Incomplete{Incomplete: missing.Message}, missing
+			missing := millrace.ErrPartial.Errorf("the schedules of the queue %s could not be read: %s", jsontype.Text(name), err)
+			part, failed = ops.Incomplete{Incomplete: missing.Message}, missing
 		}
 		list = append(list, of.Schedules...)
 	}
 	return list, part, failed
 }
 
-func tableOfSchedules(w io.Writer, list []document.Schedule) {
+func tableOfSchedules(w io.Writer, list []ops.Schedule) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "there are no schedules")
 		return
@@ -171,12 +171,12 @@ type scheduleShow struct {
 }
 
 func (c *scheduleShow) Run(ctx context.Context, a *app) error {
-	return onSchedule(ctx, a, ops.GetSchedule, c.ScheduleName, func(doc document.Schedule) table {
+	return onSchedule(ctx, a, ops.GetSchedule, c.ScheduleName, func(doc ops.Schedule) table {
 		return func(w io.Writer) { tableOfSchedule(w, doc) }
 	})
 }
 
-func tableOfSchedule(w io.Writer, s document.Schedule) {
+func tableOfSchedule(w io.Writer, s ops.Schedule) {
 	fmt.Fprintln(w, scheduleLine(s))
 	if s.Last != nil {
 		fmt.Fprintf(w, "last\t%s, message %s\n", s.Last.Local().Format(time.DateTime), s.LastID)
@@ -197,7 +197,7 @@ func tableOfSchedule(w io.Writer, s document.Schedule) {
 		fmt.Fprintf(w, "deadline\t%s after the write\n", readable.Duration(time.Duration(s.Deadline)*time.Millisecond))
 	}
 	for name, value := range sortedHeaders(s.Headers) {
-		fmt.Fprintf(w, "header\t%s=%s\n", document.Text(name), value)
+		fmt.Fprintf(w, "header\t%s=%s\n", jsontype.Text(name), value)
 	}
 	fmt.Fprintf(w, "body\t%s\n", excerpt(s.Body))
 }
@@ -207,7 +207,7 @@ var missedInWords = map[string]string{"once": "one message", "skip": "none", "al
 type scheduleRun struct{ ops.ScheduleName }
 
 func (c *scheduleRun) Run(ctx context.Context, a *app) error {
-	return onSchedule(ctx, a, ops.RunSchedule, c.ScheduleName, func(doc document.RanSchedule) table { return says("%s written", doc.ID) })
+	return onSchedule(ctx, a, ops.RunSchedule, c.ScheduleName, func(doc ops.RanSchedule) table { return says("%s written", doc.ID) })
 }
 
 type schedulePause struct{ ops.ScheduleName }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 )
 
@@ -53,13 +53,13 @@ func (c *scheduleSet) complete(ctx context.Context, a *app) error {
 			err = errUsage.Errorf("the body cannot be read: %s", err).WithHint("Name a file that can be read, or - for standard input.")
 		}
 	}
-	c.Body = document.Text(body)
+	c.Body = jsontype.Text(body)
 	return err
 }
 
 // sortedHeaders yields headers by name.
-func sortedHeaders(headers map[string]document.Text) iter.Seq2[string, document.Text] {
-	return func(yield func(string, document.Text) bool) {
+func sortedHeaders(headers map[string]jsontype.Text) iter.Seq2[string, jsontype.Text] {
+	return func(yield func(string, jsontype.Text) bool) {
 		for _, name := range slices.Sorted(maps.Keys(headers)) {
 			if !yield(name, headers[name]) {
 				return
@@ -69,8 +69,8 @@ func sortedHeaders(headers map[string]document.Text) iter.Seq2[string, document.
 }
 
 type scheduleNext struct {
-	Queue document.Text `arg:"" optional:"" complete:"queue" doc:"The queue of a stored schedule."`
-	Name  document.Text `arg:"" optional:"" complete:"schedule" doc:"The schedule's name."`
+	Queue jsontype.Text `arg:"" optional:"" complete:"queue" doc:"The queue of a stored schedule."`
+	Name  jsontype.Text `arg:"" optional:"" complete:"schedule" doc:"The schedule's name."`
 	ops.TicksPreview
 }
 
@@ -86,10 +86,10 @@ func (c *scheduleNext) row() ops.Row {
 }
 
 func (c *scheduleNext) Run(ctx context.Context, a *app) error {
-	flags := c.Timing != document.Timing{}
+	flags := c.Timing != ops.Timing{}
 	switch {
-	case c.Max < 1 || c.Max > document.MaxTicks:
-		return errUsage.Errorf("it shows 1 to %d runs, not %d", document.MaxTicks, c.Max)
+	case c.Max < 1 || c.Max > ops.MaxTicks:
+		return errUsage.Errorf("it shows 1 to %d runs, not %d", ops.MaxTicks, c.Max)
 	case flags && c.Queue != "":
 		return errUsage.Errorf("name a stored schedule, or describe one by flags, not both")
 	case !flags && c.Name == "":
@@ -102,12 +102,12 @@ func (c *scheduleNext) Run(ctx context.Context, a *app) error {
 		return a.print(doc, func(w io.Writer) { tableOfTicks(w, doc) })
 	}
 	in := ops.ScheduleTicks{ScheduleName: ops.ScheduleName{Queue: c.Queue, Schedule: c.Name}, TicksMax: c.TicksMax}
-	return onQueue(ctx, a, ops.Queue{Name: c.Queue}, ops.NextTicks, in, func(doc document.Ticks) table {
+	return onQueue(ctx, a, ops.Queue{Name: c.Queue}, ops.NextTicks, in, func(doc ops.Ticks) table {
 		return func(w io.Writer) { tableOfTicks(w, doc) }
 	})
 }
 
-func tableOfTicks(w io.Writer, doc document.Ticks) {
+func tableOfTicks(w io.Writer, doc ops.Ticks) {
 	if doc.Paused {
 		fmt.Fprintln(w, "it is paused; resumed now, it would tick")
 	}

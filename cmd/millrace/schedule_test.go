@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -20,7 +20,7 @@ func TestSchedule(t *testing.T) {
 	if err := os.WriteFile(file, []byte("\xff from a file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	daily := answer[document.Schedule](s, "schedule", "set", name, "daily", "--cron", "0 3 * * 1-5", "--zone", "Europe/Berlin", "--tenant", "acme",
+	daily := answer[ops.Schedule](s, "schedule", "set", name, "daily", "--cron", "0 3 * * 1-5", "--zone", "Europe/Berlin", "--tenant", "acme",
 		"--file", file, "--header", "kind=report", "--jitter", "30s", "--missed", "skip", "--priority", "2", "--cost", "350", "--deadline", "1h")
 	if daily.Words != "at 03:00, Monday to Friday" || daily.Zone != "Europe/Berlin" || daily.Next == nil || time.Until(*daily.Next) > 4*24*time.Hour ||
 		daily.Body != "\xff from a file" || daily.Headers["kind"] != "report" || daily.Jitter != 30_000 || daily.Missed != "skip" || daily.Priority != 2 || daily.Cost != 350 || daily.Deadline != 3600_000 {
@@ -29,12 +29,12 @@ func TestSchedule(t *testing.T) {
 	if got := s.feed("from stdin", "schedule", "set", name, "poll", "--every", "15m", "--tenant", "acme", "--file", "-"); got.code != 0 || !strings.HasPrefix(got.stdout, "poll: every 15m, next ") {
 		t.Errorf("set = %+v", got)
 	}
-	if got := answer[document.Schedule](s, "schedule", "show", name, "poll"); got.Body != "from stdin" || got.Zone != "" || got.Words != "every 15m" || got.Missed != "once" {
+	if got := answer[ops.Schedule](s, "schedule", "show", name, "poll"); got.Body != "from stdin" || got.Zone != "" || got.Words != "every 15m" || got.Missed != "once" {
 		t.Errorf("show = %+v", got)
 	}
 	for _, args := range [][]string{{"ls"}, {"ls", "--queue", name}} {
 		var names []string
-		for _, one := range answer[document.Schedules](s, append([]string{"schedule"}, args...)...).Schedules {
+		for _, one := range answer[ops.Schedules](s, append([]string{"schedule"}, args...)...).Schedules {
 			if string(one.Queue) == name {
 				names = append(names, string(one.Name))
 			}
@@ -44,7 +44,7 @@ func TestSchedule(t *testing.T) {
 		}
 	}
 
-	if got := answer[document.Schedule](s, "schedule", "pause", name, "poll"); !got.Paused || got.Next != nil {
+	if got := answer[ops.Schedule](s, "schedule", "pause", name, "poll"); !got.Paused || got.Next != nil {
 		t.Errorf("paused = %+v", got)
 	}
 	if got := s.run("schedule", "ls", "--queue", name).stdout; !strings.Contains(got, "paused") || !strings.Contains(got, "Monday to Friday") {
@@ -53,14 +53,14 @@ func TestSchedule(t *testing.T) {
 	if got := s.run("schedule", "next", name, "poll", "--max", "2").stdout; !strings.Contains(got, "it is paused") {
 		t.Errorf("next of a paused schedule is\n%s", got)
 	}
-	ran := answer[document.RanSchedule](s, "schedule", "run", name, "poll").ID
+	ran := answer[ops.RanSchedule](s, "schedule", "run", name, "poll").ID
 	if m := s.takeOne(name); m.ID != ran || string(m.Body) != `"from stdin"` {
 		t.Errorf("read %+v, want the message of the run", m)
 	}
-	if got := answer[document.Schedule](s, "schedule", "resume", name, "poll"); got.Paused || got.Next == nil {
+	if got := answer[ops.Schedule](s, "schedule", "resume", name, "poll"); got.Paused || got.Next == nil {
 		t.Errorf("resumed = %+v", got)
 	}
-	next := answer[document.Ticks](s, "schedule", "next", name, "daily", "--max", "3").Ticks
+	next := answer[ops.Ticks](s, "schedule", "next", name, "daily", "--max", "3").Ticks
 	if len(next) != 3 || !next[0].At.Equal(*daily.Next) {
 		t.Errorf("next = %+v, want 3 from %s on", next, daily.Next)
 	}

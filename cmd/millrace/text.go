@@ -7,13 +7,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 // decodeText reads an argument or a flag that is bytes; kong calls it.
 func decodeText(ctx *kong.DecodeContext, target reflect.Value) error {
-	text, err := document.ParseText(word(ctx))
+	text, err := jsontype.ParseText(word(ctx))
 	target.SetString(string(text))
 	return err
 }
@@ -26,7 +26,7 @@ func word(ctx *kong.DecodeContext) string {
 
 // age returns how long before now a score lies, if the score is a time at all:
 // scores that are some other order would be centuries away.
-func age(s document.Score, now time.Time) string {
+func age(s jsontype.Score, now time.Time) string {
 	const century = 100 * 365 * 24 * time.Hour
 	seconds := float64(now.UnixMicro())/1e6 - float64(s)
 	switch {

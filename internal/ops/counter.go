@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/scatter"
 )
 
@@ -14,7 +14,7 @@ const counterPath = "/v1/counters/{name}"
 
 // Counter names a counter.
 type Counter struct {
-	Name document.Text `arg:"" path:"name" doc:"The counter's name, which is its key on every server." example:"\"impressions\""`
+	Name jsontype.Text `arg:"" path:"name" doc:"The counter's name, which is its key on every server." example:"\"impressions\""`
 }
 
 // Structure returns the name.
@@ -36,7 +36,7 @@ var AddToCounter = operation(Row{
 // Addition is the In of [AddToCounter].
 type Addition struct {
 	N        int64         `json:"n" arg:"" name:"n" doc:"How much to add; may be negative." example:"3"`
-	ShardKey document.Text `json:"shard_key,omitempty" placeholder:"K" doc:"Selects the server: the same key always selects the same one. Defaults to any server." example:"\"ad:17\""`
+	ShardKey jsontype.Text `json:"shard_key,omitempty" placeholder:"K" doc:"Selects the server: the same key always selects the same one. Defaults to any server." example:"\"ad:17\""`
 }
 
 // Added is the Out of [AddToCounter].
@@ -77,7 +77,7 @@ var ShowCounterServers = operation(Row{
 	lefts, err := s.Left(ctx)
 	for _, l := range lefts {
 		if l.Err == nil {
-			doc.Servers = append(doc.Servers, CounterServer{l.Server, l.Flushes, document.Time(l.Until), l.Forever, l.Empty})
+			doc.Servers = append(doc.Servers, CounterServer{l.Server, l.Flushes, jsontype.Time(l.Until), l.Forever, l.Empty})
 		}
 	}
 	return doc, err

@@ -35,8 +35,8 @@
 // A field is documented by "doc", from which the command makes the help of its flag, with
 // "minimum", "maximum", "enum" and "default", which mean the same for both. "json", "query" and
 // "path" name the field for HTTP, "name" and "arg" for the command, where the name of the field is
-// not good enough. Values are bytes ([document.Text]), numbers, and durations
-// ([document.Duration]).
+// not good enough. Values are bytes ([jsontype.Text]), numbers, and durations
+// ([jsontype.Duration]).
 //
 // # When not to use it
 //

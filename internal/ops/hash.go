@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // hashPath is the path of a hash.
@@ -18,8 +18,8 @@ const hashPath = "/v1/hashes/{namespace}/{hash}"
 
 // Hash names a hash in a namespace.
 type Hash struct {
-	Namespace document.Text `arg:"" name:"ns" path:"namespace" complete:"namespace" doc:"The namespace." example:"\"sessions\""`
-	Hash      document.Text `arg:"" path:"hash" doc:"The hash's name." example:"\"user:17\""`
+	Namespace jsontype.Text `arg:"" name:"ns" path:"namespace" complete:"namespace" doc:"The namespace." example:"\"sessions\""`
+	Hash      jsontype.Text `arg:"" path:"hash" doc:"The hash's name." example:"\"user:17\""`
 }
 
 // Structure returns the namespace and the name, for the audit log.
@@ -38,8 +38,8 @@ var ListHashes = Row{
 
 // Namespaces are the names of namespaces.
 type Namespaces struct {
-	Namespaces []document.Text `json:"namespaces" doc:"Their names, sorted by their bytes."`
-	document.Incomplete
+	Namespaces []jsontype.Text `json:"namespaces" doc:"Their names, sorted by their bytes."`
+	Incomplete
 }
 
 // GetHash reads fields of a hash.
@@ -66,7 +66,7 @@ var GetHash = operation(Row{
 	}
 	doc.Fields = make([]Field, 0, len(found))
 	for _, f := range slices.SortedFunc(maps.Values(found), func(a, b expiry.Field) int { return cmp.Compare(a.Name, b.Name) }) {
-		doc.Fields = append(doc.Fields, Field{document.Text(f.Name), document.Text(f.Value), millis(f.TTL)})
+		doc.Fields = append(doc.Fields, Field{jsontype.Text(f.Name), jsontype.Text(f.Value), millis(f.TTL)})
 	}
 	return doc, nil
 })
@@ -95,8 +95,8 @@ type Fields struct {
 
 // Field is a field of a hash.
 type Field struct {
-	Field document.Text `json:"field" example:"\"token\""`
-	Value document.Text `json:"value" example:"\"3f9a\""`
+	Field jsontype.Text `json:"field" example:"\"token\""`
+	Value jsontype.Text `json:"value" example:"\"3f9a\""`
 	TTL   int64         `json:"ttl_ms" doc:"The remaining time in milliseconds; -1 if it never expires." example:"1799912"`
 }
 
@@ -116,14 +116,14 @@ var GetField = operation(Row{
 	Summary:  "Print a field",
 	Detail:   `A field that does not exist or has expired fails with the code "not_found". "ttl_ms" is -1 for a field without a time.`,
 	Examples: []string{"hash get sessions user:17 token", "hash get sessions user:17 token --json"},
-}, func(ctx context.Context, h OneHash, field document.Text) (FieldValue, error) {
+}, func(ctx context.Context, h OneHash, field jsontype.Text) (FieldValue, error) {
 	value, ttl, err := h.Of.Get(ctx, h.Name, string(field))
-	return FieldValue{document.Text(value), millis(ttl)}, err
+	return FieldValue{jsontype.Text(value), millis(ttl)}, err
 })
 
 // FieldValue is the Out of [GetField].
 type FieldValue struct {
-	Value document.Text `json:"value"`
+	Value jsontype.Text `json:"value"`
 	TTL   int64         `json:"ttl_ms"`
 }
 
@@ -136,7 +136,7 @@ var SetFields = operation(Row{
 }, func(ctx context.Context, h OneHash, in FieldsToSet) (doc FieldsSet, err error) {
 	fields := make(map[string][]byte, len(in.Fields))
 	for given, value := range in.Fields {
-		name, err := document.ParseText(given)
+		name, err := jsontype.ParseText(given)
 		if err != nil {
 			return doc, err
 		}
@@ -155,13 +155,13 @@ var SetFields = operation(Row{
 type FieldsToSet struct {
 	Lifetime
 
-	Fields map[string]document.Text `json:"fields" minProperties:"1" maxProperties:"1000" doc:"Their names and values. A name that is not UTF-8 is the text of its base64 form."`
+	Fields map[string]jsontype.Text `json:"fields" minProperties:"1" maxProperties:"1000" doc:"Their names and values. A name that is not UTF-8 is the text of its base64 form."`
 	If     string                   `json:"if,omitempty" enum:"none,exist" doc:"Set only if none of the fields exists, or only if all of them do. Defaults to always."`
 }
 
 // Lifetime is for how long fields are there.
 type Lifetime struct {
-	TTL     document.Duration `json:"ttl,omitzero" name:"ttl" placeholder:"DURATION" xor:"time" doc:"When they expire. Defaults to never." example:"30m"`
+	TTL     jsontype.Duration `json:"ttl,omitzero" name:"ttl" placeholder:"DURATION" xor:"time" doc:"When they expire. Defaults to never." example:"30m"`
 	KeepTTL bool              `json:"keep_ttl,omitempty" name:"keep-ttl" xor:"time" doc:"Keep the TTL of each field. Without it and without a ttl, the fields never expire."`
 }
 
@@ -188,7 +188,7 @@ var IncrementField = operation(Row{
 
 // Increment is the In of [IncrementField].
 type Increment struct {
-	Field document.Text `json:"field" example:"\"visits\""`
+	Field jsontype.Text `json:"field" example:"\"visits\""`
 	By    int64         `json:"by" doc:"How much to add; may be negative." example:"1"`
 }
 
@@ -204,7 +204,7 @@ var DeleteHash = operation(Row{
 	Summary:  "Delete a hash with all its fields",
 	Detail:   "The answer counts the fields that existed.",
 	Examples: []string{"hash rm sessions user:17 token", "hash rm sessions user:17", "hash rm sessions --all"},
-}, func(ctx context.Context, h OneHash, _ Hash) (doc document.Deleted, err error) {
+}, func(ctx context.Context, h OneHash, _ Hash) (doc Deleted, err error) {
 	if doc.Deleted, err = h.Of.Len(ctx, h.Name); err == nil {
 		_, err = h.Of.RemoveHash(ctx, h.Name)
 	}
@@ -217,12 +217,12 @@ var DeleteFields = operation(Row{
 	Class: Work, Only: "hash rm deletes fields, if it names some",
 	Summary: "Delete fields",
 	Detail:  "The answer counts the fields that existed.",
-}, func(ctx context.Context, h OneHash, in FieldNames) (doc document.Deleted, err error) {
-	doc.Deleted, err = h.Of.Remove(ctx, h.Name, document.Strings(in.Fields)...)
+}, func(ctx context.Context, h OneHash, in FieldNames) (doc Deleted, err error) {
+	doc.Deleted, err = h.Of.Remove(ctx, h.Name, jsontype.Strings(in.Fields)...)
 	return doc, err
 })
 
 // FieldNames names fields.
 type FieldNames struct {
-	Fields []document.Text `json:"fields" arg:"" name:"field" minItems:"1" maxItems:"1000" doc:"The fields." example:"[\"token\"]"`
+	Fields []jsontype.Text `json:"fields" arg:"" name:"field" minItems:"1" maxItems:"1000" doc:"The fields." example:"[\"token\"]"`
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/millrace/millrace/expiry"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // GetTTLs shows the time of fields.
@@ -16,7 +16,7 @@ var GetTTLs = operation(Row{
 	Detail:   `"ttl_ms" is -1 for a field that stays for good and -2 for one that is not there.`,
 	Examples: []string{"hash ttl sessions user:17 token theme", "hash ttl sessions user:17 token --set 1h", "hash ttl sessions user:17 token --persist"},
 }, func(ctx context.Context, h OneHash, in FieldNames) (doc FieldTTLs, err error) {
-	ttls, err := h.Of.TTL(ctx, h.Name, document.Strings(in.Fields)...)
+	ttls, err := h.Of.TTL(ctx, h.Name, jsontype.Strings(in.Fields)...)
 	doc.Fields = make([]FieldTTL, len(ttls))
 	for i, ttl := range ttls {
 		doc.Fields[i] = FieldTTL{in.Fields[i], millis(ttl)}
@@ -31,7 +31,7 @@ type FieldTTLs struct {
 
 // FieldTTL is the remaining time of a field.
 type FieldTTL struct {
-	Field document.Text `json:"field"`
+	Field jsontype.Text `json:"field"`
 	TTL   int64         `json:"ttl_ms"`
 }
 
@@ -42,7 +42,7 @@ var ExpireFields = operation(Row{
 	Summary: "Change the TTL of fields",
 	Detail:  "From now on; 0s removes them.",
 }, func(ctx context.Context, h OneHash, in Expire) (ChangedFields, error) {
-	list, err := h.Of.Expire(ctx, h.Name, in.TTL.Duration, conditions[in.If], document.Strings(in.Fields)...)
+	list, err := h.Of.Expire(ctx, h.Name, in.TTL.Duration, conditions[in.If], jsontype.Strings(in.Fields)...)
 	return changedFields(in.Fields, list), err
 })
 
@@ -50,7 +50,7 @@ var ExpireFields = operation(Row{
 type Expire struct {
 	FieldNames
 
-	TTL document.Duration `json:"ttl" doc:"When they expire." example:"1h"`
+	TTL jsontype.Duration `json:"ttl" doc:"When they expire." example:"1h"`
 	If  string            `json:"if,omitempty" enum:"no_ttl,ttl,longer,shorter" doc:"Only if a field has no TTL, or has one, or expires later by it, or earlier. Defaults to always."`
 }
 
@@ -66,7 +66,7 @@ var PersistFields = operation(Row{
 	Summary: "Remove the TTL of fields",
 	Detail:  "They stay until they are deleted.",
 }, func(ctx context.Context, h OneHash, in FieldNames) (ChangedFields, error) {
-	list, err := h.Of.Persist(ctx, h.Name, document.Strings(in.Fields)...)
+	list, err := h.Of.Persist(ctx, h.Name, jsontype.Strings(in.Fields)...)
 	return changedFields(in.Fields, list), err
 })
 
@@ -77,7 +77,7 @@ type ChangedFields struct {
 
 // ChangedField is what became of a field.
 type ChangedField struct {
-	Field   document.Text `json:"field" example:"\"token\""`
+	Field   jsontype.Text `json:"field" example:"\"token\""`
 	Outcome string        `json:"outcome" enum:"applied,not_met,removed,no_ttl,no_field" doc:"Done; the condition was not met; the field expired at once; it had no TTL; there is no such field."`
 }
 
@@ -85,7 +85,7 @@ var outcomes = map[expiry.Outcome]string{
 	expiry.Applied: "applied", expiry.NotMet: "not_met", expiry.Removed: "removed", expiry.HasNoTTL: "no_ttl", expiry.HasNoField: "no_field",
 }
 
-func changedFields(fields []document.Text, list []expiry.Outcome) ChangedFields {
+func changedFields(fields []jsontype.Text, list []expiry.Outcome) ChangedFields {
 	doc := ChangedFields{make([]ChangedField, len(list))}
 	for i, o := range list {
 		doc.Fields[i] = ChangedField{fields[i], outcomes[o]}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // ickPath is the path of a dirty list.
@@ -15,7 +15,7 @@ const ickPath = "/v1/icks/{name}"
 
 // Ick names a dirty list.
 type Ick struct {
-	Name document.Text `arg:"" path:"name" complete:"ick" doc:"The list's name, which is its version key in Redis." example:"\"search\""`
+	Name jsontype.Text `arg:"" path:"name" complete:"ick" doc:"The list's name, which is its version key in Redis." example:"\"search\""`
 }
 
 // Structure returns the name.
@@ -32,8 +32,8 @@ var ListIcks = Row{
 
 // Icks are the names of dirty lists.
 type Icks struct {
-	Icks []document.Text `json:"icks" doc:"Their names, sorted by their bytes."`
-	document.Incomplete
+	Icks []jsontype.Text `json:"icks" doc:"Their names, sorted by their bytes."`
+	Incomplete
 }
 
 // DeleteIck deletes a dirty list.
@@ -43,7 +43,7 @@ var DeleteIck = operation(Row{
 	Summary:  "Delete a dirty list with all its marks",
 	Detail:   "Marks that wait, are reserved or parked. The answer counts the keys that a list has in the gem, at most 3; it is 0 if there is no such list.",
 	Examples: []string{"ick rm search", "ick rm search --force"},
-}, func(ctx context.Context, k *ick.Ick, in IckDelete) (doc document.Deleted, err error) {
+}, func(ctx context.Context, k *ick.Ick, in IckDelete) (doc Deleted, err error) {
 	remove := k.Delete
 	if in.Force {
 		remove = k.ForceDelete
@@ -70,7 +70,7 @@ var AddMarks = operation(Row{
 		return doc, ErrRequest.Errorf("give either members or marks")
 	}
 	if len(in.Members) > 0 {
-		added, err := k.AddNow(ctx, document.Strings(in.Members)...)
+		added, err := k.AddNow(ctx, jsontype.Strings(in.Members)...)
 		return Marked(added), err
 	}
 	marks := make([]ick.Entry, len(in.Marks))
@@ -83,14 +83,14 @@ var AddMarks = operation(Row{
 
 // Marks is the In of [AddMarks].
 type Marks struct {
-	Members []document.Text `json:"members,omitempty" minItems:"1" maxItems:"1000" doc:"Dirty members, with the score of now." example:"[\"doc:17\"]"`
+	Members []jsontype.Text `json:"members,omitempty" minItems:"1" maxItems:"1000" doc:"Dirty members, with the score of now." example:"[\"doc:17\"]"`
 	Marks   []Entry         `json:"marks,omitempty" minItems:"1" maxItems:"1000" doc:"Dirty members with scores."`
 }
 
 // Entry is a member with its score.
 type Entry struct {
-	Member document.Text  `json:"member" example:"\"doc:17\""`
-	Score  document.Score `json:"score" example:"1700000003.25"`
+	Member jsontype.Text  `json:"member" example:"\"doc:17\""`
+	Score  jsontype.Score `json:"score" example:"1700000003.25"`
 }
 
 // Marked is the Out of [AddMarks].
@@ -113,7 +113,7 @@ var ReserveMarks = operation(Row{
 // Reserve is the In of [ReserveMarks]. The maximum is that of HTTP: the command may ask for more.
 type Reserve struct {
 	Max      int               `json:"max" arg:"" name:"n" help:"The largest number of members to reserve." minimum:"0" maximum:"1000" doc:"The largest number of members to reserve." example:"100"`
-	Settle   document.Duration `json:"settle,omitzero" placeholder:"DURATION" doc:"Leave marks that are younger than this. Defaults to 0s." example:"5s"`
+	Settle   jsontype.Duration `json:"settle,omitzero" placeholder:"DURATION" doc:"Leave marks that are younger than this. Defaults to 0s." example:"5s"`
 	Backwash bool              `json:"backwash,omitempty" doc:"Let older marks replace reserved ones."`
 }
 
@@ -132,7 +132,7 @@ type Reserved struct {
 func reserved(r ick.Reservation) Reserved {
 	doc := Reserved{Token: r.Token, Entries: make([]Entry, len(r.Entries)), At: r.At}
 	for i, e := range r.Entries {
-		doc.Entries[i] = Entry{document.Text(e.Member), document.Score(e.Score)}
+		doc.Entries[i] = Entry{jsontype.Text(e.Member), jsontype.Score(e.Score)}
 	}
 	return doc
 }
@@ -144,14 +144,14 @@ var CommitMarks = operation(Row{
 	Detail:   "Members that were marked and reserved again after the token was issued are kept, and returned again. It is an error if nothing could be committed.",
 	Examples: []string{"ick commit search 1-DV6JPA2Y doc:17 doc:18"},
 }, func(ctx context.Context, k *ick.Ick, in Commit) (Committed, error) {
-	done, err := k.Commit(ctx, in.Token, document.Strings(in.Members)...)
+	done, err := k.Commit(ctx, in.Token, jsontype.Strings(in.Members)...)
 	return Committed(done), err
 })
 
 // Commit is the In of [CommitMarks].
 type Commit struct {
 	Token   string          `json:"token" arg:"" doc:"The token of the reservation." example:"1-DV6JPA2Y"`
-	Members []document.Text `json:"members" arg:"" name:"member" minItems:"1" maxItems:"1000" doc:"Members that are done." example:"[\"doc:17\"]"`
+	Members []jsontype.Text `json:"members" arg:"" name:"member" minItems:"1" maxItems:"1000" doc:"Members that are done." example:"[\"doc:17\"]"`
 }
 
 // Committed is the Out of [CommitMarks].
@@ -170,7 +170,7 @@ var ExchangeMarks = operation(Row{
 	if len(in.Members) > 0 && in.Token == "" {
 		return doc, ErrRequest.Errorf("members need the token of their reservation")
 	}
-	r, done, err := k.Exchange(ctx, in.Token, document.Strings(in.Members), in.Max)
+	r, done, err := k.Exchange(ctx, in.Token, jsontype.Strings(in.Members), in.Max)
 	return Exchanged{reserved(r), Committed(done)}, err
 })
 
@@ -179,7 +179,7 @@ type Exchange struct {
 	Reserve
 
 	Token   string          `json:"token,omitempty" placeholder:"TOKEN" doc:"The token of the reservation." example:"1-DV6JPA2Y"`
-	Members []document.Text `json:"members,omitempty" name:"commit" sep:"none" placeholder:"MEMBER" help:"A member that is done; may be repeated." maxItems:"1000" doc:"Members that are done. Defaults to none." example:"[\"doc:17\"]"`
+	Members []jsontype.Text `json:"members,omitempty" name:"commit" sep:"none" placeholder:"MEMBER" help:"A member that is done; may be repeated." maxItems:"1000" doc:"Members that are done. Defaults to none." example:"[\"doc:17\"]"`
 }
 
 // Exchanged is the Out of [ExchangeMarks].

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // ListParked lists members that failed.
@@ -22,8 +22,8 @@ var ListParked = operation(Row{
 			return doc, err
 		}
 		doc.Parked = append(doc.Parked, ParkedMember{
-			Member: document.Text(p.Member), Score: document.Score(p.Score), Attempts: p.Attempts,
-			ParkedAt: p.At.UTC(), Until: document.Time(p.Until), Reason: p.Reason,
+			Member: jsontype.Text(p.Member), Score: jsontype.Score(p.Score), Attempts: p.Attempts,
+			ParkedAt: p.At.UTC(), Until: jsontype.Time(p.Until), Reason: p.Reason,
 		})
 	}
 	return doc, nil
@@ -50,8 +50,8 @@ type ParkedList struct {
 
 // ParkedMember is a member that failed and waits for a retry.
 type ParkedMember struct {
-	Member   document.Text  `json:"member" example:"\"doc:17\""`
-	Score    document.Score `json:"score" example:"1700000000"`
+	Member   jsontype.Text  `json:"member" example:"\"doc:17\""`
+	Score    jsontype.Score `json:"score" example:"1700000000"`
 	Attempts int            `json:"attempts" doc:"How often it failed." example:"1"`
 	ParkedAt time.Time      `json:"parked_at" doc:"By the server's clock, in UTC."`
 	Until    *time.Time     `json:"until,omitempty" doc:"When it is retried. Absent if only a new mark or an operator ends the wait."`
@@ -94,7 +94,7 @@ type Dropped struct {
 
 // ParkedChoice is the In of [RetryParked] and [DropParked].
 type ParkedChoice struct {
-	Members []document.Text `json:"members,omitempty" arg:"" optional:"" name:"member" minItems:"1" maxItems:"1000" doc:"Parked members." example:"[\"doc:17\"]"`
+	Members []jsontype.Text `json:"members,omitempty" arg:"" optional:"" name:"member" minItems:"1" maxItems:"1000" doc:"Parked members." example:"[\"doc:17\"]"`
 	All     bool            `json:"all,omitempty" doc:"All parked members, instead of members."`
 }
 
@@ -106,7 +106,7 @@ func (c ParkedChoice) each(ctx context.Context, k *ick.Ick, do func(context.Cont
 	if !c.Chosen() {
 		return 0, ErrRequest.Errorf("give either members or all")
 	}
-	members := document.Strings(c.Members)
+	members := jsontype.Strings(c.Members)
 	if c.All {
 		for p, err := range k.Parked(ctx) {
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // GetIckStats shows the numbers of a dirty list.
@@ -20,7 +20,7 @@ var GetIckStats = operation(Row{
 }, func(ctx context.Context, k *ick.Ick, _ Ick) (IckStats, error) {
 	s, err := k.Stats(ctx)
 	doc := IckStats{
-		Key: document.Text(s.Name), Version: s.Version, PsetKey: document.Text(s.Waiting.Key), CsetKey: document.Text(s.Reserved.Key),
+		Key: jsontype.Text(s.Name), Version: s.Version, PsetKey: jsontype.Text(s.Waiting.Key), CsetKey: jsontype.Text(s.Reserved.Key),
 		PsetSize: s.Waiting.Size, CsetSize: s.Reserved.Size,
 		TotalSize: s.Total, DistinctSize: s.Distinct, ParkedSize: s.Parked,
 		Counters: IckCounters(s.Counters), At: s.At,
@@ -41,21 +41,21 @@ var GetIckStats = operation(Row{
 
 // IckStats is the Out of [GetIckStats]: the numbers of the gem and ours.
 type IckStats struct {
-	Key          document.Text   `json:"key" example:"\"search\""`
+	Key          jsontype.Text   `json:"key" example:"\"search\""`
 	Version      string          `json:"version" example:"ick.v1"`
-	PsetKey      document.Text   `json:"pset_key"`
-	CsetKey      document.Text   `json:"cset_key"`
+	PsetKey      jsontype.Text   `json:"pset_key"`
+	CsetKey      jsontype.Text   `json:"cset_key"`
 	PsetSize     int             `json:"pset_size" doc:"Marks that wait."`
 	CsetSize     int             `json:"cset_size" doc:"Marks that are reserved."`
 	TotalSize    int             `json:"total_size" doc:"Both; a member in both counts twice."`
 	DistinctSize int             `json:"distinct_size" doc:"Both; a member in both counts once."`
 	ParkedSize   int             `json:"parked_size"`
-	Oldest       *document.Score `json:"oldest_score,omitempty" doc:"The lowest score. Absent when there are no marks."`
-	Newest       *document.Score `json:"newest_score,omitempty"`
-	PsetOldest   *document.Score `json:"pset_oldest,omitempty"`
-	PsetNewest   *document.Score `json:"pset_newest,omitempty"`
-	CsetOldest   *document.Score `json:"cset_oldest,omitempty"`
-	CsetNewest   *document.Score `json:"cset_newest,omitempty"`
+	Oldest       *jsontype.Score `json:"oldest_score,omitempty" doc:"The lowest score. Absent when there are no marks."`
+	Newest       *jsontype.Score `json:"newest_score,omitempty"`
+	PsetOldest   *jsontype.Score `json:"pset_oldest,omitempty"`
+	PsetNewest   *jsontype.Score `json:"pset_newest,omitempty"`
+	CsetOldest   *jsontype.Score `json:"cset_oldest,omitempty"`
+	CsetNewest   *jsontype.Score `json:"cset_newest,omitempty"`
 	OldestAge    *float64        `json:"oldest_age_s,omitempty" doc:"In seconds. Absent if there are no marks, or if the oldest score is infinite."`
 	Counters     IckCounters     `json:"counters"`
 	At           time.Time       `json:"-"` // by the server's clock
@@ -64,9 +64,9 @@ type IckStats struct {
 // IckCounters count since the list began, over all processes of Millrace.
 type IckCounters ick.Counters
 
-func bounds(s ick.SetStats) (oldest, newest *document.Score) {
+func bounds(s ick.SetStats) (oldest, newest *jsontype.Score) {
 	if s.Size == 0 {
 		return nil, nil
 	}
-	return (*document.Score)(&s.Oldest), (*document.Score)(&s.Newest)
+	return (*jsontype.Score)(&s.Oldest), (*jsontype.Score)(&s.Newest)
 }

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -15,7 +15,7 @@ const leasePath = "/v1/leases/{name}"
 
 // Lease names a lease.
 type Lease struct {
-	Name document.Text `arg:"" path:"name" complete:"lease" doc:"The lease's name." example:"\"nightly\""`
+	Name jsontype.Text `arg:"" path:"name" complete:"lease" doc:"The lease's name." example:"\"nightly\""`
 }
 
 // Structure returns the name.
@@ -31,8 +31,8 @@ var ListLeases = Row{
 
 // LeaseNames are the names of leases.
 type LeaseNames struct {
-	Leases []document.Text `json:"leases" doc:"Their names, sorted by their bytes."`
-	document.Incomplete
+	Leases []jsontype.Text `json:"leases" doc:"Their names, sorted by their bytes."`
+	Incomplete
 }
 
 // ShowLeases lists the leases with their holders.
@@ -48,13 +48,13 @@ var ShowLeases = Row{
 // HeldLeases are leases with their holders.
 type HeldLeases struct {
 	Leases []HeldLease   `json:"leases" doc:"By name."`
-	Next   document.Text `json:"next" doc:"Where to continue; empty at the end."`
-	document.Incomplete
+	Next   jsontype.Text `json:"next" doc:"Where to continue; empty at the end."`
+	Incomplete
 }
 
 // HeldLease is a lease that is held.
 type HeldLease struct {
-	Name document.Text `json:"name"`
+	Name jsontype.Text `json:"name"`
 	LeaseState
 }
 
@@ -68,7 +68,7 @@ var GetLease = operation(Row{
 	info, err := l.Of.Show(ctx, l.Name)
 	doc := LeaseState{Held: info.Held, Fence: info.Fence}
 	if info.Held {
-		token, metadata := document.Text(info.Token), document.Text(info.Metadata)
+		token, metadata := jsontype.Text(info.Token), jsontype.Text(info.Metadata)
 		deadline, remaining := info.Deadline.UnixMilli(), info.Remaining.Milliseconds()
 		doc.Token, doc.Deadline, doc.Remaining, doc.Metadata = &token, &deadline, &remaining, &metadata
 	}
@@ -79,10 +79,10 @@ var GetLease = operation(Row{
 type LeaseState struct {
 	Held      bool           `json:"held"`
 	Fence     int64          `json:"fence" doc:"That of the last acquisition; 0 if unknown." example:"1795226400123456"`
-	Token     *document.Text `json:"token,omitempty" doc:"The holder's. With it any client can refresh and release the lease."`
+	Token     *jsontype.Text `json:"token,omitempty" doc:"The holder's. With it any client can refresh and release the lease."`
 	Deadline  *int64         `json:"deadline_ms,omitempty" doc:"In Unix milliseconds, by the server's clock."`
 	Remaining *int64         `json:"remaining_ms,omitempty" doc:"Until the deadline."`
-	Metadata  *document.Text `json:"metadata,omitempty" doc:"The holder's."`
+	Metadata  *jsontype.Text `json:"metadata,omitempty" doc:"The holder's."`
 }
 
 // AcquireLease acquires a lease. What it does is written twice: the service seeds tokens, so that a
@@ -98,9 +98,9 @@ var AcquireLease = Row{
 
 // Acquire is the In of [AcquireLease].
 type Acquire struct {
-	TTL            document.Duration `json:"ttl" name:"ttl" required:"true" placeholder:"DURATION" doc:"How long to hold it, from 10ms to 8784h." example:"10m"`
-	Wait           document.Duration `json:"wait,omitzero" placeholder:"DURATION" doc:"How long to wait while it has another holder. Defaults to 0s, no waiting." example:"30s"`
-	Metadata       document.Text     `json:"metadata,omitempty" placeholder:"TEXT" doc:"A description of the holder, shown to others; at most 4,096 bytes." example:"\"host a\""`
+	TTL            jsontype.Duration `json:"ttl" name:"ttl" required:"true" placeholder:"DURATION" doc:"How long to hold it, from 10ms to 8784h." example:"10m"`
+	Wait           jsontype.Duration `json:"wait,omitzero" placeholder:"DURATION" doc:"How long to wait while it has another holder. Defaults to 0s, no waiting." example:"30s"`
+	Metadata       jsontype.Text     `json:"metadata,omitempty" placeholder:"TEXT" doc:"A description of the holder, shown to others; at most 4,096 bytes." example:"\"host a\""`
 	AllowEvictable bool              `json:"allow_evictable,omitempty" doc:"Accept a server that may evict the lease when its memory is full: for leases that only avoid duplicate work."`
 }
 
@@ -118,7 +118,7 @@ func Grant(held *lease.Lease) Acquired {
 
 // Holder identifies the holder of a lease.
 type Holder struct {
-	Token document.Text `json:"token" required:"true" placeholder:"TOKEN" doc:"The token that acquire returned." example:"\"ODZ4YB3RQJ5TKWUVHLCXNME7AI\""`
+	Token jsontype.Text `json:"token" required:"true" placeholder:"TOKEN" doc:"The token that acquire returned." example:"\"ODZ4YB3RQJ5TKWUVHLCXNME7AI\""`
 }
 
 // RefreshLease holds a lease longer.
@@ -139,7 +139,7 @@ var RefreshLease = operation(Row{
 type Refresh struct {
 	Holder
 
-	TTL document.Duration `json:"ttl" name:"ttl" required:"true" placeholder:"DURATION" doc:"How long to hold it from now on, from 10ms to 8784h." example:"10m"`
+	TTL jsontype.Duration `json:"ttl" name:"ttl" required:"true" placeholder:"DURATION" doc:"How long to hold it from now on, from 10ms to 8784h." example:"10m"`
 }
 
 // Refreshed is the Out of [RefreshLease].

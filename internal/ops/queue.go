@@ -1,13 +1,13 @@
 package ops
 
-import "github.com/millrace/millrace/internal/document"
+import "github.com/millrace/millrace/internal/jsontype"
 
 // queuePath is the path of a queue.
 const queuePath = "/v1/queues/{name}"
 
 // Queue names a queue.
 type Queue struct {
-	Name document.Text `arg:"" path:"name" complete:"queue" doc:"The queue's name, 1 to 512 bytes." example:"\"orders\""`
+	Name jsontype.Text `arg:"" path:"name" complete:"queue" doc:"The queue's name, 1 to 512 bytes." example:"\"orders\""`
 }
 
 // Structure returns the name.
@@ -21,3 +21,19 @@ type Flows struct {
 
 // NewQueue returns them.
 func (f Flows) NewQueue() (streams, perTenant int) { return f.Streams, f.PerTenant }
+
+// Queues are the names of queues.
+type Queues struct {
+	Queues []jsontype.Text `json:"queues" doc:"Their names, sorted by their bytes."`
+	Incomplete
+}
+
+// Deleted counts the keys or fields that a deletion removed.
+type Deleted struct {
+	Deleted int `json:"deleted" doc:"How many existed: keys of a queue or a dirty list, fields of a hash." example:"3"`
+}
+
+// Paused reports whether reading is paused.
+type Paused struct {
+	Paused bool `json:"paused" doc:"Reading is paused."`
+}

@@ -6,11 +6,10 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
 )
 
 // DeleteQueue deletes a queue.
-var DeleteQueue = Operation[*fairqueue.Queue, Queue, document.Deleted]{
+var DeleteQueue = Operation[*fairqueue.Queue, Queue, Deleted]{
 	Row: Row{
 		ID: "deleteQueue", Words: "queue rm", Method: http.MethodDelete, Path: queuePath,
 		Class: Change, Action: "queue.delete", Form: "queues/delete",
@@ -18,14 +17,14 @@ var DeleteQueue = Operation[*fairqueue.Queue, Queue, document.Deleted]{
 		Detail:   "All messages are lost: waiting, delayed, in flight and dead. Stop writers and readers first; the next write creates the queue again. The answer counts the queue's keys; it is 0 if there is no such queue.",
 		Examples: []string{"queue rm orders", "queue rm orders --yes"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, _ Queue) (document.Deleted, error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, _ Queue) (Deleted, error) {
 		n, err := q.Delete(ctx)
-		return document.Deleted{Deleted: n}, err
+		return Deleted{Deleted: n}, err
 	},
 }
 
 // ResizeQueue changes the flows of a queue.
-var ResizeQueue = Operation[*fairqueue.Queue, Resize, document.Resized]{
+var ResizeQueue = Operation[*fairqueue.Queue, Resize, Resized]{
 	Row: Row{
 		ID: "resizeQueue", Words: "queue resize", Method: http.MethodPost, Path: queuePath + "/resize",
 		Statuses: []int{http.StatusNotFound, http.StatusInsufficientStorage},
@@ -34,7 +33,7 @@ var ResizeQueue = Operation[*fairqueue.Queue, Resize, document.Resized]{
 		Detail:   "Flows take turns. With 0 streams each tenant is a flow. With more streams, each stream is a flow, and each tenant uses some of them. It applies to new messages; older messages stay in their flows and still take turns. Writers need no restart.",
 		Examples: []string{"queue resize orders 128", "queue resize orders 32 --per-tenant 2", "queue resize orders 0"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Resize) (doc document.Resized, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in Resize) (doc Resized, err error) {
 		before, err := q.Stats(ctx)
 		if err != nil {
 			return doc, err
@@ -43,7 +42,7 @@ var ResizeQueue = Operation[*fairqueue.Queue, Resize, document.Resized]{
 			return doc, err
 		}
 		after, err := q.Stats(ctx)
-		return document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}, err
+		return Resized{Shape: OfShape(after), Before: OfShape(before)}, err
 	},
 }
 
@@ -54,7 +53,7 @@ type Resize struct {
 }
 
 // CancelMessages removes messages that are not done yet.
-var CancelMessages = Operation[*fairqueue.Queue, Cancel, document.Cancelled]{
+var CancelMessages = Operation[*fairqueue.Queue, Cancel, Cancelled]{
 	Row: Row{
 		ID: "cancelMessages", Words: "queue cancel", Method: http.MethodPost, Path: queuePath + "/cancel", Statuses: []int{http.StatusNotFound},
 		Class: Withdraw, Action: "queue.cancel", Form: "queues/cancel",
@@ -62,12 +61,12 @@ var CancelMessages = Operation[*fairqueue.Queue, Cancel, document.Cancelled]{
 		Detail:   "By their ids. The receipt of a message in flight becomes stale: its reader learns it when it next extends its time. It is an error if none of the messages exists.",
 		Examples: []string{"queue cancel orders 1795226400123456"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Cancel) (doc document.Cancelled, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in Cancel) (doc Cancelled, err error) {
 		states, err := q.Cancel(ctx, in.IDs...)
 		if err != nil {
 			return doc, err
 		}
-		if doc = document.OfCancelled(in.IDs, states); doc.Cancelled == 0 {
+		if doc = OfCancelled(in.IDs, states); doc.Cancelled == 0 {
 			return doc, millrace.ErrNotFound.Errorf("no such message waits, is delayed or in flight").WithHint("It is done, or dead: look among the dead messages.")
 		}
 		return doc, nil
@@ -77,4 +76,39 @@ var CancelMessages = Operation[*fairqueue.Queue, Cancel, document.Cancelled]{
 // Cancel is the In of [CancelMessages].
 type Cancel struct {
 	IDs []string `json:"ids" arg:"" name:"id" minItems:"1" maxItems:"1000" doc:"Ids of messages, as write and read return them." example:"[\"1795226400100321\"]"`
+}
+
+// Nowhere is the place of a message that could not be cancelled: it is done or dead.
+const Nowhere = "nowhere"
+
+// CancelledMessage is the result for one message.
+type CancelledMessage struct {
+	ID  string `json:"id" example:"1795226400100321"`
+	Was string `json:"was" doc:"Its state before; nowhere if it is done, dead or unknown." enum:"waiting,delayed,in_flight,nowhere"`
+}
+
+// Cancelled is the result of a cancellation.
+type Cancelled struct {
+	Cancelled int                `json:"cancelled" doc:"How many were removed." example:"1"`
+	Messages  []CancelledMessage `json:"messages" doc:"All messages of the request, in order."`
+}
+
+// OfCancelled converts the result of a cancellation.
+func OfCancelled(ids []string, states []fairqueue.State) Cancelled {
+	doc := Cancelled{Messages: make([]CancelledMessage, len(states))}
+	for i, state := range states {
+		doc.Messages[i] = CancelledMessage{ids[i], Nowhere}
+		if state != fairqueue.Gone {
+			doc.Messages[i].Was = string(state)
+			doc.Cancelled++
+		}
+	}
+	return doc
+}
+
+// Resized is the shape of a queue after and before a change.
+type Resized struct {
+	Shape
+
+	Before Shape `json:"before"`
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/redis/reqid"
 )
 
@@ -27,7 +27,7 @@ var ListDead = Operation[*fairqueue.Queue, DeadPage, DeadMessages]{
 	},
 	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadPage) (DeadMessages, error) {
 		messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{State: fairqueue.Dead, Max: in.Max, After: in.After})
-		return DeadMessages{document.OfDead(messages), next}, err
+		return DeadMessages{OfDead(messages), next}, err
 	},
 }
 
@@ -39,8 +39,8 @@ type DeadPage struct {
 
 // DeadMessages is the Out of [ListDead].
 type DeadMessages struct {
-	Dead []document.DeadMessage `json:"dead"`
-	Next string                 `json:"next" doc:"Where to continue; empty at the end."`
+	Dead []DeadMessage `json:"dead"`
+	Next string        `json:"next" doc:"Where to continue; empty at the end."`
 }
 
 // GroupDead counts dead messages by their reason.
@@ -66,7 +66,7 @@ var GroupDead = Operation[*fairqueue.Queue, DeadSearch, DeadGroups]{
 type DeadSearch struct {
 	Queue
 	Search
-	Reason document.Text `query:"reason" placeholder:"TEXT" doc:"Their reason, whole. Defaults to any." example:"\"no such article\""`
+	Reason jsontype.Text `query:"reason" placeholder:"TEXT" doc:"Their reason, whole. Defaults to any." example:"\"no such article\""`
 }
 
 // Config returns the selection. Errors: [millrace.ErrBadArgument].
@@ -84,7 +84,7 @@ type DeadGroups struct {
 
 // DeadGroup is dead messages that have a reason in common.
 type DeadGroup struct {
-	Reason document.Text `json:"reason" doc:"Why they are dead." example:"\"no such article\""`
+	Reason jsontype.Text `json:"reason" doc:"Why they are dead." example:"\"no such article\""`
 	Count  int           `json:"count" doc:"How many have it." example:"1"`
 	Oldest time.Time     `json:"oldest" doc:"The first death, in UTC."`
 	Newest time.Time     `json:"newest" doc:"The last death, in UTC."`
@@ -94,7 +94,7 @@ type DeadGroup struct {
 func OfGroups(groups []fairqueue.DeadGroup, found fairqueue.Found) DeadGroups {
 	doc := DeadGroups{make([]DeadGroup, len(groups)), SearchedOf(found)}
 	for i, g := range groups {
-		doc.Groups[i] = DeadGroup{document.Text(g.Reason), g.Count, g.Oldest.UTC(), g.Newest.UTC()}
+		doc.Groups[i] = DeadGroup{jsontype.Text(g.Reason), g.Count, g.Oldest.UTC(), g.Newest.UTC()}
 	}
 	return doc
 }
@@ -120,7 +120,7 @@ var RedriveDead = Operation[*fairqueue.Queue, DeadChoice, Redriven]{
 			// would count as done.
 			ctx = reqid.With(ctx, "")
 		}
-		doc.Redriven.Redriven, doc.Search, err = in.change(ctx, q, q.Dead().Redrive, q.Dead().RedriveMatching)
+		doc.Redriven, doc.Search, err = in.change(ctx, q, q.Dead().Redrive, q.Dead().RedriveMatching)
 		return doc, err
 	},
 }
@@ -139,7 +139,7 @@ var PurgeDead = Operation[*fairqueue.Queue, DeadChoice, Purged]{
 		},
 	},
 	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadChoice) (doc Purged, err error) {
-		doc.Purged.Purged, doc.Search, err = in.change(ctx, q, q.Dead().Purge, q.Dead().PurgeMatching)
+		doc.Purged, doc.Search, err = in.change(ctx, q, q.Dead().Purge, q.Dead().PurgeMatching)
 		return doc, err
 	},
 }
@@ -153,10 +153,10 @@ type DeadChoice struct {
 
 // DeadMatch selects dead messages.
 type DeadMatch struct {
-	Reason  document.Text            `json:"reason,omitempty" doc:"The reason, whole. Defaults to any." example:"\"no such article\""`
-	Tenant  document.Text            `json:"tenant,omitempty" doc:"The tenant. Defaults to any." example:"\"acme\""`
-	Headers map[string]document.Text `json:"headers,omitempty" doc:"Headers with these values."`
-	Text    document.Text            `json:"text,omitempty" doc:"In the body. Defaults to any." example:"\"order\""`
+	Reason  jsontype.Text            `json:"reason,omitempty" doc:"The reason, whole. Defaults to any." example:"\"no such article\""`
+	Tenant  jsontype.Text            `json:"tenant,omitempty" doc:"The tenant. Defaults to any." example:"\"acme\""`
+	Headers map[string]jsontype.Text `json:"headers,omitempty" doc:"Headers with these values."`
+	Text    jsontype.Text            `json:"text,omitempty" doc:"In the body. Defaults to any." example:"\"order\""`
 	Look    int                      `json:"look,omitempty" minimum:"1" maximum:"100000" doc:"How many dead messages to examine. Defaults to 10000." example:"10000"`
 	After   string                   `json:"after,omitempty" doc:"Where to continue: next of the call before. Defaults to the beginning."`
 }
@@ -174,14 +174,14 @@ func (m DeadMatch) config() fairqueue.SearchConfig {
 
 // Redriven is the Out of [RedriveDead].
 type Redriven struct {
-	document.Redriven
+	Redriven int `json:"redriven" doc:"How many of them were dead, and wait again." example:"1"`
 
 	Search *Searched `json:"search,omitempty" doc:"With match, how far the call came."`
 }
 
 // Purged is the Out of [PurgeDead].
 type Purged struct {
-	document.Purged
+	Purged int `json:"purged" doc:"How many of them were dead, and are deleted." example:"1"`
 
 	Search *Searched `json:"search,omitempty" doc:"With match, how far the call came."`
 }
@@ -224,7 +224,7 @@ func (c DeadChoice) ids(ctx context.Context, q *fairqueue.Queue) (ids []string, 
 }
 
 // KeepDead limits the dead messages of a queue.
-var KeepDead = Operation[*fairqueue.Queue, DeadLimits, document.KeptDead]{
+var KeepDead = Operation[*fairqueue.Queue, DeadLimits, KeptDead]{
 	Row: Row{
 		ID: "keepDead", Words: "queue dead keep", Method: http.MethodPost, Path: deadPath + "/keep", Statuses: []int{http.StatusNotFound},
 		Class: Change, Action: "queue.keep-dead", Only: "an operator sets it once, and the pages do not show it",
@@ -232,7 +232,7 @@ var KeepDead = Operation[*fairqueue.Queue, DeadLimits, document.KeptDead]{
 		Detail:   "When another message dies, the oldest are dropped and counted.",
 		Examples: []string{"queue dead keep orders --most 1000 --age 720h", "queue dead keep orders --most 0 --age 0"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadLimits) (document.KeptDead, error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadLimits) (KeptDead, error) {
 		most, age := fairqueue.DefaultDeadMost, fairqueue.DefaultDeadAge
 		if in.Max != nil {
 			most = *in.Max
@@ -240,12 +240,38 @@ var KeepDead = Operation[*fairqueue.Queue, DeadLimits, document.KeptDead]{
 		if in.Age != nil {
 			age = in.Age.Duration
 		}
-		return document.KeptDead{Max: most, Age: age.Milliseconds()}, q.Dead().Keep(ctx, most, age)
+		return KeptDead{Max: most, Age: age.Milliseconds()}, q.Dead().Keep(ctx, most, age)
 	},
 }
 
 // DeadLimits is the In of [KeepDead].
 type DeadLimits struct {
 	Max *int               `json:"max,omitempty" name:"most" placeholder:"N" minimum:"0" doc:"How many; 0 for all. Defaults to 10000." example:"10000"`
-	Age *document.Duration `json:"age,omitempty" placeholder:"DURATION" doc:"How long; 0s for ever. Defaults to 2160h, 90 days." example:"720h"`
+	Age *jsontype.Duration `json:"age,omitempty" placeholder:"DURATION" doc:"How long; 0s for ever. Defaults to 2160h, 90 days." example:"720h"`
+}
+
+// DeadMessage is a message that was delivered too often, or that a reader made dead.
+type DeadMessage struct {
+	ID        string                   `json:"id" example:"1795226400110405"`
+	Tenant    jsontype.Text            `json:"tenant" example:"\"acme\""`
+	Body      jsontype.Text            `json:"body" example:"\"{\\\"order\\\":18}\""`
+	Attempts  int                      `json:"attempts" doc:"How often it was delivered." example:"5"`
+	WrittenAt time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
+	Reason    jsontype.Text            `json:"reason" doc:"Why it is dead." example:"\"no such article\""`
+	Headers   map[string]jsontype.Text `json:"headers" doc:"Empty when there are none."`
+}
+
+// OfDead converts dead messages.
+func OfDead(messages []fairqueue.Message) []DeadMessage {
+	list := make([]DeadMessage, len(messages))
+	for i, m := range messages {
+		list[i] = DeadMessage{m.ID, jsontype.Text(m.Tenant), jsontype.Text(m.Body), m.Attempt, m.Written.UTC(), jsontype.Text(m.Reason), OfHeaders(m.Headers)}
+	}
+	return list
+}
+
+// KeptDead limits the dead messages of a queue.
+type KeptDead struct {
+	Max int   `json:"max" doc:"How many; 0 for all." example:"10000"`
+	Age int64 `json:"age_ms" doc:"For how long; 0 for ever." example:"2592000000"`
 }

@@ -5,11 +5,10 @@ import (
 	"net/http"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
 )
 
 // PauseQueue suspends reading.
-var PauseQueue = Operation[*fairqueue.Queue, *Nothing, document.Paused]{
+var PauseQueue = Operation[*fairqueue.Queue, *Nothing, Paused]{
 	Row: Row{
 		ID: "pauseQueue", Words: "queue pause", Method: http.MethodPost, Path: queuePath + "/pause", Statuses: []int{http.StatusNotFound},
 		Class: Change, Action: "queue.pause", Form: "queues/pause",
@@ -17,13 +16,13 @@ var PauseQueue = Operation[*fairqueue.Queue, *Nothing, document.Paused]{
 		Detail:   "No reader receives messages until the queue is resumed. Messages in flight may be finished, and writing continues, so messages pile up.",
 		Examples: []string{"queue pause orders"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, _ *Nothing) (document.Paused, error) {
-		return document.Paused{Paused: true}, q.Pause(ctx)
+	Do: func(ctx context.Context, q *fairqueue.Queue, _ *Nothing) (Paused, error) {
+		return Paused{Paused: true}, q.Pause(ctx)
 	},
 }
 
 // ResumeQueue ends a pause.
-var ResumeQueue = Operation[*fairqueue.Queue, *Nothing, document.Paused]{
+var ResumeQueue = Operation[*fairqueue.Queue, *Nothing, Paused]{
 	Row: Row{
 		ID: "resumeQueue", Words: "queue resume", Method: http.MethodPost, Path: queuePath + "/resume", Statuses: []int{http.StatusNotFound},
 		Class: Change, Action: "queue.resume", Form: "queues/resume",
@@ -31,7 +30,7 @@ var ResumeQueue = Operation[*fairqueue.Queue, *Nothing, document.Paused]{
 		Detail:   "Readers that wait are woken, and waiting messages are delivered.",
 		Examples: []string{"queue resume orders"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, _ *Nothing) (document.Paused, error) {
-		return document.Paused{}, q.Resume(ctx)
+	Do: func(ctx context.Context, q *fairqueue.Queue, _ *Nothing) (Paused, error) {
+		return Paused{}, q.Resume(ctx)
 	},
 }

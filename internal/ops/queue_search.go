@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // SearchMessages looks for messages by their content.
@@ -40,16 +40,16 @@ type MessageSearch struct {
 	Queue
 	Search
 
-	Reason document.Text `query:"reason" placeholder:"TEXT" doc:"The reason of dead messages, whole. Defaults to any." example:"\"no such article\""`
+	Reason jsontype.Text `query:"reason" placeholder:"TEXT" doc:"The reason of dead messages, whole. Defaults to any." example:"\"no such article\""`
 	State  string        `query:"state" placeholder:"STATE" default:"waiting" enum:"waiting,in_flight,delayed,dead" doc:"The state of the messages."`
 	Max    int           `query:"max" name:"most" placeholder:"N" default:"100" minimum:"1" maximum:"1000" doc:"How many matches end the search; up to 49 more are returned."`
 }
 
 // Content selects messages by what is in them.
 type Content struct {
-	Tenant  document.Text `query:"tenant" placeholder:"NAME" complete:"tenant" doc:"The tenant. Defaults to any." example:"\"acme\""`
+	Tenant  jsontype.Text `query:"tenant" placeholder:"NAME" complete:"tenant" doc:"The tenant. Defaults to any." example:"\"acme\""`
 	Headers []string      `query:"header,explode" name:"header" sep:"none" placeholder:"NAME=VALUE" nullable:"false" maxItems:"20" doc:"A header and its value, as NAME=VALUE. May be repeated." example:"[\"kind=invoice\"]"`
-	Text    document.Text `query:"text" placeholder:"TEXT" doc:"In the body. Defaults to any." example:"\"order\""`
+	Text    jsontype.Text `query:"text" placeholder:"TEXT" doc:"In the body. Defaults to any." example:"\"order\""`
 }
 
 // Config returns the selection. Errors: [millrace.ErrBadArgument].
@@ -137,9 +137,9 @@ type BrowsedPage struct {
 // BrowsedMessage is a message that nobody took.
 type BrowsedMessage struct {
 	ID          string                   `json:"id" example:"1795226400100321"`
-	Tenant      document.Text            `json:"tenant" example:"\"acme\""`
-	Body        document.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
-	Headers     map[string]document.Text `json:"headers" doc:"Empty when there are none."`
+	Tenant      jsontype.Text            `json:"tenant" example:"\"acme\""`
+	Body        jsontype.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
+	Headers     map[string]jsontype.Text `json:"headers" doc:"Empty when there are none."`
 	Stream      int                      `json:"stream" doc:"The index of the stream; -1 if the flow is the tenant." example:"-1"`
 	Priority    int                      `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
 	Cost        int                      `json:"cost,omitempty" doc:"What its delivery costs. Absent if it is 1." example:"350"`
@@ -149,7 +149,7 @@ type BrowsedMessage struct {
 	Until       *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
 	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight, or died."`
 	Consumed    bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
-	Reason      document.Text            `json:"reason,omitempty" doc:"Why it is dead, or was given back last. Absent if it never was." example:"\"no such article\""`
+	Reason      jsontype.Text            `json:"reason,omitempty" doc:"Why it is dead, or was given back last. Absent if it never was." example:"\"no such article\""`
 	DecodeError string                   `json:"garbled,omitempty" doc:"Why no reader can decode it."`
 }
 
@@ -158,10 +158,10 @@ func BrowsedMessages(messages []fairqueue.Message) []BrowsedMessage {
 	list := make([]BrowsedMessage, len(messages))
 	for i, m := range messages {
 		list[i] = BrowsedMessage{
-			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
-			Stream: m.Stream, Priority: m.Priority, Cost: document.OfCost(m.Cost), Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
-			Deadline: document.Time(m.Deadline), Until: document.Time(m.Until), Since: document.Time(m.Since),
-			Consumed: m.Consumed, Reason: document.Text(m.Reason), DecodeError: m.DecodeError,
+			ID: m.ID, Tenant: jsontype.Text(m.Tenant), Body: jsontype.Text(m.Body), Headers: OfHeaders(m.Headers),
+			Stream: m.Stream, Priority: m.Priority, Cost: OfCost(m.Cost), Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
+			Deadline: jsontype.Time(m.Deadline), Until: jsontype.Time(m.Until), Since: jsontype.Time(m.Since),
+			Consumed: m.Consumed, Reason: jsontype.Text(m.Reason), DecodeError: m.DecodeError,
 		}
 	}
 	return list

@@ -9,11 +9,11 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // ReceiveMessages takes messages.
-var ReceiveMessages = Operation[*fairqueue.Queue, Receive, document.Messages]{
+var ReceiveMessages = Operation[*fairqueue.Queue, Receive, Messages]{
 	Row: Row{
 		ID: "receiveMessages", Words: "queue read", Method: http.MethodPost, Path: queuePath + "/receive",
 		Class:   Work,
@@ -22,21 +22,21 @@ var ReceiveMessages = Operation[*fairqueue.Queue, Receive, document.Messages]{
 			"A client of HTTP that disconnects while it waits takes nothing, and a repeat with its Idempotency-Key gets the same messages with the same receipts, for as long as they stay invisible.",
 		Examples: []string{"queue read orders", "queue read orders --max 100 --block 30s --visibility 5m --json"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Receive) (document.Messages, error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in Receive) (Messages, error) {
 		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: in.Max, Block: in.Block.Duration, Visibility: in.Invisible()})
 		paused := errors.Is(err, fairqueue.ErrPaused)
 		if paused || errors.Is(err, fairqueue.ErrEmpty) {
 			err = nil
 		}
-		return document.OfMessages(messages, paused), err
+		return OfMessages(messages, paused), err
 	},
 }
 
 // Receive is the In of [ReceiveMessages].
 type Receive struct {
 	Max        int               `json:"max,omitempty" placeholder:"N" default:"1" minimum:"1" maximum:"1000" doc:"The largest number of messages." example:"10"`
-	Block      document.Duration `json:"block,omitzero" placeholder:"DURATION" doc:"How long to wait for the first message. Defaults to 0s, no waiting." example:"30s"`
-	Visibility document.Duration `json:"visibility,omitzero" placeholder:"DURATION" doc:"How long the messages stay invisible unless they are settled or extended, from 10ms to 12h. Defaults to 30s." example:"5m"`
+	Block      jsontype.Duration `json:"block,omitzero" placeholder:"DURATION" doc:"How long to wait for the first message. Defaults to 0s, no waiting." example:"30s"`
+	Visibility jsontype.Duration `json:"visibility,omitzero" placeholder:"DURATION" doc:"How long the messages stay invisible unless they are settled or extended, from 10ms to 12h. Defaults to 30s." example:"5m"`
 }
 
 // defaultVisibility is how long messages stay invisible if the request does not say.
@@ -103,8 +103,8 @@ var NackMessages = Operation[*fairqueue.Queue, Nack, Nacked]{
 // Nack is the In of [NackMessages].
 type Nack struct {
 	Receipts
-	Delay  document.Duration `json:"delay,omitzero" placeholder:"DURATION" doc:"When to redeliver them. Defaults to 0s, at once." example:"1m"`
-	Reason document.Text     `json:"reason,omitempty" placeholder:"TEXT" doc:"Why they failed, for people; 512 bytes of it are kept." example:"\"no such article\""`
+	Delay  jsontype.Duration `json:"delay,omitzero" placeholder:"DURATION" doc:"When to redeliver them. Defaults to 0s, at once." example:"1m"`
+	Reason jsontype.Text     `json:"reason,omitempty" placeholder:"TEXT" doc:"Why they failed, for people; 512 bytes of it are kept." example:"\"no such article\""`
 	Dead   bool              `json:"dead,omitempty" doc:"Make them dead messages instead of redelivering them."`
 }
 
@@ -152,7 +152,7 @@ var ExtendMessages = Operation[*fairqueue.Queue, Extend, Extended]{
 // Extend is the In of [ExtendMessages].
 type Extend struct {
 	Receipts
-	Visibility document.Duration `json:"visibility" doc:"How long from now on, from 10ms to 12h." example:"5m"`
+	Visibility jsontype.Duration `json:"visibility" doc:"How long from now on, from 10ms to 12h." example:"5m"`
 }
 
 // Extended is the Out of [ExtendMessages].

@@ -2,14 +2,16 @@ package ops
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // GetPosition shows how far a source is.
-var GetPosition = Operation[*fairqueue.Queue, SourceOf, document.Position]{
+var GetPosition = Operation[*fairqueue.Queue, SourceOf, Position]{
 	Row: Row{
 		ID: "getPosition", Words: "queue position", Method: http.MethodGet, Path: queuePath + "/position",
 		Class:   Look,
@@ -21,20 +23,20 @@ var GetPosition = Operation[*fairqueue.Queue, SourceOf, document.Position]{
 			"queue position orders 'orders table' --set 17",
 		},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in SourceOf) (document.Position, error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in SourceOf) (Position, error) {
 		at, err := q.Sources().Position(ctx, string(in.Source))
-		return document.Position{Source: in.Source, Position: at}, err
+		return Position{Source: in.Source, Position: at}, err
 	},
 }
 
 // SourceOf is the In of [GetPosition].
 type SourceOf struct {
 	Queue
-	Source document.Text `query:"source" required:"true" minLength:"1" maxLength:"512" doc:"The name of the source." example:"\"orders table\""`
+	Source jsontype.Text `query:"source" required:"true" minLength:"1" maxLength:"512" doc:"The name of the source." example:"\"orders table\""`
 }
 
 // ListSources shows how far all sources are.
-var ListSources = Operation[*fairqueue.Queue, Queue, document.Sources]{
+var ListSources = Operation[*fairqueue.Queue, Queue, Sources]{
 	Row: Row{
 		ID: "listSources", Method: http.MethodGet, Path: queuePath + "/sources",
 		Only:    "queue position shows them, unless one is named",
@@ -42,14 +44,14 @@ var ListSources = Operation[*fairqueue.Queue, Queue, document.Sources]{
 		Summary: "Show how far all sources are",
 		Detail:  "At most 1,000, by their names.",
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, _ Queue) (document.Sources, error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, _ Queue) (Sources, error) {
 		positions, err := q.Sources().All(ctx)
-		return document.OfSources(positions), err
+		return OfSources(positions), err
 	},
 }
 
 // SetPosition sets how far a source is.
-var SetPosition = Operation[*fairqueue.Queue, document.Position, document.Position]{
+var SetPosition = Operation[*fairqueue.Queue, Position, Position]{
 	Row: Row{
 		ID: "setPosition", Method: http.MethodPost, Path: queuePath + "/position", Statuses: []int{http.StatusInsufficientStorage},
 		Only:  "queue position --set sets it",
@@ -57,7 +59,27 @@ var SetPosition = Operation[*fairqueue.Queue, document.Position, document.Positi
 		Summary: "Set how far a source is",
 		Detail:  "To begin in the middle, or to leave out what is lost. With 0 the queue forgets the source. It creates the queue if there is none.",
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in document.Position) (document.Position, error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in Position) (Position, error) {
 		return in, q.Sources().SetPosition(ctx, string(in.Source), in.Position)
 	},
+}
+
+// Position is how far a source is.
+type Position struct {
+	Source   jsontype.Text `json:"source" doc:"Its name." example:"\"orders table\""`
+	Position int64         `json:"position" minimum:"0" maximum:"1000000000000000" doc:"The number of its last message in the queue; 0 if there is none." example:"17"`
+}
+
+// Sources are how far the sources of a queue are.
+type Sources struct {
+	Sources []Position `json:"sources" doc:"By their names."`
+}
+
+// OfSources converts the sources of a queue.
+func OfSources(positions map[string]int64) Sources {
+	all := Sources{Sources: []Position{}}
+	for _, source := range slices.Sorted(maps.Keys(positions)) {
+		all.Sources = append(all.Sources, Position{Source: jsontype.Text(source), Position: positions[source]})
+	}
+	return all
 }

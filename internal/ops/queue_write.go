@@ -5,11 +5,10 @@ import (
 	"net/http"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
 )
 
 // WriteMessage writes one message.
-var WriteMessage = Operation[*fairqueue.Queue, Write, document.Written]{
+var WriteMessage = Operation[*fairqueue.Queue, Write, Written]{
 	Row: Row{
 		ID: "writeMessage", Words: "queue write", Method: http.MethodPost, Path: queuePath + "/messages",
 		Statuses: []int{http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage},
@@ -22,18 +21,18 @@ var WriteMessage = Operation[*fairqueue.Queue, Write, document.Written]{
 			"queue write orders --batch < orders.jsonl",
 		},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Write) (doc document.Written, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in Write) (doc Written, err error) {
 		written, err := q.WriteBatch(ctx, in.Message())
 		if err != nil {
 			return doc, err
 		}
-		return document.Written(written[0]), nil
+		return Written(written[0]), nil
 	},
 }
 
 // Write is the In of [WriteMessage].
 type Write struct {
-	document.Draft
+	Draft
 	Flows
 }
 
@@ -54,7 +53,7 @@ var WriteMessages = Operation[*fairqueue.Queue, WriteBatch, WrittenBatch]{
 		}
 		written, err := q.WriteBatch(ctx, messages...)
 		for _, w := range written {
-			doc.Messages = append(doc.Messages, document.Written(w))
+			doc.Messages = append(doc.Messages, Written(w))
 		}
 		return doc, err
 	},
@@ -62,11 +61,11 @@ var WriteMessages = Operation[*fairqueue.Queue, WriteBatch, WrittenBatch]{
 
 // WriteBatch is the In of [WriteMessages].
 type WriteBatch struct {
-	Messages []document.Draft `json:"messages" minItems:"1" maxItems:"1000"`
+	Messages []Draft `json:"messages" minItems:"1" maxItems:"1000"`
 	Flows
 }
 
 // WrittenBatch is the Out of [WriteMessages].
 type WrittenBatch struct {
-	Messages []document.Written `json:"messages" doc:"In the order of the request."`
+	Messages []Written `json:"messages" doc:"In the order of the request."`
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 const (
@@ -15,21 +15,21 @@ const (
 
 // ScheduleName names a schedule of a queue.
 type ScheduleName struct {
-	Queue    document.Text `arg:"" path:"name" complete:"queue" doc:"The queue's name, 1 to 512 bytes." example:"\"reports\""`
-	Schedule document.Text `arg:"" name:"name" path:"schedule" complete:"schedule" doc:"The schedule's name, 1 to 512 bytes." example:"\"daily\""`
+	Queue    jsontype.Text `arg:"" path:"name" complete:"queue" doc:"The queue's name, 1 to 512 bytes." example:"\"reports\""`
+	Schedule jsontype.Text `arg:"" name:"name" path:"schedule" complete:"schedule" doc:"The schedule's name, 1 to 512 bytes." example:"\"daily\""`
 }
 
 // Structure returns the name of the queue.
 func (s ScheduleName) Structure() string { return string(s.Queue) }
 
 // state returns the schedule with its state.
-func (s ScheduleName) state(ctx context.Context, q *fairqueue.Queue) (document.Schedule, error) {
+func (s ScheduleName) state(ctx context.Context, q *fairqueue.Queue) (Schedule, error) {
 	state, err := q.Schedules().Get(ctx, string(s.Schedule))
-	return document.OfSchedule(q.Name(), state), err
+	return OfSchedule(q.Name(), state), err
 }
 
 // ListSchedules lists the schedules of a queue.
-var ListSchedules = Operation[*fairqueue.Queue, Queue, document.Schedules]{
+var ListSchedules = Operation[*fairqueue.Queue, Queue, Schedules]{
 	Row: Row{
 		ID: "listSchedules", Words: "schedule ls", Method: http.MethodGet, Path: schedulesPath,
 		Class:    Look,
@@ -37,14 +37,14 @@ var ListSchedules = Operation[*fairqueue.Queue, Queue, document.Schedules]{
 		Detail:   "By name, with their state. A queue that does not exist has none.",
 		Examples: []string{"schedule ls", "schedule ls --queue reports --json"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, _ Queue) (document.Schedules, error) {
-		list, err := document.OfSchedules(q.Name(), q.Schedules().All(ctx))
-		return document.Schedules{Schedules: list}, err
+	Do: func(ctx context.Context, q *fairqueue.Queue, _ Queue) (Schedules, error) {
+		list, err := OfSchedules(q.Name(), q.Schedules().All(ctx))
+		return Schedules{Schedules: list}, err
 	},
 }
 
 // GetSchedule shows a schedule.
-var GetSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Schedule]{
+var GetSchedule = Operation[*fairqueue.Queue, ScheduleName, Schedule]{
 	Row: Row{
 		ID: "getSchedule", Words: "schedule show", Method: http.MethodGet, Path: schedulePath, Statuses: []int{http.StatusNotFound},
 		Class:    Look,
@@ -52,13 +52,13 @@ var GetSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Schedule]{
 		Detail:   "What it writes, when, and its state.",
 		Examples: []string{"schedule show reports daily", "schedule show reports daily --json | jq .next_at"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (document.Schedule, error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (Schedule, error) {
 		return in.state(ctx, q)
 	},
 }
 
 // SetSchedule stores a schedule.
-var SetSchedule = Operation[*fairqueue.Queue, ScheduleToSet, document.Schedule]{
+var SetSchedule = Operation[*fairqueue.Queue, ScheduleToSet, Schedule]{
 	Row: Row{
 		ID: "setSchedule", Words: "schedule set", Method: http.MethodPut, Path: schedulePath, Statuses: []int{http.StatusInsufficientStorage},
 		Class: Change, Action: "schedule.set", Form: "schedules/new",
@@ -70,7 +70,7 @@ var SetSchedule = Operation[*fairqueue.Queue, ScheduleToSet, document.Schedule]{
 			`schedule set reports weekly --cron "30 6 * * mon" --tenant acme --file report.json`,
 		},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleToSet) (doc document.Schedule, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleToSet) (doc Schedule, err error) {
 		s, err := in.ScheduleDraft.Schedule(string(in.ScheduleName.Schedule))
 		if err != nil {
 			return doc, err
@@ -85,11 +85,11 @@ var SetSchedule = Operation[*fairqueue.Queue, ScheduleToSet, document.Schedule]{
 // ScheduleToSet is the In of [SetSchedule].
 type ScheduleToSet struct {
 	ScheduleName
-	document.ScheduleDraft
+	ScheduleDraft
 }
 
 // RemoveSchedule removes a schedule.
-var RemoveSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Removed]{
+var RemoveSchedule = Operation[*fairqueue.Queue, ScheduleName, Removed]{
 	Row: Row{
 		ID: "removeSchedule", Words: "schedule rm", Method: http.MethodDelete, Path: schedulePath, Statuses: []int{http.StatusNotFound},
 		Class: Change, Action: "schedule.remove", Form: "schedules/remove",
@@ -97,13 +97,13 @@ var RemoveSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Removed]
 		Detail:   "Messages that it has written stay.",
 		Examples: []string{"schedule rm reports daily", "schedule rm reports daily --yes"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (document.Removed, error) {
-		return document.Removed{Removed: true}, q.Schedules().Remove(ctx, string(in.Schedule))
+	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (Removed, error) {
+		return Removed{Removed: true}, q.Schedules().Remove(ctx, string(in.Schedule))
 	},
 }
 
 // PauseSchedule pauses a schedule.
-var PauseSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Schedule]{
+var PauseSchedule = Operation[*fairqueue.Queue, ScheduleName, Schedule]{
 	Row: Row{
 		ID: "pauseSchedule", Words: "schedule pause", Method: http.MethodPost, Path: schedulePath + "/pause", Statuses: []int{http.StatusNotFound},
 		Class: Change, Action: "schedule.pause", Form: "schedules/pause",
@@ -111,7 +111,7 @@ var PauseSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Schedule]
 		Detail:   "Ticks during the pause write no message, also after it.",
 		Examples: []string{"schedule pause reports daily"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (doc document.Schedule, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (doc Schedule, err error) {
 		if err := q.Schedules().Pause(ctx, string(in.Schedule)); err != nil {
 			return doc, err
 		}
@@ -120,7 +120,7 @@ var PauseSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Schedule]
 }
 
 // ResumeSchedule ends a pause of a schedule.
-var ResumeSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Schedule]{
+var ResumeSchedule = Operation[*fairqueue.Queue, ScheduleName, Schedule]{
 	Row: Row{
 		ID: "resumeSchedule", Words: "schedule resume", Method: http.MethodPost, Path: schedulePath + "/resume", Statuses: []int{http.StatusNotFound},
 		Class: Change, Action: "schedule.resume", Form: "schedules/resume",
@@ -128,7 +128,7 @@ var ResumeSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Schedule
 		Detail:   "The next tick is the first one from now on.",
 		Examples: []string{"schedule resume reports daily"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (doc document.Schedule, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (doc Schedule, err error) {
 		if err := q.Schedules().Resume(ctx, string(in.Schedule)); err != nil {
 			return doc, err
 		}
@@ -137,7 +137,7 @@ var ResumeSchedule = Operation[*fairqueue.Queue, ScheduleName, document.Schedule
 }
 
 // RunSchedule writes the message of a schedule.
-var RunSchedule = Operation[*fairqueue.Queue, ScheduleName, document.RanSchedule]{
+var RunSchedule = Operation[*fairqueue.Queue, ScheduleName, RanSchedule]{
 	Row: Row{
 		ID: "runSchedule", Words: "schedule run", Method: http.MethodPost, Path: schedulePath + "/run",
 		Statuses: []int{http.StatusCreated, http.StatusNotFound, http.StatusInsufficientStorage},
@@ -146,7 +146,7 @@ var RunSchedule = Operation[*fairqueue.Queue, ScheduleName, document.RanSchedule
 		Detail:   "The ticks stay as they are. A paused schedule can be run, too. A run that is repeated after a lost answer may write a second message, unless it has an Idempotency-Key.",
 		Examples: []string{"schedule run reports daily"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (doc document.RanSchedule, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleName) (doc RanSchedule, err error) {
 		doc.ID, err = q.Schedules().Run(ctx, string(in.Schedule))
 		return doc, err
 	},

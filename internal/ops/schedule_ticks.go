@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/schedule"
 )
 
 // NextTicks shows the next ticks of a schedule.
-var NextTicks = Operation[*fairqueue.Queue, ScheduleTicks, document.Ticks]{
+var NextTicks = Operation[*fairqueue.Queue, ScheduleTicks, Ticks]{
 	Row: Row{
 		ID: "nextTicks", Words: "schedule next", Method: http.MethodGet, Path: schedulePath + "/next", Statuses: []int{http.StatusNotFound},
 		Class:   Look,
@@ -22,7 +22,7 @@ var NextTicks = Operation[*fairqueue.Queue, ScheduleTicks, document.Ticks]{
 			"schedule next reports daily --json",
 		},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleTicks) (doc document.Ticks, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleTicks) (doc Ticks, err error) {
 		s, err := q.Schedules().Get(ctx, string(in.ScheduleName.Schedule))
 		if err != nil {
 			return doc, err
@@ -30,7 +30,7 @@ var NextTicks = Operation[*fairqueue.Queue, ScheduleTicks, document.Ticks]{
 		if s.Paused {
 			s.Next = time.Time{}
 		}
-		doc = document.OfTicks(s.Spec, time.Now(), s.Next, in.Max)
+		doc = OfTicks(s.Spec, time.Now(), s.Next, in.Max)
 		doc.Paused = s.Paused
 		return doc, nil
 	},
@@ -48,7 +48,7 @@ type TicksMax struct {
 }
 
 // PreviewTicks shows the next ticks of a schedule that is not stored.
-var PreviewTicks = Operation[Nothing, TicksPreview, document.Ticks]{
+var PreviewTicks = Operation[Nothing, TicksPreview, Ticks]{
 	Row: Row{
 		ID: "previewTicks", Method: http.MethodGet, Path: "/v1/schedules/preview",
 		Only:    "schedule next shows them",
@@ -56,17 +56,54 @@ var PreviewTicks = Operation[Nothing, TicksPreview, document.Ticks]{
 		Summary: "Show the next ticks of a schedule that is not stored",
 		Detail:  "To check an interval or a cron expression. Nothing is stored, and Redis is not asked.",
 	},
-	Do: func(_ context.Context, _ Nothing, in TicksPreview) (doc document.Ticks, err error) {
+	Do: func(_ context.Context, _ Nothing, in TicksPreview) (doc Ticks, err error) {
 		spec, err := in.Spec()
 		if err != nil {
 			return doc, err
 		}
-		return document.OfTicks(spec, time.Now(), time.Time{}, in.Max), nil
+		return OfTicks(spec, time.Now(), time.Time{}, in.Max), nil
 	},
 }
 
 // TicksPreview is the In of [PreviewTicks].
 type TicksPreview struct {
-	document.Timing
+	Timing
 	TicksMax
+}
+
+// Ticks are the next ticks of a schedule, or of one that is not stored.
+type Ticks struct {
+	Spec  string `json:"spec" doc:"When it ticks, in the form in which it is stored." example:"every 15m0s"`
+	Words string `json:"words" doc:"When it ticks, for people." example:"every 15m"`
+	Zone  string `json:"zone,omitempty" doc:"The time zone of its clock times. Absent for an interval." example:"Europe/Berlin"`
+	Ticks []Tick `json:"ticks"`
+
+	Paused bool `json:"-"` // the ticks are those that it would have if it were resumed
+}
+
+// Tick is one instant.
+type Tick struct {
+	At      time.Time `json:"at" doc:"In UTC."`
+	Local   string    `json:"local" doc:"The same instant in the zone." example:"2026-03-29T03:00:00+02:00"`
+	Changed bool      `json:"offset_changed,omitempty" doc:"The zone's offset from UTC is another one than at the tick before, or now for the first: daylight saving began or ended. Absent if not."`
+}
+
+// MaxTicks is how many ticks one request may ask for.
+const MaxTicks = 1000
+
+// OfTicks returns the next n ticks from first on; zero for the first after now.
+func OfTicks(s schedule.Spec, now, first time.Time, n int) Ticks {
+	doc := Ticks{Spec: s.String(), Words: InWords(s), Zone: Zone(s), Ticks: make([]Tick, 0, n)}
+	in := location(s)
+	_, offset := now.In(in).Zone()
+	if first.IsZero() {
+		first = s.Next(now)
+	}
+	for at := first; len(doc.Ticks) < n && !at.IsZero(); at = s.Next(at) {
+		local := at.In(in)
+		_, then := local.Zone()
+		doc.Ticks = append(doc.Ticks, Tick{At: at.UTC(), Local: local.Format(time.RFC3339), Changed: then != offset})
+		offset = then
+	}
+	return doc
 }

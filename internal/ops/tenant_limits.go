@@ -5,11 +5,11 @@ import (
 	"net/http"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // GetLimits shows the limits of a tenant.
-var GetLimits = Operation[*fairqueue.Queue, LimitsOf, document.TenantLimits]{
+var GetLimits = Operation[*fairqueue.Queue, LimitsOf, TenantLimits]{
 	Row: Row{
 		ID: "getLimits", Words: "queue tenant show", Method: http.MethodGet, Path: queuePath + "/limits", Statuses: []int{http.StatusNotFound},
 		Class:    Look,
@@ -17,7 +17,7 @@ var GetLimits = Operation[*fairqueue.Queue, LimitsOf, document.TenantLimits]{
 		Detail:   "Its own, and for the rest those of all that have none of their own. Without a tenant (in the command: with --default), those of all others.",
 		Examples: []string{"queue tenant show orders acme", "queue tenant show orders --default"},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in LimitsOf) (document.TenantLimits, error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in LimitsOf) (TenantLimits, error) {
 		return limitsOf(ctx, q, in.Tenant)
 	},
 }
@@ -26,11 +26,11 @@ var GetLimits = Operation[*fairqueue.Queue, LimitsOf, document.TenantLimits]{
 type LimitsOf struct {
 	Queue
 
-	Tenant document.Text `arg:"" optional:"" query:"tenant" complete:"tenant" maxLength:"512" doc:"The tenant. Absent for all that have no limits of their own." example:"\"acme\""`
+	Tenant jsontype.Text `arg:"" optional:"" query:"tenant" complete:"tenant" maxLength:"512" doc:"The tenant. Absent for all that have no limits of their own." example:"\"acme\""`
 }
 
 // ChangeLimits changes limits of a tenant.
-var ChangeLimits = Operation[*fairqueue.Queue, LimitsChange, document.TenantLimits]{
+var ChangeLimits = Operation[*fairqueue.Queue, LimitsChange, TenantLimits]{
 	Row: Row{
 		ID: "changeLimits", Words: "queue tenant set", Method: http.MethodPost, Path: queuePath + "/tenants/limit", Statuses: []int{http.StatusInsufficientStorage},
 		Class: Change, Action: "tenant.limits", Form: "tenants/limits",
@@ -42,7 +42,7 @@ var ChangeLimits = Operation[*fairqueue.Queue, LimitsChange, document.TenantLimi
 			"queue tenant set orders --default --max-share 0.5",
 		},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in LimitsChange) (doc document.TenantLimits, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in LimitsChange) (doc TenantLimits, err error) {
 		set := fairqueue.LimitSettings.Set
 		if in.IfUnset {
 			set = fairqueue.LimitSettings.SetIfUnset
@@ -56,14 +56,14 @@ var ChangeLimits = Operation[*fairqueue.Queue, LimitsChange, document.TenantLimi
 
 // LimitsChange is the In of [ChangeLimits].
 type LimitsChange struct {
-	document.Tenant
-	document.LimitsChange
+	Tenant
+	LimitFields
 
 	IfUnset bool `json:"if_unset,omitempty" doc:"Change only those that are not set."`
 }
 
 // ClearLimits removes limits of a tenant.
-var ClearLimits = Operation[*fairqueue.Queue, LimitsClear, document.TenantLimits]{
+var ClearLimits = Operation[*fairqueue.Queue, LimitsClear, TenantLimits]{
 	Row: Row{
 		ID: "clearLimits", Words: "queue tenant clear", Method: http.MethodPost, Path: queuePath + "/tenants/clear", Statuses: []int{http.StatusNotFound},
 		Class: Change, Action: "tenant.clear", Form: "tenants/clear",
@@ -75,7 +75,7 @@ var ClearLimits = Operation[*fairqueue.Queue, LimitsClear, document.TenantLimits
 			"queue tenant clear orders --default",
 		},
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in LimitsClear) (doc document.TenantLimits, err error) {
+	Do: func(ctx context.Context, q *fairqueue.Queue, in LimitsClear) (doc TenantLimits, err error) {
 		if err := q.Limits().Clear(ctx, string(in.Tenant.Tenant), in.Limits...); err != nil {
 			return doc, err
 		}
@@ -85,12 +85,12 @@ var ClearLimits = Operation[*fairqueue.Queue, LimitsClear, document.TenantLimits
 
 // LimitsClear is the In of [ClearLimits].
 type LimitsClear struct {
-	document.Tenant
+	Tenant
 
 	Limits []string `json:"limits,omitempty" name:"limit" placeholder:"NAME" nullable:"false" enum:"weight,max_in_flight,max_share,rate,burst,max_waiting,paused" doc:"Their names. Defaults to all." example:"[\"rate\"]"`
 }
 
-func limitsOf(ctx context.Context, q *fairqueue.Queue, tenant document.Text) (document.TenantLimits, error) {
+func limitsOf(ctx context.Context, q *fairqueue.Queue, tenant jsontype.Text) (TenantLimits, error) {
 	l, err := q.Limits().Get(ctx, string(tenant))
-	return document.OfTenantLimits(l), err
+	return OfTenantLimits(l), err
 }

@@ -76,11 +76,11 @@ var depRules = []depRule{
 		why: "dial is what a program calls before it has a structure: it opens clients, and builds nothing else",
 	},
 	{
-		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("dial", "internal/bench", "internal/diagnosis", "internal/document", "internal/ops", "internal/survey")),
+		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("dial", "internal/bench", "internal/diagnosis", "internal/ops", "internal/survey")),
 		why: "imports point downwards: structures know nothing of the fleet, the server, the command, the adapters of hooks and the URL of their client",
 	},
 	{
-		of: but(rooms("internal"), rooms("internal/bench", "internal/diagnosis", "internal/document", "internal/ops", "internal/survey")), never: structures,
+		of: but(rooms("internal"), rooms("internal/bench", "internal/diagnosis", "internal/ops", "internal/survey")), never: structures,
 		why: "internal packages are what structures lean on, so they import no structure; bench, diagnosis, document, ops and survey are what several programs share",
 	},
 	{
@@ -116,7 +116,7 @@ var depRules = []depRule{
 		why: "the parser of cron expressions is a fork without a version 1: one package imports it, whose tests hold what we rely on, so that it can be replaced",
 	},
 	{
-		of: but(under(module), rooms("server/internal/api", "internal/document")), never: under(huma),
+		of: but(under(module), rooms("server/internal/api", "internal/jsontype")), never: under(huma),
 		why: "huma's last release is of February 2026: only the API and its documents import it, whose tests hold what we rely on, so that it can be replaced",
 	},
 }
@@ -286,7 +286,7 @@ func TestDependencyRules(t *testing.T) {
 		{"a structure on the fleet", 6, edges{"/scatter": "/fleet", "/steal": "/observe/metrics"}, []string{"/scatter /fleet", "/steal /observe/metrics"}},
 
 		{"an internal package on the root", 7, edges{"/internal/redis/script": "/ /internal/redis/retry"}, nil},
-		{"what the command and the server share on a structure", 7, edges{"/internal/survey": "/ick /observe/metrics", "/internal/document": "/lease"}, nil},
+		{"what the command and the server share on a structure", 7, edges{"/internal/survey": "/ick /observe/metrics", "/internal/ops": "/lease"}, nil},
 		{"an internal package on a structure", 7, edges{"/internal/redis/script": "/ick"}, []string{"/internal/redis/script /ick"}},
 
 		{"miniredis where it may be", 8, edges{"/cmd/millrace": miniredis, "/internal/connect": miniredis, "/internal/test/redistest": miniredis, "/millracetest": miniredis}, nil},
@@ -319,7 +319,7 @@ func TestDependencyRules(t *testing.T) {
 		{"go-cron where it may be", 15, edges{"/schedule/cron": goCron, "/cmd/millrace": "/schedule/cron"}, nil},
 		{"go-cron where it may not be", 15, edges{"/fairqueue": goCron}, []string{"/fairqueue " + goCron}},
 
-		{"huma where it may be", 16, edges{"/server/internal/api": huma + "/v2 " + huma + "/v2/adapters/humago", "/internal/document": huma + "/v2"}, nil},
+		{"huma where it may be", 16, edges{"/server/internal/api": huma + "/v2 " + huma + "/v2/adapters/humago", "/internal/jsontype": huma + "/v2"}, nil},
 		{"huma where it may not be", 16, edges{"/cmd/millrace": huma + "/v2"}, []string{"/cmd/millrace " + huma + "/v2"}},
 	}
 	fired := map[int]bool{}

@@ -10,8 +10,9 @@ import (
 	"unicode"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/finding"
+	"github.com/millrace/millrace/internal/jsontype"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -105,7 +106,7 @@ func perSecond(rate float64) cell {
 func size(n int64) cell { return cell{readable.Bytes(n), float64(n)} }
 
 // name is a name as a terminal may show it.
-func name(s string) string { return document.Text(s).String() }
+func name(s string) string { return jsontype.Text(s).String() }
 
 // printable replaces characters that would control a terminal.
 func printable(s string) string {
@@ -203,7 +204,7 @@ func (m *model) tenantRows() []row {
 	}
 	all := make([]row, 0, len(s.Flows))
 	for _, f := range s.Flows {
-		t := document.OfTenant(f, s.At)
+		t := ops.OfTenant(f, s.At)
 		r := row{id: strconv.Quote(f.Tenant), tenant: f.Tenant, cells: []cell{
 			label(t.String()), amount(f.Waiting), amount(f.InFlight), length(f.Handling), age(f.Waiting, f.OldestAge),
 			label(tenantState(t, s.At)), label(t.Limits.String()),
@@ -222,7 +223,7 @@ func (m *model) tenantRows() []row {
 }
 
 // tenantState returns a tenant's state, and how long it sleeps.
-func tenantState(t document.TenantStats, now time.Time) string {
+func tenantState(t ops.TenantStats, now time.Time) string {
 	if t.Until == nil {
 		return t.State
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/audit"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -48,7 +48,7 @@ func (a action) target() string {
 	if a.tenant == "" {
 		return "queue " + name(a.queue)
 	}
-	return document.Text(a.tenant).String() + " of queue " + name(a.queue)
+	return jsontype.Text(a.tenant).String() + " of queue " + name(a.queue)
 }
 
 // done says that it happened.

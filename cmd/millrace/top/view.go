@@ -8,8 +8,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/finding"
+	"github.com/millrace/millrace/internal/jsontype"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -267,13 +268,13 @@ func fit(s string, width int, left bool) string {
 
 // card is all about one tenant.
 func (m *model) card() []string {
-	of := document.Text(m.tenant).String()
+	of := jsontype.Text(m.tenant).String()
 	f := m.flow()
 	if f == nil {
 		return []string{strong.Styled(of), "", "no messages wait or are in flight now; p and r still pause and resume it"}
 	}
 	at := m.stats().At
-	t := document.OfTenant(*f, at)
+	t := ops.OfTenant(*f, at)
 	lines := []string{strong.Styled(of), ""}
 	for _, l := range [][2]string{
 		{"waiting", readable.Number(f.Waiting)},

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // Location is where a tag is.
 type Location struct {
-	Tag      document.Text `json:"tag"`
+	Tag      jsontype.Text `json:"tag"`
 	Position string        `json:"position"` // on the ring, in hexadecimal digits
 	fleet.Location
 	Addr string `json:"addr"` // of the partition's master
@@ -23,7 +23,7 @@ type Location struct {
 
 // NewLocation describes a place on a fleet of these partitions.
 func NewLocation(l fleet.Location, partitions []directory.Partition) Location {
-	doc := Location{Tag: document.Text(l.Tag), Position: fmt.Sprintf("%016x", l.Position), Location: l}
+	doc := Location{Tag: jsontype.Text(l.Tag), Position: fmt.Sprintf("%016x", l.Position), Location: l}
 	if l.Partition < len(partitions) {
 		p := partitions[l.Partition]
 		doc.Addr, doc.closed = p.Master.Addr, p.Phase == directory.Closed

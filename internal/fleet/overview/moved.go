@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -23,7 +23,7 @@ type Moved struct {
 
 // Kept is a tag that stayed where it was.
 type Kept struct {
-	Tag document.Text `json:"tag"`
+	Tag jsontype.Text `json:"tag"`
 	Why string        `json:"why"`
 }
 
@@ -34,7 +34,7 @@ func NewMoved(r rebalance.Report) Moved {
 		MedianPause: r.MedianPause.Milliseconds(), LongestPause: r.LongestPause.Milliseconds(), Kept: []Kept{},
 	}
 	for _, kept := range r.Kept {
-		doc.Kept = append(doc.Kept, Kept{Tag: document.Text(kept.Tag), Why: readable.Line(kept.Err)})
+		doc.Kept = append(doc.Kept, Kept{Tag: jsontype.Text(kept.Tag), Why: readable.Line(kept.Err)})
 	}
 	return doc
 }

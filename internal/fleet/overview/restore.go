@@ -11,10 +11,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -28,7 +28,7 @@ type Restored struct {
 	Saved     time.Time       `json:"saved,omitzero"` // when a file was saved
 	Members   []failover.Age  `json:"members"`        // all members, with the age of their data
 	Doubtful  int             `json:"doubtful"`       // how many tags have data of an earlier time, or none
-	Tags      []document.Text `json:"tags"`           // some of them
+	Tags      []jsontype.Text `json:"tags"`           // some of them
 	Ick       string          `json:"ick,omitempty"`  // to which agents add them
 	Took      int64           `json:"took_ms"`
 }
@@ -41,7 +41,7 @@ var ErrNoData = &millrace.Error{Code: "no_data", Hint: "Look at millrace fleet s
 
 // RestoreMember returns the consequences of going on with the data of a member.
 func RestoreMember(partition int, from string, data failover.Data) (Restored, failover.Choice, error) {
-	doc := Restored{Partition: partition, From: from, Into: from, Members: data.Members, Tags: []document.Text{}}
+	doc := Restored{Partition: partition, From: from, Into: from, Members: data.Members, Tags: []jsontype.Text{}}
 	at := slices.IndexFunc(data.Members, func(age failover.Age) bool { return age.Addr == from })
 	switch {
 	case at < 0:
@@ -58,7 +58,7 @@ func RestoreFile(ctx context.Context, option rueidis.ClientOption, fleet string,
 	log.InfoContext(ctx, "reading the file", "file", path)
 	file, err := snapshot.Examine(ctx, path)
 	doc := Restored{
-		Partition: partition, From: path, Into: data.Least, Members: data.Members, Tags: []document.Text{},
+		Partition: partition, From: path, Into: data.Least, Members: data.Members, Tags: []jsontype.Text{},
 		Data: data.Describe(file.Beat), Behind: file.Beat.Behind(data.Newest), Saved: file.Saved.UTC(),
 	}
 	if (file.Beat == members.Beat{}) {
@@ -89,7 +89,7 @@ func (doc *Restored) Question() string {
 // Add notes doubtful tags.
 func (doc *Restored) Add(tags []string) error {
 	doc.Doubtful += len(tags)
-	doc.Tags = append(doc.Tags, document.Texts(tags[:min(len(tags), someTags-len(doc.Tags))])...)
+	doc.Tags = append(doc.Tags, jsontype.Texts(tags[:min(len(tags), someTags-len(doc.Tags))])...)
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/audit"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/reqid"
 	"github.com/millrace/millrace/lease"
@@ -286,7 +286,7 @@ func (n namedWith[B]) body() any { return n.Body }
 
 // namesOf returns a sorted list of names, and the parts that are missing. The log has the cause.
 func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
-) ([]document.Text, document.Incomplete, error) {
+) ([]jsontype.Text, ops.Incomplete, error) {
 	names, missing, err := ops.Names(list(ctx, a.cfg.Client), access.Of(ctx).Owns)
 	if err != nil && missing.Incomplete != "" {
 		a.cfg.Logger.WarnContext(ctx, "a list is incomplete", "error", err)

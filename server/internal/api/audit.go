@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/audit"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/reqid"
 	"github.com/millrace/millrace/server/internal/access"
@@ -69,7 +69,7 @@ func (a *API) routeAudit() {
 			doc.Actions = make([]auditedAction, len(entries))
 			for i, e := range entries {
 				doc.Actions[i] = auditedAction{
-					e.At.UTC().Truncate(time.Millisecond), document.Text(e.Who), e.From, e.Way, e.Action, document.Text(e.Name), document.Text(e.Result), document.Text(e.Error),
+					e.At.UTC().Truncate(time.Millisecond), jsontype.Text(e.Who), e.From, e.Way, e.Action, jsontype.Text(e.Name), jsontype.Text(e.Result), jsontype.Text(e.Error),
 				}
 			}
 			return doc, err
@@ -88,11 +88,11 @@ type auditedActions struct {
 
 type auditedAction struct {
 	At     time.Time     `json:"at" doc:"By the server's clock, in UTC."`
-	Who    document.Text `json:"who" doc:"The client by its credentials: a user, or the beginning of a hash of its token; of the command the user and the host of its process. Empty without credentials." example:"\"ops\""`
+	Who    jsontype.Text `json:"who" doc:"The client by its credentials: a user, or the beginning of a hash of its token; of the command the user and the host of its process. Empty without credentials." example:"\"ops\""`
 	From   string        `json:"from" doc:"Its address; empty for the command." example:"127.0.0.1:51034"`
 	Way    string        `json:"way" enum:"pages,api,command" doc:"The pages, this API, or the command."`
 	Action string        `json:"action" doc:"What it was." example:"queue.pause"`
-	Name   document.Text `json:"name" doc:"The name of the structure." example:"\"orders\""`
-	Result document.Text `json:"result" doc:"What was done: a sentence of a page, the request, or the command line without secrets and bodies." example:"\"The queue is paused.\""`
-	Error  document.Text `json:"error" doc:"Why nothing was done. Empty if it was done." example:"\"\""`
+	Name   jsontype.Text `json:"name" doc:"The name of the structure." example:"\"orders\""`
+	Result jsontype.Text `json:"result" doc:"What was done: a sentence of a page, the request, or the command line without secrets and bodies." example:"\"The queue is paused.\""`
+	Error  jsontype.Text `json:"error" doc:"Why nothing was done. Empty if it was done." example:"\"\""`
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/audit"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
@@ -47,7 +46,7 @@ func TestActionsAreAudited(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{Client: redistest.Start(t, redistest.Options{}).Client(t)})
 	q := "/v1/queues/orders"
-	id := read[document.Written](s.ask("POST", q+"/messages", object{"tenant": "acme"}).want(201, "")).ID
+	id := read[ops.Written](s.ask("POST", q+"/messages", object{"tenant": "acme"}).want(201, "")).ID
 	for range 2 {
 		s.ask("POST", q+"/pause", nil, key("night")).want(200, "")
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/reqid"
 )
@@ -13,7 +13,7 @@ import (
 func (a *API) routeCounters() {
 	on(a, ops.AddToCounter.Row, a.openCounter, func(ctx context.Context, c ops.OneCounter, in *namedWith[ops.Addition]) (ops.Added, error) {
 		if in.Body.ShardKey == "" {
-			in.Body.ShardKey = document.Text(reqid.Next(ctx)) // differs for each request, but not for its repeats
+			in.Body.ShardKey = jsontype.Text(reqid.Next(ctx)) // differs for each request, but not for its repeats
 		}
 		return ops.AddToCounter.Do(ctx, c, in.Body)
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/shards"
 	"github.com/millrace/millrace/internal/test/redistest"
@@ -30,8 +29,8 @@ func TestReceiveAgain(t *testing.T) {
 	s := serve(t, api.Config{})
 	q, k := "/v1/queues/"+redistest.Name(t), key(redistest.Name(t))
 	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
-	receive := func() []document.Message {
-		return read[document.Messages](s.ask("POST", q+"/receive", object{"visibility": "10ms"}, k)).Messages
+	receive := func() []ops.Message {
+		return read[ops.Messages](s.ask("POST", q+"/receive", object{"visibility": "10ms"}, k)).Messages
 	}
 	first := receive()
 	if len(first) != 1 {
@@ -145,7 +144,7 @@ func TestRefusedMessagesOfABatch(t *testing.T) {
 	s.ask("POST", q+"/tenants/purge", object{"tenant": "full"}).want(200, "")
 	s.ask("POST", q+"/messages/batch", batch, k).refused(409, "position_gap")
 	s.ask("POST", q+"/position", object{"source": "s", "position": 1}).want(200, "")
-	all := read[struct{ Messages []document.Written }](s.ask("POST", q+"/messages/batch", batch, k).want(201, "")).Messages
+	all := read[struct{ Messages []ops.Written }](s.ask("POST", q+"/messages/batch", batch, k).want(201, "")).Messages
 	got := s.take(q, object{"max": 10})
 	ids := map[string]string{}
 	for _, m := range got {
@@ -338,7 +337,7 @@ func TestClientWithAKeyGoes(t *testing.T) {
 		first <- s.ask("POST", q+"/messages", message, k, func(r *http.Request) { *r = *r.WithContext(ctx) })
 	}()
 	redistest.Eventually(t, "the message is written", func() bool {
-		return read[document.QueueStats](other.ask("GET", q+"/stats", nil)).Waiting == 2
+		return read[ops.QueueStats](other.ask("GET", q+"/stats", nil)).Waiting == 2
 	})
 	leave()
 	got := (<-first).want(201, "")
@@ -515,7 +514,7 @@ func TestKilledADayAgo(t *testing.T) {
 		}
 		s.ask("GET", "/v1/counters/c", nil).want(200, fmt.Sprintf(`{"value":%d,"servers":1,"answered":1}`, want))
 		s.ask("GET", "/v1/hashes/ns/h", nil).want(200, fmt.Sprintf(`{"fields":[{"field":"n","value":"%d","ttl_ms":-1}]}`, want))
-		if n := read[document.QueueStats](s.ask("GET", "/v1/queues/q/stats", nil)).Waiting; n != want {
+		if n := read[ops.QueueStats](s.ask("GET", "/v1/queues/q/stats", nil)).Waiting; n != want {
 			t.Errorf("day %d: %d messages, want %d", day+1, n, want)
 		}
 	}
@@ -615,7 +614,7 @@ func TestKeysOnAFullServer(t *testing.T) {
 	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack again")).refused(409, "stale")
 	// The key's use was not stored, so another request under it is done as new.
 	s.ask("POST", q+"/ack", object{"receipts": []string{other}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
-	if left := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).InFlight; left != 0 {
+	if left := read[ops.QueueStats](s.ask("GET", q+"/stats", nil)).InFlight; left != 0 {
 		t.Errorf("%d messages are in flight, want none: both were acknowledged", left)
 	}
 }
@@ -674,7 +673,7 @@ func TestRedriveAllAgain(t *testing.T) {
 	redis("RENAME", base+":aside", base)
 	s.api.Wait() // until the mark is removed
 	s.ask("POST", q+"/dead/redrive", object{"all": true}, k).want(200, `{"redriven":1167}`)
-	if left := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; left != 0 {
+	if left := read[ops.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; left != 0 {
 		t.Errorf("%d are dead still, want all redriven", left)
 	}
 }

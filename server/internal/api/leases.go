@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/reqid"
@@ -48,7 +48,7 @@ type acquireRequest struct {
 	Body struct {
 		ops.Acquire
 
-		Token document.Text `json:"token,omitempty" doc:"Identifies the holder: 1 to 64 bytes that nobody can guess. Acquiring again with it adopts the lease. Defaults to a random token." example:"\"ODZ4YB3RQJ5TKWUVHLCXNME7AI\""`
+		Token jsontype.Text `json:"token,omitempty" doc:"Identifies the holder: 1 to 64 bytes that nobody can guess. Acquiring again with it adopts the lease. Defaults to a random token." example:"\"ODZ4YB3RQJ5TKWUVHLCXNME7AI\""`
 	} `nameHint:"AcquireRequest"`
 }
 

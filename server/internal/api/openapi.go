@@ -13,7 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 )
 
@@ -70,7 +70,7 @@ func (a *API) describe() huma.API {
 	}
 	least, most := 1, maxKey
 	format := huma.Format{
-		Marshal:   document.Encode,
+		Marshal:   jsontype.Encode,
 		Unmarshal: unmarshal,
 	}
 	described := humago.New(a.mux, huma.Config{

@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/api"
@@ -43,9 +43,9 @@ func TestOperations(t *testing.T) {
 }
 
 // take receives messages that must be there, from a queue's path.
-func (s service) take(queue string, body any) []document.Message {
+func (s service) take(queue string, body any) []ops.Message {
 	s.t.Helper()
-	got := read[document.Messages](s.ask("POST", queue+"/receive", body).want(200, ""))
+	got := read[ops.Messages](s.ask("POST", queue+"/receive", body).want(200, ""))
 	if len(got.Messages) == 0 {
 		s.t.Fatalf("%s brings nothing", queue)
 	}
@@ -56,7 +56,7 @@ func messages(s service, name string) {
 	q := "/v1/queues/" + name
 	s.ask("POST", q+"/receive", nil).want(200, `{"messages":[]}`)
 	s.ask("GET", q+"/stats", nil).refused(404, "not_found") // a read creates nothing
-	id := read[document.Written](s.ask("POST", q+"/messages", object{
+	id := read[ops.Written](s.ask("POST", q+"/messages", object{
 		"tenant": "acme", "body": "hello", "headers": object{"kind": "greeting"}, "deadline": "1h", "streams": 8, "per_tenant": 2,
 	}).want(201, "")).ID
 
@@ -72,12 +72,12 @@ func messages(s service, name string) {
 	s.ask("POST", q+"/ack", object{"receipts": []string{first.Receipt, second.Receipt}}).want(200, `{"acked":1,"stale":1}`)
 
 	written := s.ask("POST", q+"/messages", object{"tenant": "acme", "dedupe": "d"}).want(201, "")
-	id = read[document.Written](written).ID
+	id = read[ops.Written](written).ID
 	s.ask("POST", q+"/messages", object{"tenant": "acme", "dedupe": "d"}).want(201, `{"id":"`+id+`","duplicate":true}`)
-	bytes := document.Text("\xff\x00")
+	bytes := jsontype.Text("\xff\x00")
 	s.ask("POST", q+"/messages", object{"tenant": bytes, "body": bytes}).want(201, "")
 	all := s.take(q, object{"max": 10})
-	if len(all) != 2 || !slices.ContainsFunc(all, func(m document.Message) bool { return m.Tenant == bytes && m.Body == bytes }) {
+	if len(all) != 2 || !slices.ContainsFunc(all, func(m ops.Message) bool { return m.Tenant == bytes && m.Body == bytes }) {
 		s.t.Errorf("read %+v, want two messages, one of bytes", all)
 	}
 	s.ask("POST", q+"/messages", object{"tenant": "a", "priority": 5}).refused(400, "bad_request")
@@ -100,7 +100,7 @@ func batches(s service, name string) {
 		s.t.Errorf("detail %q, want to learn of the tenant", wrong.Detail)
 	}
 	s.ask("GET", q+"/stats", nil).refused(404, "not_found") // nothing was written
-	got := read[struct{ Messages []document.Written }](s.ask("POST", q+"/messages/batch", object{
+	got := read[struct{ Messages []ops.Written }](s.ask("POST", q+"/messages/batch", object{
 		"streams": 4, "messages": []object{{"tenant": "a", "dedupe": "1"}, {"tenant": "b", "delay": "1h"}, {"tenant": "a", "dedupe": "1"}},
 	}).want(201, "")).Messages
 	if len(got) != 3 || got[0].ID != got[2].ID || !got[2].Duplicate || got[0].Duplicate || got[1].ID == got[0].ID {
@@ -142,7 +142,7 @@ func settling(s service, name string) {
 	s.ask("POST", q+"/nack", object{"receipts": []string{taken[1].Receipt}, "delay": "1h", "dead": true}).refused(400, "bad_request")
 	s.ask("POST", q+"/nack", object{"receipts": []string{"17"}}).refused(400, "bad_argument")
 
-	cancelled := read[document.Cancelled](s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID, taken[1].ID, unknownID}}).want(200, ""))
+	cancelled := read[ops.Cancelled](s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID, taken[1].ID, unknownID}}).want(200, ""))
 	var was []string
 	for _, m := range cancelled.Messages {
 		was = append(was, m.Was)
@@ -183,7 +183,7 @@ func TestNackIsOneCall(t *testing.T) {
 	}
 	calls = 0
 	s.ask("POST", q+"/nack", object{"receipts": append(slices.Clip(receipts), "rubbish"), "dead": true}).refused(400, "bad_argument")
-	if dead := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; dead != 0 || calls != 0 {
+	if dead := read[ops.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; dead != 0 || calls != 0 {
 		t.Errorf("refused, and %d are dead after %d calls, want nothing done", dead, calls)
 	}
 	s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true}).want(200, `{"nacked":3,"stale":1}`)
@@ -204,7 +204,7 @@ func dead(s service, name string) {
 	s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true, "reason": "no such article"}).want(200, `{"nacked":3,"stale":0}`)
 
 	type page struct {
-		Dead []document.DeadMessage
+		Dead []ops.DeadMessage
 		Next string
 	}
 	first := read[page](s.ask("GET", q+"/dead?max=2", nil).want(200, ""))
@@ -272,7 +272,7 @@ func queues(s service, name string) {
 	}
 	s.ask("POST", q+"/resize", object{"streams": 4}).refused(404, "not_found")
 	s.ask("POST", q+"/messages", object{"tenant": "a", "streams": 8, "per_tenant": 2}).want(201, "")
-	if got := read[document.Queues](s.ask("GET", "/v1/queues", nil).want(200, "")).Queues; !slices.Contains(got, document.Text(name)) {
+	if got := read[ops.Queues](s.ask("GET", "/v1/queues", nil).want(200, "")).Queues; !slices.Contains(got, jsontype.Text(name)) {
 		s.t.Errorf("queues %v, want %s", got, name)
 	}
 	s.ask("POST", q+"/pause", nil).want(200, `{"paused":true}`)
@@ -283,11 +283,11 @@ func queues(s service, name string) {
 	s.ask("POST", q+"/resize", object{"streams": 4, "per_tenant": 5}).refused(400, "bad_argument")
 	s.ask("POST", q+"/resize", object{"streams": 0}).want(200, `{"streams":0,"per_tenant":0,"before":{"streams":3,"per_tenant":3}}`)
 	s.ask("POST", q+"/messages", object{"tenant": "b"}).want(201, "")
-	stats := read[document.QueueStats](s.ask("GET", q+"/stats", nil).want(200, ""))
-	if stats.Waiting != 2 || stats.Shape != (document.Shape{}) || stats.Counters.Written != 2 || string(stats.Name) != name {
+	stats := read[ops.QueueStats](s.ask("GET", q+"/stats", nil).want(200, ""))
+	if stats.Waiting != 2 || stats.Shape != (ops.Shape{}) || stats.Counters.Written != 2 || string(stats.Name) != name {
 		s.t.Errorf("stats %+v, want two messages and a flow for each tenant", stats)
 	}
-	flows := map[document.Text]int{}
+	flows := map[jsontype.Text]int{}
 	for _, f := range stats.Flows {
 		flows[f.Tenant] = f.Stream
 	}
@@ -324,7 +324,7 @@ func tenants(s service, name string) {
 	s.ask("POST", q+"/tenants/limit", object{"max_in_flight": 3, "weight": 1.5, "if_unset": true}).want(200, `{"own":["weight","max_in_flight"],"limits":{"weight":1.5,"max_in_flight":10,`+none+`}}`)
 	s.ask("POST", q+"/tenants/clear", object{"limits": []string{"weight"}}).want(200, `{"own":["max_in_flight"],"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
 	s.ask("POST", q+"/tenants/clear", object{"limits": []string{"height"}}).refused(400, "bad_request")
-	if all := read[document.StoredLimits](s.ask("GET", q+"/limits/all", nil).want(200, "")).Limits; len(all) != 3 || all[0].Tenant.Tenant != "" {
+	if all := read[ops.StoredLimits](s.ask("GET", q+"/limits/all", nil).want(200, "")).Limits; len(all) != 3 || all[0].Tenant.Tenant != "" {
 		s.t.Errorf("limits %+v", all)
 	}
 	s.ask("POST", q+"/tenants/limit", object{"tenant": "full", "max_waiting": 1}).want(200, "")
@@ -334,20 +334,20 @@ func tenants(s service, name string) {
 	s.ask("POST", q+"/tenants/pause", object{"tenant": "full", "for": "1h"}).want(200, `{"tenant":"full","paused":true,"for_ms":3600000}`)
 	s.ask("POST", q+"/tenants/pause", object{"tenant": "acme"}).want(200, `{"tenant":"acme","paused":true}`)
 	s.ask("POST", q+"/tenants/pause", object{}).refused(400, "bad_argument")
-	if l := read[document.TenantLimits](s.ask("GET", q+"/limits?tenant=full", nil).want(200, "")); !l.Limits.Paused || l.PausedUntil == nil {
+	if l := read[ops.TenantLimits](s.ask("GET", q+"/limits?tenant=full", nil).want(200, "")); !l.Limits.Paused || l.PausedUntil == nil {
 		s.t.Errorf("a paused tenant has the limits %+v", l)
 	}
 	s.ask("GET", q+"/limits?tenant=acme", nil).want(200, `{"tenant":"acme","own":["rate","burst"],"limits":{"weight":1,"max_in_flight":10,"max_share":0,"rate":2,"burst":3,"max_waiting":0,"paused":true}}`)
 	s.ask("POST", q+"/receive", nil).want(200, `{"messages":[]}`)
 	states := map[string]string{}
-	for _, t := range read[document.Tenants](s.ask("GET", q+"/tenants", nil).want(200, "")).Tenants {
+	for _, t := range read[ops.Tenants](s.ask("GET", q+"/tenants", nil).want(200, "")).Tenants {
 		states[t.String()] = t.State
 	}
 	if diff := cmp.Diff(map[string]string{"full": "asleep", "acme": "paused"}, states); diff != "" {
 		s.t.Errorf("states (-want +got):\n%s", diff)
 	}
 	s.ask("POST", q+"/tenants/resume", object{"tenant": "acme"}).want(200, `{"tenant":"acme","paused":false}`)
-	if got := read[document.Messages](s.ask("POST", q+"/receive", nil).want(200, "")).Messages; len(got) != 1 || got[0].Tenant != "acme" {
+	if got := read[ops.Messages](s.ask("POST", q+"/receive", nil).want(200, "")).Messages; len(got) != 1 || got[0].Tenant != "acme" {
 		s.t.Errorf("messages %+v", got)
 	}
 	s.ask("POST", q+"/tenants/purge", object{"tenant": "full"}).want(200, `{"tenant":"full","purged":1}`)
@@ -396,7 +396,7 @@ func icks(s service, name string) {
 	s.ask("GET", k+"/stats", nil).refused(404, "not_found")
 	s.ask("POST", k+"/reserve", object{"max": 2}).want(200, `{"token":"","entries":[]}`)
 	s.ask("POST", k+"/marks", object{"marks": []object{
-		{"member": "a", "score": 1.5}, {"member": "b", "score": "-inf"}, {"member": document.Text("\xff"), "score": "inf"},
+		{"member": "a", "score": 1.5}, {"member": "b", "score": "-inf"}, {"member": jsontype.Text("\xff"), "score": "inf"},
 	}}).want(200, `{"new":3,"lowered":0}`)
 	s.ask("POST", k+"/marks", object{"members": []string{"a", "c"}}).want(200, `{"new":1,"lowered":0}`)
 	s.ask("POST", k+"/marks", object{}).refused(400, "bad_request")
@@ -421,7 +421,7 @@ func icks(s service, name string) {
 	if stats.TotalSize != 2 || stats.Counters.Committed != 2 || stats.Newest == nil || string(stats.Key) != name {
 		s.t.Errorf("stats %+v, want two marks", stats)
 	}
-	if got := read[ops.Icks](s.ask("GET", "/v1/icks", nil).want(200, "")).Icks; !slices.Contains(got, document.Text(name)) {
+	if got := read[ops.Icks](s.ask("GET", "/v1/icks", nil).want(200, "")).Icks; !slices.Contains(got, jsontype.Text(name)) {
 		s.t.Errorf("icks %v, want %s", got, name)
 	}
 	s.ask("DELETE", k+"?force=true", nil).want(200, "")
@@ -476,10 +476,10 @@ func leases(s service, name string) {
 	s.ask("POST", l+"/refresh", object{"token": first.Token, "ttl": "48h"}).want(200, "")
 	s.ask("POST", l+"/refresh", object{"token": "another", "ttl": "48h"}).refused(409, "lost")
 	shown := read[ops.LeaseState](s.ask("GET", l, nil).want(200, ""))
-	if !shown.Held || *shown.Token != document.Text(first.Token) || *shown.Metadata != "host a" || *shown.Remaining < 47*3600_000 {
+	if !shown.Held || *shown.Token != jsontype.Text(first.Token) || *shown.Metadata != "host a" || *shown.Remaining < 47*3600_000 {
 		s.t.Errorf("shown %+v, want it held for two days", shown)
 	}
-	if got := read[struct{ Leases []document.Text }](s.ask("GET", "/v1/leases", nil).want(200, "")).Leases; !slices.Contains(got, document.Text(name)) {
+	if got := read[struct{ Leases []jsontype.Text }](s.ask("GET", "/v1/leases", nil).want(200, "")).Leases; !slices.Contains(got, jsontype.Text(name)) {
 		s.t.Errorf("leases %v, want %s", got, name)
 	}
 	s.ask("POST", l+"/release", object{"token": "another"}).refused(409, "lost")
@@ -496,7 +496,7 @@ func leases(s service, name string) {
 func hashes(s service, name string) {
 	h := "/v1/hashes/" + name + "/user:17"
 	s.ask("GET", h, nil).want(200, `{"fields":[]}`)
-	s.ask("POST", h+"/set", object{"fields": object{"token": "3f9a", `{"base64":"/w=="}`: document.Text("\xff")}}).want(200, `{"set":true}`)
+	s.ask("POST", h+"/set", object{"fields": object{"token": "3f9a", `{"base64":"/w=="}`: jsontype.Text("\xff")}}).want(200, `{"set":true}`)
 	s.ask("GET", h, nil).want(200, `{"fields":[{"field":"token","value":"3f9a","ttl_ms":-1},{"field":{"base64":"/w=="},"value":{"base64":"/w=="},"ttl_ms":-1}]}`)
 	s.ask("POST", h+"/set", object{"fields": object{"token": "x"}, "if": "none"}).want(200, `{"set":false}`)
 	s.ask("POST", h+"/set", object{"fields": object{"token": "x"}, "if": "exist", "ttl": "1h"}).want(200, `{"set":true}`)
@@ -522,7 +522,7 @@ func hashes(s service, name string) {
 		want(200, `{"fields":[{"field":"token","outcome":"applied"},{"field":"n","outcome":"no_ttl"}]}`)
 	s.ask("POST", h+"/expire", object{"fields": []string{"n"}, "ttl": "0s"}).want(200, `{"fields":[{"field":"n","outcome":"removed"}]}`)
 	s.ask("POST", h+"/delete", object{"fields": []string{"token", "n"}}).want(200, `{"deleted":1}`)
-	if got := read[struct{ Namespaces []document.Text }](s.ask("GET", "/v1/hashes", nil).want(200, "")).Namespaces; !slices.Contains(got, document.Text(name)) {
+	if got := read[struct{ Namespaces []jsontype.Text }](s.ask("GET", "/v1/hashes", nil).want(200, "")).Namespaces; !slices.Contains(got, jsontype.Text(name)) {
 		s.t.Errorf("namespaces %v, want %s", got, name)
 	}
 	s.ask("DELETE", h, nil).want(200, `{"deleted":1}`)

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/lease"
 )
@@ -36,7 +36,7 @@ type problem struct {
 	Errors []fieldError `json:"errors,omitempty" doc:"Of bad_request: the errors in the request, 100 at most."`
 
 	Remaining *int64         `json:"remaining_ms,omitempty" doc:"Of held: until the holder's deadline."`
-	Metadata  *document.Text `json:"metadata,omitempty" doc:"Of held: the holder's."`
+	Metadata  *jsontype.Text `json:"metadata,omitempty" doc:"Of held: the holder's."`
 	Fence     *int64         `json:"fence,omitempty" doc:"Of held: the holder's."`
 
 	Value    *int64   `json:"value,omitempty" doc:"Of partial: the sum of the servers that answered."`
@@ -88,7 +88,7 @@ func WriteProblem(w http.ResponseWriter, err error) {
 	header.Set("Cache-Control", "no-store")
 	maps.Copy(header, p.GetHeaders())
 	w.WriteHeader(p.Status)
-	_ = document.Encode(w, p) // the client may have gone
+	_ = jsontype.Encode(w, p) // the client may have gone
 }
 
 // refusals has the meaning and the codes of each status. A code that begins with bad_ is
@@ -167,7 +167,7 @@ func problemOf(err error) *problem {
 		Code: known.Code, Hint: cmp.Or(hintOf(err), known.Hint), cause: cause,
 	}
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {
-		remaining, metadata := held.Remaining.Milliseconds(), document.Text(held.Metadata)
+		remaining, metadata := held.Remaining.Milliseconds(), jsontype.Text(held.Metadata)
 		p.Remaining, p.Metadata, p.Fence = &remaining, &metadata, &held.Fence
 	}
 	return p
@@ -198,7 +198,7 @@ var hints = []struct {
 	{millrace.ErrNotFound, "The first write creates a queue or a dirty list; list them with GET /v1/queues and GET /v1/icks."},
 	{millrace.ErrBroken, "Look at its keys. DELETE removes the keys of a queue whatever they hold, and with force=true those of a dirty list."},
 	{millrace.ErrUnavailable, "Repeat the request. Nothing was changed."},
-	{document.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are valid.`},
+	{jsontype.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are valid.`},
 	{lease.ErrHeld, `Wait for it with "wait", or try again later.`},
 	{millrace.ErrEvictable, `Set maxmemory-policy to noeviction; for a lease a volatile-* policy is enough, or accept the risk with "allow_evictable".`},
 }

@@ -7,14 +7,13 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/ops"
 )
 
 func (a *API) routeQueues() {
-	register(a, ops.ListQueues, func(ctx context.Context, _ *ops.Nothing) (document.Queues, error) {
+	register(a, ops.ListQueues, func(ctx context.Context, _ *ops.Nothing) (ops.Queues, error) {
 		names, missing, err := a.namesOf(ctx, fairqueue.List)
-		return document.Queues{Queues: names, Incomplete: missing}, err
+		return ops.Queues{Queues: names, Incomplete: missing}, err
 	})
 	askQueue(a, ops.DeleteQueue)
 	askQueue(a, ops.GetQueueStats)
@@ -55,7 +54,7 @@ func (a *API) routeQueues() {
 func (a *API) routeSchedules() {
 	askQueue(a, ops.ListSchedules)
 	askQueue(a, ops.GetSchedule)
-	onQueue(a, ops.SetSchedule.Row, func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[document.ScheduleDraft]) (document.Schedule, error) {
+	onQueue(a, ops.SetSchedule.Row, func(ctx context.Context, q *fairqueue.Queue, in *scheduleWith[ops.ScheduleDraft]) (ops.Schedule, error) {
 		return ops.SetSchedule.Do(ctx, q, ops.ScheduleToSet{ScheduleName: in.ScheduleName, ScheduleDraft: in.Body})
 	})
 	askQueue(a, ops.RemoveSchedule)
@@ -63,7 +62,7 @@ func (a *API) routeSchedules() {
 	tellSchedule(a, ops.ResumeSchedule)
 	tellSchedule(a, ops.RunSchedule)
 	askQueue(a, ops.NextTicks)
-	register(a, ops.PreviewTicks.Row, func(ctx context.Context, in *ops.TicksPreview) (document.Ticks, error) {
+	register(a, ops.PreviewTicks.Row, func(ctx context.Context, in *ops.TicksPreview) (ops.Ticks, error) {
 		return ops.PreviewTicks.Do(ctx, ops.Nothing{}, *in)
 	})
 }
@@ -110,7 +109,7 @@ func (r *receive) of() ops.Receive {
 
 func (r *receive) wait() (field string, d time.Duration) { return "block", r.of().Block.Duration }
 
-func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *receive) (document.Messages, error) {
+func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *receive) (ops.Messages, error) {
 	ctx, done := a.whileServing(ctx)
 	defer done()
 	doc, err := ops.ReceiveMessages.Do(ctx, q, in.of())

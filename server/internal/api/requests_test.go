@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/api"
@@ -25,8 +25,8 @@ func TestNames(t *testing.T) {
 	for _, part := range []string{"a/b", "/", "a//b/", " ", "100%", "%2F", "größer", "日本", "\xff\xfe", "a?b#c", "a+b&c=d;e", "..a", "...", `"\`, "stats", "messages"} {
 		name := redistest.Name(t) + part
 		path := "/v1/queues/" + url.PathEscape(name)
-		s.ask("POST", path+"/messages", object{"tenant": document.Text(part), "body": "b"}).want(201, "")
-		if got := read[document.QueueStats](s.ask("GET", path+"/stats", nil).want(200, "")).Name; string(got) != name {
+		s.ask("POST", path+"/messages", object{"tenant": jsontype.Text(part), "body": "b"}).want(201, "")
+		if got := read[ops.QueueStats](s.ask("GET", path+"/stats", nil).want(200, "")).Name; string(got) != name {
 			t.Errorf("queue %q is %q in its stats", name, got)
 		}
 		query := "?tenant=" + url.QueryEscape(part)
@@ -34,7 +34,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("nothing of the tenant %q in %s", part, got.body)
 		}
 		s.ask("GET", path+"/stats"+query, nil).refused(400, "bad_request") // which has no tenant
-		if got := read[document.Queues](s.ask("GET", "/v1/queues", nil).want(200, "")).Queues; !slices.Contains(got, document.Text(name)) {
+		if got := read[ops.Queues](s.ask("GET", "/v1/queues", nil).want(200, "")).Queues; !slices.Contains(got, jsontype.Text(name)) {
 			t.Errorf("%q is not among the queues", name)
 		}
 		s.ask("DELETE", path, nil).want(200, "")
@@ -189,7 +189,7 @@ func TestStrictRequests(t *testing.T) {
 	} {
 		s.ask("POST", q+"/messages", fine, header("Content-Type", "Application/JSON; charset=UTF-8"), header("Accept", "text/html")).want(201, "")
 	}
-	if got := s.take(q, object{"max": 10}); !slices.ContainsFunc(got, func(m document.Message) bool { return m.Body == "\U0001f600 \\ud800 \x00" }) {
+	if got := s.take(q, object{"max": 10}); !slices.ContainsFunc(got, func(m ops.Message) bool { return m.Body == "\U0001f600 \\ud800 \x00" }) {
 		t.Errorf("read %+v, want the text with its pair", got)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/api"
 )
@@ -15,7 +15,7 @@ func schedules(s service, name string) {
 	one := all + "/daily%2Freport"
 	s.ask("GET", all, nil).want(200, `{"schedules":[]}`)
 	s.ask("GET", one, nil).refused(404, "not_found")
-	set := read[document.Schedule](s.ask("PUT", one, object{
+	set := read[ops.Schedule](s.ask("PUT", one, object{
 		"cron": "0 3 * * *", "zone": "Europe/Berlin", "tenant": "acme", "body": object{"base64": "/wA="}, "headers": object{"kind": "report"},
 		"priority": 1, "cost": 350, "deadline": "1h", "jitter": "30s", "missed": "all",
 	}).want(200, ""))
@@ -23,29 +23,29 @@ func schedules(s service, name string) {
 		set.Headers["kind"] != "report" || set.Priority != 1 || set.Cost != 350 || set.Deadline != 3600_000 || set.Jitter != 30_000 || set.Next == nil || time.Until(*set.Next) > 25*time.Hour {
 		s.t.Errorf("set %+v", set)
 	}
-	if got := read[document.Schedule](s.ask("GET", one, nil).want(200, "")); got.Name != set.Name || !got.Next.Equal(*set.Next) {
+	if got := read[ops.Schedule](s.ask("GET", one, nil).want(200, "")); got.Name != set.Name || !got.Next.Equal(*set.Next) {
 		s.t.Errorf("shown %+v, want %+v", got, set)
 	}
 	s.ask("PUT", all+"/poll", object{"every": "15m", "tenant": "acme"}).want(200, "")
-	if got := read[document.Schedules](s.ask("GET", all, nil).want(200, "")).Schedules; len(got) != 2 || got[0].Name != "daily/report" || got[1].Words != "every 15m" {
+	if got := read[ops.Schedules](s.ask("GET", all, nil).want(200, "")).Schedules; len(got) != 2 || got[0].Name != "daily/report" || got[1].Words != "every 15m" {
 		s.t.Errorf("listed %+v, want two by name", got)
 	}
-	ticks := read[document.Ticks](s.ask("GET", one+"/next?max=2", nil).want(200, "")).Ticks
+	ticks := read[ops.Ticks](s.ask("GET", one+"/next?max=2", nil).want(200, "")).Ticks
 	if len(ticks) != 2 || !ticks[0].At.Equal(*set.Next) {
 		s.t.Errorf("ticks %+v, want two from %s on", ticks, set.Next)
 	}
 
-	if got := read[document.Schedule](s.ask("POST", one+"/pause", nil).want(200, "")); !got.Paused || got.Next != nil {
+	if got := read[ops.Schedule](s.ask("POST", one+"/pause", nil).want(200, "")); !got.Paused || got.Next != nil {
 		s.t.Errorf("paused %+v", got)
 	}
-	if got := read[document.Ticks](s.ask("GET", one+"/next", nil).want(200, "")).Ticks; len(got) != 10 {
+	if got := read[ops.Ticks](s.ask("GET", one+"/next", nil).want(200, "")).Ticks; len(got) != 10 {
 		s.t.Errorf("%d ticks of a paused schedule, want 10", len(got))
 	}
-	ran := read[document.RanSchedule](s.ask("POST", one+"/run", nil).want(201, "")).ID
+	ran := read[ops.RanSchedule](s.ask("POST", one+"/run", nil).want(201, "")).ID
 	if m := s.take("/v1/queues/"+name, nil)[0]; m.ID != ran || m.Tenant != "acme" || m.Body != "\xff\x00" {
 		s.t.Errorf("read %+v, want the message of the run", m)
 	}
-	if got := read[document.Schedule](s.ask("POST", one+"/resume", nil).want(200, "")); got.Paused || got.Next == nil {
+	if got := read[ops.Schedule](s.ask("POST", one+"/resume", nil).want(200, "")); got.Paused || got.Next == nil {
 		s.t.Errorf("resumed %+v", got)
 	}
 	s.ask("DELETE", one, nil).want(200, `{"removed":true}`)
@@ -67,7 +67,7 @@ func schedules(s service, name string) {
 	}
 	s.ask("PUT", one, nil).refused(400, "bad_request")
 
-	preview := read[document.Ticks](s.ask("GET", "/v1/schedules/preview?cron=30+2+*+*+*&zone=Europe/Berlin&max=5", nil).want(200, ""))
+	preview := read[ops.Ticks](s.ask("GET", "/v1/schedules/preview?cron=30+2+*+*+*&zone=Europe/Berlin&max=5", nil).want(200, ""))
 	if len(preview.Ticks) != 5 || preview.Words != "at 02:30 every day" {
 		s.t.Errorf("preview %+v, want five ticks", preview)
 	}
@@ -87,7 +87,7 @@ func TestScheduleRunsOnceByKey(t *testing.T) {
 	if string(first.body) != string(again.body) {
 		t.Errorf("answers %s and %s, want the same", first.body, again.body)
 	}
-	if got := read[document.QueueStats](s.ask("GET", "/v1/queues/"+name+"/stats", nil)); got.Waiting != 1 {
+	if got := read[ops.QueueStats](s.ask("GET", "/v1/queues/"+name+"/stats", nil)); got.Waiting != 1 {
 		t.Errorf("%d messages wait, want one", got.Waiting)
 	}
 }

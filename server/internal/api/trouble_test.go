@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/test/redistest"
@@ -41,7 +41,7 @@ func TestProblems(t *testing.T) {
 		code   string
 	}{
 		{millrace.ErrBadName.Errorf("no name"), 400, "bad_name"},
-		{document.ErrScore.Errorf("not a score"), 400, "bad_score"},
+		{jsontype.ErrScore.Errorf("not a score"), 400, "bad_score"},
 		{&millrace.Error{Code: "unauthorized", Message: "who?"}, 401, "unauthorized"},
 		{&millrace.Error{Code: "cross_origin", Message: "whence?"}, 403, "cross_origin"},
 		{&millrace.Error{Code: "misdirected", Message: "whither?"}, 421, "misdirected"},
@@ -155,7 +155,7 @@ func TestClientGoes(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{})
 	base, q := s.listen(), "/v1/queues/"+redistest.Name(t)
-	id := read[document.Written](s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")).ID
+	id := read[ops.Written](s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")).ID
 	first := s.take(q, nil)[0]
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)

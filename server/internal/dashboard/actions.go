@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/audit"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/server/internal/access"
@@ -113,14 +113,14 @@ var actions = map[string]action{
 		Text: "They wait again as if they had never been delivered, and without their deadlines. They may fail again for the same reason.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
 		doc, err := ops.RedriveDead.Do(ctx, q, ops.DeadChoice{IDs: f.picked})
-		return f.some(doc.Redriven.Redriven, "message", "waiting again", "not dead any more"), err
+		return f.some(doc.Redriven, "message", "waiting again", "not dead any more"), err
 	})},
 	"queues/purge": {dialog{
 		Open: "Purge", Title: "Delete the selected messages?", Verb: "Delete", Danger: true, Typed: true, Chosen: true,
 		Text: "They are deleted with their bodies.",
 	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
 		doc, err := ops.PurgeDead.Do(ctx, q, ops.DeadChoice{IDs: f.picked})
-		return f.some(doc.Purged.Purged, "message", "deleted", "not dead any more"), err
+		return f.some(doc.Purged, "message", "deleted", "not dead any more"), err
 	})},
 	"queues/redrive-matching": {dialog{
 		Open: "Redrive all that match", Verb: "Redrive", Page: "search",
@@ -134,14 +134,14 @@ var actions = map[string]action{
 		Open: "Retry", Title: "Retry the selected members?", Verb: "Retry", Chosen: true,
 		Text: "Consumers receive them again now. Their attempts are kept, so a member that fails again is parked again.",
 	}, onIck(func(ctx context.Context, k *ick.Ick, f form) (string, error) {
-		doc, err := ops.RetryParked.Do(ctx, k, ops.ParkedChoice{Members: document.Texts(f.picked)})
+		doc, err := ops.RetryParked.Do(ctx, k, ops.ParkedChoice{Members: jsontype.Texts(f.picked)})
 		return f.some(doc.Retried, "member", "marked again", "not parked any more"), err
 	})},
 	"icks/drop": {dialog{
 		Open: "Drop", Title: "Delete the selected members?", Verb: "Delete", Danger: true, Typed: true, Chosen: true,
 		Text: "Their last change is not processed: downstream data stays out of date until they are marked again.",
 	}, onIck(func(ctx context.Context, k *ick.Ick, f form) (string, error) {
-		doc, err := ops.DropParked.Do(ctx, k, ops.ParkedChoice{Members: document.Texts(f.picked)})
+		doc, err := ops.DropParked.Do(ctx, k, ops.ParkedChoice{Members: jsontype.Texts(f.picked)})
 		return f.some(doc.Dropped, "member", "deleted", "not parked any more"), err
 	})},
 }

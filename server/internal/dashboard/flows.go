@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/finding"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/shuffleshard"
 )
@@ -103,7 +103,7 @@ func newFlowRow(f fairqueue.FlowStats, s fairqueue.Stats, most fairqueue.FlowSta
 	}
 	if f.Stream >= 0 {
 		r.Key = "s" + readable.Number(f.Stream)
-	} else if l := document.OfLimits(f.Limits).String(); l != "none" {
+	} else if l := ops.OfLimits(f.Limits).String(); l != "none" {
 		r.Limited = l
 	}
 	return r

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
@@ -44,7 +44,7 @@ type scheduleRow struct {
 func (d *Dashboard) newScheduleRow(s survey.Schedule) scheduleRow {
 	row := scheduleRow{
 		Schedule: s, Path: d.link("queues", s.Queue, "schedules", s.Name),
-		Words: document.InWords(s.Spec), Zone: document.Zone(s.Spec),
+		Words: ops.InWords(s.Spec), Zone: ops.Zone(s.Spec),
 	}
 	if s.Err != nil {
 		row.Words = sentence(s.Err.Error())
@@ -185,10 +185,10 @@ func nextTicks(s survey.Schedule, n int) []tickRow {
 	if s.Paused {
 		return nil
 	}
-	return tickRows(document.OfTicks(s.Spec, s.At, s.Next, n))
+	return tickRows(ops.OfTicks(s.Spec, s.At, s.Next, n))
 }
 
-func tickRows(ticks document.Ticks) []tickRow {
+func tickRows(ticks ops.Ticks) []tickRow {
 	rows := make([]tickRow, len(ticks.Ticks))
 	for i, t := range ticks.Ticks {
 		local, _ := time.Parse(time.RFC3339, t.Local) // as it was formatted
@@ -245,7 +245,7 @@ func onSchedule[Out any](o ops.Operation[*fairqueue.Queue, ops.ScheduleName, Out
 }
 
 // named returns the schedule of the path.
-func (f form) named() ops.ScheduleName { return ops.ScheduleName{Schedule: document.Text(f.schedule)} }
+func (f form) named() ops.ScheduleName { return ops.ScheduleName{Schedule: jsontype.Text(f.schedule)} }
 
 // scheduleForm is the page with the form of a new schedule.
 type scheduleForm struct {
@@ -269,7 +269,7 @@ func (d *Dashboard) newSchedule(a *asked) (scene, error) {
 	if f.Every != "" || f.Cron != "" || f.Zone != "" {
 		timing, err := f.timing()
 		if err == nil {
-			var ticks document.Ticks
+			var ticks ops.Ticks
 			in := ops.TicksPreview{Timing: timing, TicksMax: ops.TicksMax{Max: previewTicks}}
 			if ticks, err = ops.PreviewTicks.Do(a.Context(), ops.Nothing{}, in); err == nil {
 				f.Words, f.Ticks = ticks.Words, tickRows(ticks)
@@ -283,14 +283,14 @@ func (d *Dashboard) newSchedule(a *asked) (scene, error) {
 }
 
 // timing returns when the schedule of the form ticks.
-func (f scheduleForm) timing() (t document.Timing, err error) {
+func (f scheduleForm) timing() (t ops.Timing, err error) {
 	t.Cron, t.Zone = f.Cron, f.Zone
 	t.Every, err = duration(f.Every, "the interval")
 	return t, err
 }
 
 // duration reads a field that is a duration, or empty.
-func duration(text, what string) (d document.Duration, err error) {
+func duration(text, what string) (d jsontype.Duration, err error) {
 	if text == "" {
 		return d, nil
 	}
@@ -325,8 +325,8 @@ func (d *Dashboard) createSchedule(ctx context.Context, f url.Values) (string, e
 	if err != nil {
 		return "", err
 	}
-	set := ops.ScheduleToSet{ScheduleName: ops.ScheduleName{Schedule: document.Text(f.Get("name"))}, ScheduleDraft: document.ScheduleDraft{
-		Timing: timing, Tenant: document.Text(f.Get("tenant")), Body: document.Text(f.Get("body")), Jitter: jitter, Missed: f.Get("missed"),
+	set := ops.ScheduleToSet{ScheduleName: ops.ScheduleName{Schedule: jsontype.Text(f.Get("name"))}, ScheduleDraft: ops.ScheduleDraft{
+		Timing: timing, Tenant: jsontype.Text(f.Get("tenant")), Body: jsontype.Text(f.Get("body")), Jitter: jitter, Missed: f.Get("missed"),
 	}}
 	q, err := fairqueue.New(d.cfg.Client, f.Get("queue"), fairqueue.Config{Logger: d.cfg.Logger})
 	if err != nil {

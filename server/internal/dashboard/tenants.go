@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
@@ -56,7 +56,7 @@ func newLimitsForm(l fairqueue.TenantLimits) limitsForm {
 		if l.Rate == 0 {
 			return none
 		}
-		return document.Rate(l.Rate).String()
+		return jsontype.Rate(l.Rate).String()
 	}
 	for name, limit := range map[string]struct {
 		own           bool
@@ -115,7 +115,7 @@ func (f limitsForm) limits() (l fairqueue.OwnLimits, empty []string, err error) 
 	if text == "" {
 		return l, append(empty, "rate"), nil
 	}
-	var rate document.Rate
+	var rate jsontype.Rate
 	if err := rate.UnmarshalText([]byte(text)); err != nil {
 		return l, nil, errForm.Errorf("%s", err).WithHint("Leave the field empty for the default, or type 0 for no limit.")
 	}
@@ -191,8 +191,8 @@ func source(l fairqueue.TenantLimits) string {
 	case l.Tenant == "":
 		return "They count for each tenant that has no limits of its own, limit by limit."
 	case l.Own != (fairqueue.OwnLimits{}):
-		return "It has limits of its own, " + strings.ReplaceAll(strings.Join(document.OwnNames(l.Own), ", "), "_", " ") + "; the others are the default of the queue."
-	case document.OfLimits(l.Limits).String() == "none":
+		return "It has limits of its own, " + strings.ReplaceAll(strings.Join(ops.OwnNames(l.Own), ", "), "_", " ") + "; the others are the default of the queue."
+	case ops.OfLimits(l.Limits).String() == "none":
 		return "It has no limits of its own, and the queue has no default that counts for it."
 	}
 	return "It has no limits of its own: these are the default of the queue."
@@ -218,7 +218,7 @@ func (d *Dashboard) tenantDialogs(queue, tenant string, waiting int, stopped boo
 }
 
 // tenantNamed returns the tenant of a path.
-func tenantNamed(f form) document.Tenant { return document.Tenant{Tenant: document.Text(f.tenant)} }
+func tenantNamed(f form) ops.Tenant { return ops.Tenant{Tenant: jsontype.Text(f.tenant)} }
 
 // tenantActions change one tenant. Their words are the ends of their paths.
 var tenantActions = map[string]action{
@@ -239,7 +239,7 @@ var tenantActions = map[string]action{
 		if d > 0 {
 			text += " for " + readable.Duration(d)
 		}
-		_, err := ops.PauseTenant.Do(ctx, q, ops.TenantPause{Tenant: tenantNamed(f), For: document.Duration{Duration: d}})
+		_, err := ops.PauseTenant.Do(ctx, q, ops.TenantPause{Tenant: tenantNamed(f), For: jsontype.Duration{Duration: d}})
 		return text + ".", err
 	})},
 	"resume": {dialog{

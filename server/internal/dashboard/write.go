@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/server/internal/access"
@@ -77,12 +77,12 @@ func (d *Dashboard) writeMessage(w http.ResponseWriter, r *http.Request) {
 
 // draft returns the message of the form.
 func (p writePage) draft() (ops.Write, error) {
-	draft := ops.Write{Draft: document.Draft{Tenant: document.Text(p.Tenant), Body: document.Text(p.Body), Headers: map[string]document.Text{}}}
+	draft := ops.Write{Draft: ops.Draft{Tenant: jsontype.Text(p.Tenant), Body: jsontype.Text(p.Body), Headers: map[string]jsontype.Text{}}}
 	delay, err := duration(strings.TrimSpace(p.Delay), "the delay")
 	if err != nil {
 		return draft, err
 	}
-	draft.Delay = document.Duration{Duration: delay.Duration}
+	draft.Delay = jsontype.Duration{Duration: delay.Duration}
 	for name, number := range map[string]struct {
 		typed string
 		into  *int
@@ -105,7 +105,7 @@ func (p writePage) draft() (ops.Write, error) {
 		if _, twice := draft.Headers[name]; twice {
 			return draft, millrace.ErrBadArgument.Errorf("the header %q is there twice", plain(cut(name, 40)))
 		}
-		draft.Headers[name] = document.Text(strings.TrimSpace(value))
+		draft.Headers[name] = jsontype.Text(strings.TrimSpace(value))
 	}
 	return draft, nil
 }

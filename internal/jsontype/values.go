@@ -1,4 +1,4 @@
-package document
+package jsontype
 
 import (
 	"encoding/json"
@@ -66,7 +66,7 @@ func (s Score) String() string {
 	return strings.Trim(string(b), `"`)
 }
 
-// Schema describes the value for the OpenAPI document.
+// Schema describes the value for the OpenAPI value.
 func (Score) Schema(r huma.Registry) *huma.Schema {
 	return shared(r, "Score", &huma.Schema{
 		Title:       "Score",
@@ -89,7 +89,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Schema describes the value for the OpenAPI document.
+// Schema describes the value for the OpenAPI value.
 func (Duration) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		Type:               huma.TypeString,

@@ -1,4 +1,4 @@
-package document_test
+package jsontype_test
 
 import (
 	"bytes"
@@ -11,13 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 func toJSON(t rapid.TB, v any) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := document.Encode(&b, v); err != nil {
+	if err := jsontype.Encode(&b, v); err != nil {
 		t.Fatal(err)
 	}
 	return string(bytes.TrimSpace(b.Bytes()))
@@ -38,7 +38,7 @@ func TestTextInJSON(t *testing.T) {
 		{`{"base64":"YQ==","a":""}`, `"{\"base64\":\"YQ==\",\"a\":\"\"}"`},
 	}
 	for _, test := range tests {
-		if got := toJSON(t, document.Text(test.text)); got != test.want {
+		if got := toJSON(t, jsontype.Text(test.text)); got != test.want {
 			t.Errorf("text(%q) as JSON = %s, want %s", test.text, got, test.want)
 		}
 	}
@@ -59,18 +59,18 @@ func TestTextReturns(t *testing.T) {
 		} else {
 			in = string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
 		}
-		printed := toJSON(t, document.Text(in))
+		printed := toJSON(t, jsontype.Text(in))
 		arg := printed
 		if printed[0] == '"' {
 			if err := json.Unmarshal([]byte(printed), &arg); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for _, arg := range []string{arg, document.Text(in).String()} {
+		for _, arg := range []string{arg, jsontype.Text(in).String()} {
 			if in == "" && arg == `""` {
 				continue // a table shows nothing as quotes
 			}
-			got, err := document.ParseText(arg)
+			got, err := jsontype.ParseText(arg)
 			if err != nil || string(got) != in {
 				t.Fatalf("%q printed as %s and read again = %q, %v", in, arg, got, err)
 			}
@@ -88,7 +88,7 @@ func TestTextInTables(t *testing.T) {
 		{"\xff", `{"base64":"/w=="}`},
 	}
 	for _, test := range tests {
-		if got := document.Text(test.text).String(); got != test.want {
+		if got := jsontype.Text(test.text).String(); got != test.want {
 			t.Errorf("text(%q) in a table = %s, want %s", test.text, got, test.want)
 		}
 	}
@@ -99,7 +99,7 @@ func TestScoreKeepsEveryDigit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.Float64().Draw(t, "score")
 		var got float64
-		if err := json.Unmarshal([]byte(toJSON(t, document.Score(want))), &got); err != nil || got != want {
+		if err := json.Unmarshal([]byte(toJSON(t, jsontype.Score(want))), &got); err != nil || got != want {
 			t.Fatalf("score %v printed and read again = %v, %v", want, got, err)
 		}
 	})
@@ -107,13 +107,13 @@ func TestScoreKeepsEveryDigit(t *testing.T) {
 
 func TestScoreInJSON(t *testing.T) {
 	t.Parallel()
-	for score, want := range map[document.Score]string{
+	for score, want := range map[jsontype.Score]string{
 		1_700_000_000:                "1700000000",
 		1_700_000_000.25:             "1700000000.25",
 		-1e10:                        "-10000000000",
 		1e300:                        "1e+300",
-		document.Score(math.Inf(1)):  `"inf"`,
-		document.Score(math.Inf(-1)): `"-inf"`,
+		jsontype.Score(math.Inf(1)):  `"inf"`,
+		jsontype.Score(math.Inf(-1)): `"-inf"`,
 	} {
 		text := toJSON(t, score)
 		if text != want {
@@ -122,13 +122,13 @@ func TestScoreInJSON(t *testing.T) {
 		if got := score.String(); got != strings.Trim(want, `"`) {
 			t.Errorf("score %v for people = %s, want %s without quotes", float64(score), got, want)
 		}
-		var again document.Score
+		var again jsontype.Score
 		if err := json.Unmarshal([]byte(text), &again); err != nil || again != score {
 			t.Errorf("score %s read again = %v, %v", text, again, err)
 		}
 	}
 	for _, text := range []string{`"1"`, `"now"`, `"NaN"`, `"+inf"`, "true", "{}", "1e999"} {
-		var score document.Score
+		var score jsontype.Score
 		if err := json.Unmarshal([]byte(text), &score); err == nil {
 			t.Errorf("%s is read as the score %v, want an error", text, score)
 		}
@@ -138,7 +138,7 @@ func TestScoreInJSON(t *testing.T) {
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	var doc struct {
-		For document.Duration `json:"for"`
+		For jsontype.Duration `json:"for"`
 	}
 	if err := json.Unmarshal([]byte(`{"for":"1m30s"}`), &doc); err != nil || doc.For.Duration != 90*time.Second {
 		t.Errorf("1m30s is read as %v, %v", doc.For, err)
@@ -157,7 +157,7 @@ func FuzzText(f *testing.F) {
 		f.Add(arg)
 	}
 	f.Fuzz(func(t *testing.T, arg string) {
-		text, err := document.ParseText(arg)
+		text, err := jsontype.ParseText(arg)
 		if err != nil {
 			if got := millrace.Code(err); got != "bad_argument" {
 				t.Errorf("ParseText(%q): %v with the code %q", arg, err, got)
@@ -165,11 +165,11 @@ func FuzzText(f *testing.F) {
 			return
 		}
 		written := toJSON(t, text)
-		var again document.Text
+		var again jsontype.Text
 		if err := json.Unmarshal([]byte(written), &again); err != nil || again != text {
 			t.Errorf("%q stands for %q, which is written as %s, which is read as %q, %v", arg, string(text), written, string(again), err)
 		}
-		if back, err := document.ParseText(text.String()); text != "" && (err != nil || back != text) {
+		if back, err := jsontype.ParseText(text.String()); text != "" && (err != nil || back != text) {
 			t.Errorf("%q stands for %q, which people see as %s, which stands for %q, %v", arg, string(text), text, string(back), err)
 		}
 	})

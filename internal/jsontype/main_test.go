@@ -1,4 +1,4 @@
-package document_test
+package jsontype_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package document
+package jsontype
 
 import (
 	"bytes"
@@ -67,7 +67,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 // interpret is in its JSON form.
 func (t Text) String() string { return readable.Name(string(t)) }
 
-// Schema describes the value for the OpenAPI document.
+// Schema describes the value for the OpenAPI value.
 func (Text) Schema(r huma.Registry) *huma.Schema {
 	return shared(r, "Text", &huma.Schema{
 		Title:       "Text",

@@ -1,10 +1,11 @@
-package document_test
+package ops_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/schedule/cron"
 )
 
@@ -29,25 +30,25 @@ func TestTimingInWords(t *testing.T) {
 		"1,2,3 8-12 * * *":        "at minutes 1 to 3 of the hours 8 to 12 every day",
 	} {
 		s, err := cron.Parse(expr, "Europe/Berlin")
-		if got := document.InWords(s); got != want || err != nil {
+		if got := ops.InWords(s); got != want || err != nil {
 			t.Errorf("%s is %q, %v, want %q", expr, got, err, want)
 		}
 	}
-	s, err := document.Timing{Every: document.Duration{Duration: 90 * time.Minute}}.Spec()
-	if got := document.InWords(s); got != "every 1h30m" || document.Zone(s) != "" || err != nil {
-		t.Errorf("%q in %q, %v", got, document.Zone(s), err)
+	s, err := ops.Timing{Every: jsontype.Duration{Duration: 90 * time.Minute}}.Spec()
+	if got := ops.InWords(s); got != "every 1h30m" || ops.Zone(s) != "" || err != nil {
+		t.Errorf("%q in %q, %v", got, ops.Zone(s), err)
 	}
 }
 
 // TestTicksMarkChangesOfTheOffset: daylight saving begins on 29 March 2026 in Berlin.
 func TestTicksMarkChangesOfTheOffset(t *testing.T) {
 	t.Parallel()
-	s, err := document.Timing{Cron: "0 12 * * *", Zone: "Europe/Berlin"}.Spec()
+	s, err := ops.Timing{Cron: "0 12 * * *", Zone: "Europe/Berlin"}.Spec()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := document.OfTicks(s, time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC), time.Time{}, 3)
-	want := []document.Tick{
+	got := ops.OfTicks(s, time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC), time.Time{}, 3)
+	want := []ops.Tick{
 		{At: time.Date(2026, 3, 28, 11, 0, 0, 0, time.UTC), Local: "2026-03-28T12:00:00+01:00"},
 		{At: time.Date(2026, 3, 29, 10, 0, 0, 0, time.UTC), Local: "2026-03-29T12:00:00+02:00", Changed: true},
 		{At: time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC), Local: "2026-03-30T12:00:00+02:00"},
@@ -60,7 +61,7 @@ func TestTicksMarkChangesOfTheOffset(t *testing.T) {
 			t.Errorf("tick %d is %+v, want %+v", i, tick, want[i])
 		}
 	}
-	from := document.OfTicks(s, time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC), want[1].At, 1)
+	from := ops.OfTicks(s, time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC), want[1].At, 1)
 	if len(from.Ticks) != 1 || from.Ticks[0] != want[1] {
 		t.Errorf("from the stored tick on: %+v, want %+v", from.Ticks, want[1])
 	}
@@ -68,8 +69,8 @@ func TestTicksMarkChangesOfTheOffset(t *testing.T) {
 
 func TestTimingIsRefused(t *testing.T) {
 	t.Parallel()
-	every := document.Duration{Duration: time.Minute}
-	for _, timing := range []document.Timing{{}, {Zone: "UTC"}, {Every: every, Cron: "* * * * *"}, {Every: every, Zone: "UTC"}, {Cron: "* * *"}, {Cron: "* * * * *", Zone: "Nowhere/No"}} {
+	every := jsontype.Duration{Duration: time.Minute}
+	for _, timing := range []ops.Timing{{}, {Zone: "UTC"}, {Every: every, Cron: "* * * * *"}, {Every: every, Zone: "UTC"}, {Cron: "* * *"}, {Cron: "* * * * *", Zone: "Nowhere/No"}} {
 		if _, err := timing.Spec(); err == nil {
 			t.Errorf("%+v is accepted", timing)
 		}

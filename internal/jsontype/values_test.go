@@ -1,4 +1,4 @@
-package document_test
+package jsontype_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // FuzzParseScore reads any text as a score: it is refused, or a number that has the
@@ -16,15 +16,15 @@ func FuzzParseScore(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		score, err := document.ParseScore(text)
+		score, err := jsontype.ParseScore(text)
 		switch {
-		case err != nil && !errors.Is(err, document.ErrScore):
+		case err != nil && !errors.Is(err, jsontype.ErrScore):
 			t.Errorf("ParseScore(%q): %v, want an ErrScore", text, err)
 		case err != nil:
 		case math.IsNaN(score):
 			t.Errorf("ParseScore(%q) is not a number, which Redis refuses", text)
 		default:
-			again, err := document.ParseScore(strconv.FormatFloat(score, 'g', -1, 64))
+			again, err := jsontype.ParseScore(strconv.FormatFloat(score, 'g', -1, 64))
 			if err != nil || again != score {
 				t.Errorf("ParseScore(%q) = %v, and again %v, %v", text, score, again, err)
 			}
@@ -38,12 +38,12 @@ func TestParseScore(t *testing.T) {
 		"0": 0, "-1": -1, "12.5": 12.5, "1e3": 1000, "123456789012345678901234567890": 123456789012345678901234567890,
 		"inf": math.Inf(1), "-inf": math.Inf(-1), "+1": 1, "1700000000.123456": 1700000000.123456,
 	} {
-		if got, err := document.ParseScore(text); err != nil || got != want {
+		if got, err := jsontype.ParseScore(text); err != nil || got != want {
 			t.Errorf("ParseScore(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", " ", "x", "1/3", "nan", "NaN", "0x10", "1_000", "1e999", " 1", "1,5"} {
-		if got, err := document.ParseScore(text); !errors.Is(err, document.ErrScore) {
+		if got, err := jsontype.ParseScore(text); !errors.Is(err, jsontype.ErrScore) {
 			t.Errorf("ParseScore(%q) = %v, %v, want ErrScore", text, got, err)
 		}
 	}
