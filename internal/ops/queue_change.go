@@ -9,42 +9,36 @@ import (
 )
 
 // DeleteQueue deletes a queue.
-var DeleteQueue = Operation[*fairqueue.Queue, Queue, Deleted]{
-	Row: Row{
-		ID: "deleteQueue", Words: "queue rm", Method: http.MethodDelete, Path: queuePath,
-		Class: Change, Action: "queue.delete", Form: "queues/delete",
-		Summary:  "Delete a queue with all its messages",
-		Detail:   "All messages are lost: waiting, delayed, in flight and dead. Stop writers and readers first; the next write creates the queue again. The answer counts the queue's keys; it is 0 if there is no such queue.",
-		Examples: []string{"queue rm orders", "queue rm orders --yes"},
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, _ Queue) (Deleted, error) {
-		n, err := q.Delete(ctx)
-		return Deleted{Deleted: n}, err
-	},
-}
+var DeleteQueue = operation(Row{
+	ID: "deleteQueue", Words: "queue rm", Method: http.MethodDelete, Path: queuePath,
+	Class: Change, Action: "queue.delete", Form: "queues/delete",
+	Summary:  "Delete a queue with all its messages",
+	Detail:   "All messages are lost: waiting, delayed, in flight and dead. Stop writers and readers first; the next write creates the queue again. The answer counts the queue's keys; it is 0 if there is no such queue.",
+	Examples: []string{"queue rm orders", "queue rm orders --yes"},
+}, func(ctx context.Context, q *fairqueue.Queue, _ Queue) (Deleted, error) {
+	n, err := q.Delete(ctx)
+	return Deleted{Deleted: n}, err
+})
 
 // ResizeQueue changes the flows of a queue.
-var ResizeQueue = Operation[*fairqueue.Queue, Resize, Resized]{
-	Row: Row{
-		ID: "resizeQueue", Words: "queue resize", Method: http.MethodPost, Path: queuePath + "/resize",
-		Statuses: []int{http.StatusNotFound, http.StatusInsufficientStorage},
-		Class:    Change, Action: "queue.resize", Form: "queues/resize",
-		Summary:  "Change the flows of a queue",
-		Detail:   "Flows take turns. With 0 streams each tenant is a flow. With more streams, each stream is a flow, and each tenant uses some of them. It applies to new messages; older messages stay in their flows and still take turns. Writers need no restart.",
-		Examples: []string{"queue resize orders 128", "queue resize orders 32 --per-tenant 2", "queue resize orders 0"},
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Resize) (doc Resized, err error) {
-		before, err := q.Stats(ctx)
-		if err != nil {
-			return doc, err
-		}
-		if err := q.Resize(ctx, in.Streams, in.PerTenant); err != nil {
-			return doc, err
-		}
-		after, err := q.Stats(ctx)
-		return Resized{Shape: OfShape(after), Before: OfShape(before)}, err
-	},
-}
+var ResizeQueue = operation(Row{
+	ID: "resizeQueue", Words: "queue resize", Method: http.MethodPost, Path: queuePath + "/resize",
+	Statuses: []int{http.StatusNotFound, http.StatusInsufficientStorage},
+	Class:    Change, Action: "queue.resize", Form: "queues/resize",
+	Summary:  "Change the flows of a queue",
+	Detail:   "Flows take turns. With 0 streams each tenant is a flow. With more streams, each stream is a flow, and each tenant uses some of them. It applies to new messages; older messages stay in their flows and still take turns. Writers need no restart.",
+	Examples: []string{"queue resize orders 128", "queue resize orders 32 --per-tenant 2", "queue resize orders 0"},
+}, func(ctx context.Context, q *fairqueue.Queue, in Resize) (doc Resized, err error) {
+	before, err := q.Stats(ctx)
+	if err != nil {
+		return doc, err
+	}
+	if err := q.Resize(ctx, in.Streams, in.PerTenant); err != nil {
+		return doc, err
+	}
+	after, err := q.Stats(ctx)
+	return Resized{Shape: OfShape(after), Before: OfShape(before)}, err
+})
 
 // Resize is the In of [ResizeQueue].
 type Resize struct {
@@ -53,25 +47,22 @@ type Resize struct {
 }
 
 // CancelMessages removes messages that are not done yet.
-var CancelMessages = Operation[*fairqueue.Queue, Cancel, Cancelled]{
-	Row: Row{
-		ID: "cancelMessages", Words: "queue cancel", Method: http.MethodPost, Path: queuePath + "/cancel", Statuses: []int{http.StatusNotFound},
-		Class: Withdraw, Action: "queue.cancel", Form: "queues/cancel",
-		Summary:  "Remove messages that are not done yet",
-		Detail:   "By their ids. The receipt of a message in flight becomes stale: its reader learns it when it next extends its time. It is an error if none of the messages exists.",
-		Examples: []string{"queue cancel orders 1795226400123456"},
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Cancel) (doc Cancelled, err error) {
-		states, err := q.Cancel(ctx, in.IDs...)
-		if err != nil {
-			return doc, err
-		}
-		if doc = OfCancelled(in.IDs, states); doc.Cancelled == 0 {
-			return doc, millrace.ErrNotFound.Errorf("no such message waits, is delayed or in flight").WithHint("It is done, or dead: look among the dead messages.")
-		}
-		return doc, nil
-	},
-}
+var CancelMessages = operation(Row{
+	ID: "cancelMessages", Words: "queue cancel", Method: http.MethodPost, Path: queuePath + "/cancel", Statuses: []int{http.StatusNotFound},
+	Class: Withdraw, Action: "queue.cancel", Form: "queues/cancel",
+	Summary:  "Remove messages that are not done yet",
+	Detail:   "By their ids. The receipt of a message in flight becomes stale: its reader learns it when it next extends its time. It is an error if none of the messages exists.",
+	Examples: []string{"queue cancel orders 1795226400123456"},
+}, func(ctx context.Context, q *fairqueue.Queue, in Cancel) (doc Cancelled, err error) {
+	states, err := q.Cancel(ctx, in.IDs...)
+	if err != nil {
+		return doc, err
+	}
+	if doc = OfCancelled(in.IDs, states); doc.Cancelled == 0 {
+		return doc, millrace.ErrNotFound.Errorf("no such message waits, is delayed or in flight").WithHint("It is done, or dead: look among the dead messages.")
+	}
+	return doc, nil
+})
 
 // Cancel is the In of [CancelMessages].
 type Cancel struct {

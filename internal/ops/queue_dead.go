@@ -14,22 +14,19 @@ import (
 const deadPath = queuePath + "/dead"
 
 // ListDead lists dead messages. The command searches among them.
-var ListDead = Operation[*fairqueue.Queue, DeadPage, DeadMessages]{
-	Row: Row{
-		ID: "listDead", Words: "queue dead ls", Method: http.MethodGet, Path: deadPath, Statuses: []int{http.StatusNotFound},
-		Class:   Look,
-		Summary: "List dead messages, the oldest death first",
-		Detail:  "Messages that were delivered too often, or that a reader made dead. A page ends early after a mebibyte, so it may have fewer messages than were asked for, and still say where to continue.",
-		Examples: []string{
-			"queue dead ls orders",
-			"queue dead orders --tenant acme --reason 'card expired' --json",
-		},
+var ListDead = operation(Row{
+	ID: "listDead", Words: "queue dead ls", Method: http.MethodGet, Path: deadPath, Statuses: []int{http.StatusNotFound},
+	Class:   Look,
+	Summary: "List dead messages, the oldest death first",
+	Detail:  "Messages that were delivered too often, or that a reader made dead. A page ends early after a mebibyte, so it may have fewer messages than were asked for, and still say where to continue.",
+	Examples: []string{
+		"queue dead ls orders",
+		"queue dead orders --tenant acme --reason 'card expired' --json",
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadPage) (DeadMessages, error) {
-		messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{State: fairqueue.Dead, Max: in.Max, After: in.After})
-		return DeadMessages{OfDead(messages), next}, err
-	},
-}
+}, func(ctx context.Context, q *fairqueue.Queue, in DeadPage) (DeadMessages, error) {
+	messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{State: fairqueue.Dead, Max: in.Max, After: in.After})
+	return DeadMessages{OfDead(messages), next}, err
+})
 
 // DeadPage is the In of [ListDead].
 type DeadPage struct {
@@ -44,23 +41,20 @@ type DeadMessages struct {
 }
 
 // GroupDead counts dead messages by their reason.
-var GroupDead = Operation[*fairqueue.Queue, DeadSearch, DeadGroups]{
-	Row: Row{
-		ID: "groupDead", Words: "queue dead groups", Method: http.MethodGet, Path: deadPath + "/groups", Statuses: []int{http.StatusNotFound},
-		Class:    Look,
-		Summary:  "Count dead messages by their reason, the largest group first",
-		Detail:   "Of dead messages that match, among a limited number that it examines; it says where to continue.",
-		Examples: []string{"queue dead groups orders", "queue dead groups orders --tenant acme"},
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadSearch) (doc DeadGroups, err error) {
-		cfg, err := in.Config()
-		if err != nil {
-			return doc, err
-		}
-		groups, found, err := q.Dead().Groups(ctx, cfg)
-		return OfGroups(groups, found), err
-	},
-}
+var GroupDead = operation(Row{
+	ID: "groupDead", Words: "queue dead groups", Method: http.MethodGet, Path: deadPath + "/groups", Statuses: []int{http.StatusNotFound},
+	Class:    Look,
+	Summary:  "Count dead messages by their reason, the largest group first",
+	Detail:   "Of dead messages that match, among a limited number that it examines; it says where to continue.",
+	Examples: []string{"queue dead groups orders", "queue dead groups orders --tenant acme"},
+}, func(ctx context.Context, q *fairqueue.Queue, in DeadSearch) (doc DeadGroups, err error) {
+	cfg, err := in.Config()
+	if err != nil {
+		return doc, err
+	}
+	groups, found, err := q.Dead().Groups(ctx, cfg)
+	return OfGroups(groups, found), err
+})
 
 // DeadSearch selects dead messages.
 type DeadSearch struct {
@@ -100,49 +94,43 @@ func OfGroups(groups []fairqueue.DeadGroup, found fairqueue.Found) DeadGroups {
 }
 
 // RedriveDead retries dead messages.
-var RedriveDead = Operation[*fairqueue.Queue, DeadChoice, Redriven]{
-	Row: Row{
-		ID: "redriveDead", Words: "queue dead redrive", Method: http.MethodPost, Path: deadPath + "/redrive",
-		Statuses: []int{http.StatusNotFound, http.StatusInsufficientStorage},
-		Class:    Change, Action: "queue.redrive", Form: "queues/redrive",
-		Summary: "Redeliver dead messages",
-		Detail:  "They wait again, as if they had never been delivered, and without their deadline. Messages that are not dead are ignored, and a message must have all that is given. With match, a call over HTTP examines a limited number of messages, and says where to continue.",
-		Examples: []string{
-			"queue dead redrive orders 1795226400123456",
-			"queue dead redrive orders --reason 'card expired' --dry-run",
-			"queue dead redrive orders --tenant acme",
-			"queue dead redrive orders --all",
-		},
+var RedriveDead = operation(Row{
+	ID: "redriveDead", Words: "queue dead redrive", Method: http.MethodPost, Path: deadPath + "/redrive",
+	Statuses: []int{http.StatusNotFound, http.StatusInsufficientStorage},
+	Class:    Change, Action: "queue.redrive", Form: "queues/redrive",
+	Summary: "Redeliver dead messages",
+	Detail:  "They wait again, as if they had never been delivered, and without their deadline. Messages that are not dead are ignored, and a message must have all that is given. With match, a call over HTTP examines a limited number of messages, and says where to continue.",
+	Examples: []string{
+		"queue dead redrive orders 1795226400123456",
+		"queue dead redrive orders --reason 'card expired' --dry-run",
+		"queue dead redrive orders --tenant acme",
+		"queue dead redrive orders --all",
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadChoice) (doc Redriven, err error) {
-		if len(in.IDs) == 0 {
-			// A repeat finds fewer dead messages: under the request id of the first call it
-			// would count as done.
-			ctx = reqid.With(ctx, "")
-		}
-		doc.Redriven, doc.Search, err = in.change(ctx, q, q.Dead().Redrive, q.Dead().RedriveMatching)
-		return doc, err
-	},
-}
+}, func(ctx context.Context, q *fairqueue.Queue, in DeadChoice) (doc Redriven, err error) {
+	if len(in.IDs) == 0 {
+		// A repeat finds fewer dead messages: under the request id of the first call it
+		// would count as done.
+		ctx = reqid.With(ctx, "")
+	}
+	doc.Redriven, doc.Search, err = in.change(ctx, q, q.Dead().Redrive, q.Dead().RedriveMatching)
+	return doc, err
+})
 
 // PurgeDead deletes dead messages.
-var PurgeDead = Operation[*fairqueue.Queue, DeadChoice, Purged]{
-	Row: Row{
-		ID: "purgeDead", Words: "queue dead purge", Method: http.MethodPost, Path: deadPath + "/purge", Statuses: []int{http.StatusNotFound},
-		Class: Change, Action: "queue.purge", Form: "queues/purge",
-		Summary: "Delete dead messages",
-		Detail:  "Messages that are not dead are ignored, and a message must have all that is given. With match, a call over HTTP examines a limited number of messages, and says where to continue.",
-		Examples: []string{
-			"queue dead purge orders 1795226400123456",
-			"queue dead purge orders --reason 'card expired' --dry-run",
-			"queue dead purge orders --all --yes",
-		},
+var PurgeDead = operation(Row{
+	ID: "purgeDead", Words: "queue dead purge", Method: http.MethodPost, Path: deadPath + "/purge", Statuses: []int{http.StatusNotFound},
+	Class: Change, Action: "queue.purge", Form: "queues/purge",
+	Summary: "Delete dead messages",
+	Detail:  "Messages that are not dead are ignored, and a message must have all that is given. With match, a call over HTTP examines a limited number of messages, and says where to continue.",
+	Examples: []string{
+		"queue dead purge orders 1795226400123456",
+		"queue dead purge orders --reason 'card expired' --dry-run",
+		"queue dead purge orders --all --yes",
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadChoice) (doc Purged, err error) {
-		doc.Purged, doc.Search, err = in.change(ctx, q, q.Dead().Purge, q.Dead().PurgeMatching)
-		return doc, err
-	},
-}
+}, func(ctx context.Context, q *fairqueue.Queue, in DeadChoice) (doc Purged, err error) {
+	doc.Purged, doc.Search, err = in.change(ctx, q, q.Dead().Purge, q.Dead().PurgeMatching)
+	return doc, err
+})
 
 // DeadChoice is the In of [RedriveDead] and [PurgeDead].
 type DeadChoice struct {
@@ -224,25 +212,22 @@ func (c DeadChoice) ids(ctx context.Context, q *fairqueue.Queue) (ids []string, 
 }
 
 // KeepDead limits the dead messages of a queue.
-var KeepDead = Operation[*fairqueue.Queue, DeadLimits, KeptDead]{
-	Row: Row{
-		ID: "keepDead", Words: "queue dead keep", Method: http.MethodPost, Path: deadPath + "/keep", Statuses: []int{http.StatusNotFound},
-		Class: Change, Action: "queue.keep-dead", Only: "an operator sets it once, and the pages do not show it",
-		Summary:  "Limit how many dead messages are kept, and for how long",
-		Detail:   "When another message dies, the oldest are dropped and counted.",
-		Examples: []string{"queue dead keep orders --most 1000 --age 720h", "queue dead keep orders --most 0 --age 0"},
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in DeadLimits) (KeptDead, error) {
-		most, age := fairqueue.DefaultDeadMost, fairqueue.DefaultDeadAge
-		if in.Max != nil {
-			most = *in.Max
-		}
-		if in.Age != nil {
-			age = in.Age.Duration
-		}
-		return KeptDead{Max: most, Age: age.Milliseconds()}, q.Dead().Keep(ctx, most, age)
-	},
-}
+var KeepDead = operation(Row{
+	ID: "keepDead", Words: "queue dead keep", Method: http.MethodPost, Path: deadPath + "/keep", Statuses: []int{http.StatusNotFound},
+	Class: Change, Action: "queue.keep-dead", Only: "an operator sets it once, and the pages do not show it",
+	Summary:  "Limit how many dead messages are kept, and for how long",
+	Detail:   "When another message dies, the oldest are dropped and counted.",
+	Examples: []string{"queue dead keep orders --most 1000 --age 720h", "queue dead keep orders --most 0 --age 0"},
+}, func(ctx context.Context, q *fairqueue.Queue, in DeadLimits) (KeptDead, error) {
+	most, age := fairqueue.DefaultDeadMost, fairqueue.DefaultDeadAge
+	if in.Max != nil {
+		most = *in.Max
+	}
+	if in.Age != nil {
+		age = in.Age.Duration
+	}
+	return KeptDead{Max: most, Age: age.Milliseconds()}, q.Dead().Keep(ctx, most, age)
+})
 
 // DeadLimits is the In of [KeepDead].
 type DeadLimits struct {

@@ -12,28 +12,25 @@ import (
 )
 
 // SearchMessages looks for messages by their content.
-var SearchMessages = Operation[*fairqueue.Queue, MessageSearch, FoundMessages]{
-	Row: Row{
-		ID: "searchMessages", Words: "queue browse", Method: http.MethodGet, Path: queuePath + "/search", Statuses: []int{http.StatusNotFound},
-		Class:   Look,
-		Summary: "Show messages that match, and take none",
-		Detail:  "A message must have all that is given. A call examines a limited number of messages, and says where to continue: a page without a match may have a next, and one with a mebibyte of matches is the last of its call.",
-		Examples: []string{
-			"queue browse orders",
-			`queue browse orders --tenant acme --text '"order":17'`,
-			"queue browse orders --state dead --header kind=invoice",
-		},
+var SearchMessages = operation(Row{
+	ID: "searchMessages", Words: "queue browse", Method: http.MethodGet, Path: queuePath + "/search", Statuses: []int{http.StatusNotFound},
+	Class:   Look,
+	Summary: "Show messages that match, and take none",
+	Detail:  "A message must have all that is given. A call examines a limited number of messages, and says where to continue: a page without a match may have a next, and one with a mebibyte of matches is the last of its call.",
+	Examples: []string{
+		"queue browse orders",
+		`queue browse orders --tenant acme --text '"order":17'`,
+		"queue browse orders --state dead --header kind=invoice",
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in MessageSearch) (doc FoundMessages, err error) {
-		cfg, err := in.Config()
-		if err != nil {
-			return doc, err
-		}
-		cfg.State, cfg.Reason, cfg.Max = fairqueue.State(in.State), string(in.Reason), in.Max
-		found, err := q.Search(ctx, cfg)
-		return FoundMessages{BrowsedMessages(found.Messages), SearchedOf(found)}, err
-	},
-}
+}, func(ctx context.Context, q *fairqueue.Queue, in MessageSearch) (doc FoundMessages, err error) {
+	cfg, err := in.Config()
+	if err != nil {
+		return doc, err
+	}
+	cfg.State, cfg.Reason, cfg.Max = fairqueue.State(in.State), string(in.Reason), in.Max
+	found, err := q.Search(ctx, cfg)
+	return FoundMessages{BrowsedMessages(found.Messages), SearchedOf(found)}, err
+})
 
 // MessageSearch is the In of [SearchMessages].
 type MessageSearch struct {
@@ -98,21 +95,18 @@ type FoundMessages struct {
 }
 
 // BrowseMessages pages through messages.
-var BrowseMessages = Operation[*fairqueue.Queue, Browse, BrowsedPage]{
-	Row: Row{
-		ID: "browseMessages", Method: http.MethodGet, Path: queuePath + "/browse", Statuses: []int{http.StatusNotFound},
-		Only:    "queue browse searches, which shows the same messages",
-		Class:   Look,
-		Summary: "Show messages without taking them",
-		Detail:  "Waiting messages flow by flow, in order; others by the time when they become visible. A call visits 1,000 messages at most, so for one of many tenants it may return fewer than max, or none, and still a next.",
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Browse) (BrowsedPage, error) {
-		messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{
-			State: fairqueue.State(in.Place), Tenant: in.Tenant, Max: in.Max, After: in.After,
-		})
-		return BrowsedPage{BrowsedMessages(messages), next}, err
-	},
-}
+var BrowseMessages = operation(Row{
+	ID: "browseMessages", Method: http.MethodGet, Path: queuePath + "/browse", Statuses: []int{http.StatusNotFound},
+	Only:    "queue browse searches, which shows the same messages",
+	Class:   Look,
+	Summary: "Show messages without taking them",
+	Detail:  "Waiting messages flow by flow, in order; others by the time when they become visible. A call visits 1,000 messages at most, so for one of many tenants it may return fewer than max, or none, and still a next.",
+}, func(ctx context.Context, q *fairqueue.Queue, in Browse) (BrowsedPage, error) {
+	messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{
+		State: fairqueue.State(in.Place), Tenant: in.Tenant, Max: in.Max, After: in.After,
+	})
+	return BrowsedPage{BrowsedMessages(messages), next}, err
+})
 
 // Page selects a page of messages.
 type Page struct {

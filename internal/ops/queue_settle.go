@@ -13,24 +13,21 @@ import (
 )
 
 // ReceiveMessages takes messages.
-var ReceiveMessages = Operation[*fairqueue.Queue, Receive, Messages]{
-	Row: Row{
-		ID: "receiveMessages", Words: "queue read", Method: http.MethodPost, Path: queuePath + "/receive",
-		Class:   Work,
-		Summary: "Take messages to work on",
-		Detail: "One from each tenant in turn. They are invisible to other readers for the visibility timeout; then they are redelivered with new receipts, unless they were settled or extended. With block it waits for the first message. An empty, a paused or a missing queue is no error. " +
-			"A client of HTTP that disconnects while it waits takes nothing, and a repeat with its Idempotency-Key gets the same messages with the same receipts, for as long as they stay invisible.",
-		Examples: []string{"queue read orders", "queue read orders --max 100 --block 30s --visibility 5m --json"},
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Receive) (Messages, error) {
-		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: in.Max, Block: in.Block.Duration, Visibility: in.Invisible()})
-		paused := errors.Is(err, fairqueue.ErrPaused)
-		if paused || errors.Is(err, fairqueue.ErrEmpty) {
-			err = nil
-		}
-		return OfMessages(messages, paused), err
-	},
-}
+var ReceiveMessages = operation(Row{
+	ID: "receiveMessages", Words: "queue read", Method: http.MethodPost, Path: queuePath + "/receive",
+	Class:   Work,
+	Summary: "Take messages to work on",
+	Detail: "One from each tenant in turn. They are invisible to other readers for the visibility timeout; then they are redelivered with new receipts, unless they were settled or extended. With block it waits for the first message. An empty, a paused or a missing queue is no error. " +
+		"A client of HTTP that disconnects while it waits takes nothing, and a repeat with its Idempotency-Key gets the same messages with the same receipts, for as long as they stay invisible.",
+	Examples: []string{"queue read orders", "queue read orders --max 100 --block 30s --visibility 5m --json"},
+}, func(ctx context.Context, q *fairqueue.Queue, in Receive) (Messages, error) {
+	messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: in.Max, Block: in.Block.Duration, Visibility: in.Invisible()})
+	paused := errors.Is(err, fairqueue.ErrPaused)
+	if paused || errors.Is(err, fairqueue.ErrEmpty) {
+		err = nil
+	}
+	return OfMessages(messages, paused), err
+})
 
 // Receive is the In of [ReceiveMessages].
 type Receive struct {
@@ -52,19 +49,16 @@ type Receipts struct {
 
 // AckMessages acknowledges messages. With an error that is [millrace.ErrStale], the receipts that
 // were not stale count all the same.
-var AckMessages = Operation[*fairqueue.Queue, Ack, Acked]{
-	Row: Row{
-		ID: "ackMessages", Words: "queue ack", Method: http.MethodPost, Path: queuePath + "/ack",
-		Class:    Work,
-		Summary:  "Acknowledge messages",
-		Detail:   "They are removed. A receipt is stale if its message was given to another reader by now, was cancelled or is acknowledged already. The other receipts count all the same. It is an error if all receipts are stale; for the command, if one is.",
-		Examples: []string{"queue ack orders RECEIPT"},
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Ack) (Acked, error) {
-		n, err := q.Ack(ctx, in.List...)
-		return Acked{n, len(in.List) - n}, err
-	},
-}
+var AckMessages = operation(Row{
+	ID: "ackMessages", Words: "queue ack", Method: http.MethodPost, Path: queuePath + "/ack",
+	Class:    Work,
+	Summary:  "Acknowledge messages",
+	Detail:   "They are removed. A receipt is stale if its message was given to another reader by now, was cancelled or is acknowledged already. The other receipts count all the same. It is an error if all receipts are stale; for the command, if one is.",
+	Examples: []string{"queue ack orders RECEIPT"},
+}, func(ctx context.Context, q *fairqueue.Queue, in Ack) (Acked, error) {
+	n, err := q.Ack(ctx, in.List...)
+	return Acked{n, len(in.List) - n}, err
+})
 
 // Ack is the In of [AckMessages].
 type Ack struct{ Receipts }
@@ -80,25 +74,22 @@ func (a Acked) Settled() int { return a.Acked }
 
 // NackMessages returns messages. With an error that is [millrace.ErrStale], the receipts that were
 // not stale count all the same.
-var NackMessages = Operation[*fairqueue.Queue, Nack, Nacked]{
-	Row: Row{
-		ID: "nackMessages", Words: "queue nack", Method: http.MethodPost, Path: queuePath + "/nack",
-		Class: Withdraw, Action: "queue.dead", Form: "queues/return",
-		Summary: "Return messages that failed",
-		Detail:  "They are redelivered in their old order, unless they were delivered too often: then they are dead. It is an error if all receipts are stale; for the command, if one is.",
-		Examples: []string{
-			`queue nack orders RECEIPT --delay 1m --reason "the shop does not answer"`,
-			`queue nack orders RECEIPT --dead --reason "no such article"`,
-		},
+var NackMessages = operation(Row{
+	ID: "nackMessages", Words: "queue nack", Method: http.MethodPost, Path: queuePath + "/nack",
+	Class: Withdraw, Action: "queue.dead", Form: "queues/return",
+	Summary: "Return messages that failed",
+	Detail:  "They are redelivered in their old order, unless they were delivered too often: then they are dead. It is an error if all receipts are stale; for the command, if one is.",
+	Examples: []string{
+		`queue nack orders RECEIPT --delay 1m --reason "the shop does not answer"`,
+		`queue nack orders RECEIPT --dead --reason "no such article"`,
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Nack) (doc Nacked, err error) {
-		if in.Dead && in.Delay.Duration > 0 {
-			return doc, ErrRequest.Errorf("dead and delay exclude each other")
-		}
-		n, err := q.Nack(ctx, fairqueue.NackConfig{Delay: in.Delay.Duration, Reason: string(in.Reason), Dead: in.Dead}, in.List...)
-		return Nacked{n, len(in.List) - n}, err
-	},
-}
+}, func(ctx context.Context, q *fairqueue.Queue, in Nack) (doc Nacked, err error) {
+	if in.Dead && in.Delay.Duration > 0 {
+		return doc, ErrRequest.Errorf("dead and delay exclude each other")
+	}
+	n, err := q.Nack(ctx, fairqueue.NackConfig{Delay: in.Delay.Duration, Reason: string(in.Reason), Dead: in.Dead}, in.List...)
+	return Nacked{n, len(in.List) - n}, err
+})
 
 // Nack is the In of [NackMessages].
 type Nack struct {
@@ -121,33 +112,30 @@ type Nacked struct {
 func (n Nacked) Settled() int { return n.Nacked }
 
 // ExtendMessages keeps messages invisible for longer.
-var ExtendMessages = Operation[*fairqueue.Queue, Extend, Extended]{
-	Row: Row{
-		ID: "extendMessages", Words: "queue extend", Method: http.MethodPost, Path: queuePath + "/extend",
-		Class:    Work,
-		Summary:  "Keep messages invisible for longer",
-		Detail:   "The new time counts from now, so it may also be shorter. It is an error if all receipts are stale.",
-		Examples: []string{"queue extend orders RECEIPT 5m"},
-	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in Extend) (doc Extended, err error) {
-		valid, err := q.Extend(ctx, in.Visibility.Duration, in.List...)
-		if err != nil {
-			return doc, err
+var ExtendMessages = operation(Row{
+	ID: "extendMessages", Words: "queue extend", Method: http.MethodPost, Path: queuePath + "/extend",
+	Class:    Work,
+	Summary:  "Keep messages invisible for longer",
+	Detail:   "The new time counts from now, so it may also be shorter. It is an error if all receipts are stale.",
+	Examples: []string{"queue extend orders RECEIPT 5m"},
+}, func(ctx context.Context, q *fairqueue.Queue, in Extend) (doc Extended, err error) {
+	valid, err := q.Extend(ctx, in.Visibility.Duration, in.List...)
+	if err != nil {
+		return doc, err
+	}
+	doc.Receipts = []string{}
+	for i, receipt := range in.List {
+		if valid[i] {
+			doc.Extended++
+		} else {
+			doc.Receipts = append(doc.Receipts, receipt)
 		}
-		doc.Receipts = []string{}
-		for i, receipt := range in.List {
-			if valid[i] {
-				doc.Extended++
-			} else {
-				doc.Receipts = append(doc.Receipts, receipt)
-			}
-		}
-		if doc.Stale = len(doc.Receipts); doc.Extended == 0 {
-			return doc, millrace.ErrStale
-		}
-		return doc, nil
-	},
-}
+	}
+	if doc.Stale = len(doc.Receipts); doc.Extended == 0 {
+		return doc, millrace.ErrStale
+	}
+	return doc, nil
+})
 
 // Extend is the In of [ExtendMessages].
 type Extend struct {

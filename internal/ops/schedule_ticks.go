@@ -10,31 +10,28 @@ import (
 )
 
 // NextTicks shows the next ticks of a schedule.
-var NextTicks = Operation[*fairqueue.Queue, ScheduleTicks, Ticks]{
-	Row: Row{
-		ID: "nextTicks", Words: "schedule next", Method: http.MethodGet, Path: schedulePath + "/next", Statuses: []int{http.StatusNotFound},
-		Class:   Look,
-		Summary: "Show the next ticks of a schedule",
-		Detail:  "In UTC and in its time zone. If the schedule is paused, those that it would have if it were resumed now.",
-		Examples: []string{
-			`schedule next --cron "30 2 * * *" --zone Europe/Berlin --max 400`,
-			"schedule next --every 36h",
-			"schedule next reports daily --json",
-		},
+var NextTicks = operation(Row{
+	ID: "nextTicks", Words: "schedule next", Method: http.MethodGet, Path: schedulePath + "/next", Statuses: []int{http.StatusNotFound},
+	Class:   Look,
+	Summary: "Show the next ticks of a schedule",
+	Detail:  "In UTC and in its time zone. If the schedule is paused, those that it would have if it were resumed now.",
+	Examples: []string{
+		`schedule next --cron "30 2 * * *" --zone Europe/Berlin --max 400`,
+		"schedule next --every 36h",
+		"schedule next reports daily --json",
 	},
-	Do: func(ctx context.Context, q *fairqueue.Queue, in ScheduleTicks) (doc Ticks, err error) {
-		s, err := q.Schedules().Get(ctx, string(in.ScheduleName.Schedule))
-		if err != nil {
-			return doc, err
-		}
-		if s.Paused {
-			s.Next = time.Time{}
-		}
-		doc = OfTicks(s.Spec, time.Now(), s.Next, in.Max)
-		doc.Paused = s.Paused
-		return doc, nil
-	},
-}
+}, func(ctx context.Context, q *fairqueue.Queue, in ScheduleTicks) (doc Ticks, err error) {
+	s, err := q.Schedules().Get(ctx, string(in.ScheduleName.Schedule))
+	if err != nil {
+		return doc, err
+	}
+	if s.Paused {
+		s.Next = time.Time{}
+	}
+	doc = OfTicks(s.Spec, time.Now(), s.Next, in.Max)
+	doc.Paused = s.Paused
+	return doc, nil
+})
 
 // ScheduleTicks is the In of [NextTicks].
 type ScheduleTicks struct {
@@ -48,22 +45,19 @@ type TicksMax struct {
 }
 
 // PreviewTicks shows the next ticks of a schedule that is not stored.
-var PreviewTicks = Operation[Nothing, TicksPreview, Ticks]{
-	Row: Row{
-		ID: "previewTicks", Method: http.MethodGet, Path: "/v1/schedules/preview",
-		Only:    "schedule next shows them",
-		Class:   Look,
-		Summary: "Show the next ticks of a schedule that is not stored",
-		Detail:  "To check an interval or a cron expression. Nothing is stored, and Redis is not asked.",
-	},
-	Do: func(_ context.Context, _ Nothing, in TicksPreview) (doc Ticks, err error) {
-		spec, err := in.Spec()
-		if err != nil {
-			return doc, err
-		}
-		return OfTicks(spec, time.Now(), time.Time{}, in.Max), nil
-	},
-}
+var PreviewTicks = operation(Row{
+	ID: "previewTicks", Method: http.MethodGet, Path: "/v1/schedules/preview",
+	Only:    "schedule next shows them",
+	Class:   Look,
+	Summary: "Show the next ticks of a schedule that is not stored",
+	Detail:  "To check an interval or a cron expression. Nothing is stored, and Redis is not asked.",
+}, func(_ context.Context, _ Nothing, in TicksPreview) (doc Ticks, err error) {
+	spec, err := in.Spec()
+	if err != nil {
+		return doc, err
+	}
+	return OfTicks(spec, time.Now(), time.Time{}, in.Max), nil
+})
 
 // TicksPreview is the In of [PreviewTicks].
 type TicksPreview struct {
