@@ -4,7 +4,7 @@
 # The longest come first, so that the last one to run is short.
 NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sqltest/go.mod examples/outbox/go.mod examples/webhooks/go.mod))
 # A search engine, another client and other queues take long to compile, and no other package needs them: `make more` tests these.
-MODULES := . $(NESTED) examples/docsync examples/goredis bench bench/compare
+MODULES := . $(NESTED) examples/docsync examples/goredis bench
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
 # third of the time without it, and so do the agents of a fleet, of which fleet/agent runs all with it: `make more`

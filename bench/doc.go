@@ -1,5 +1,5 @@
-// Bench measures all figures of package internal/bench, beside asynq too, which no
-// program of ours depends on.
+// Bench measures all figures: those of millrace bench, and those that start servers of their own.
+// Package compare, beside it, measures the queue against those of others.
 //
 //	go run . [--redis URL] [--rounds 5] [--time 1s] [--only NAME]
 //

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/must"
+	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
 func main() {
@@ -37,10 +37,7 @@ func run(ctx context.Context) (err error) {
 	if *rounds < 1 || *length <= 0 {
 		return errors.New("--rounds and --time must be positive")
 	}
-	cfg := bench.Config{
-		Server: "the server of --redis", Duration: *length, Rounds: *rounds, Progress: os.Stderr,
-		Open: func() (rueidis.Client, error) { return dial.Redis(ctx, *url) },
-	}
+	cfg := bench.Config{Server: "the server of --redis", Duration: *length, Rounds: *rounds, Progress: os.Stderr}
 	if *url == "" {
 		server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
 		if err != nil {
@@ -56,17 +53,19 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer cfg.Client.Close()
-	defer func() { err = errors.Join(err, bench.StopFleets()) }()
-	cfg.Figures = slices.DeleteFunc(figures(*url), func(f bench.Figure) bool { return !strings.Contains(f.What, *only) })
+	cfg.Figures = slices.DeleteFunc(figures(), func(f bench.Figure) bool { return !strings.Contains(f.What, *only) })
 	report, err := bench.Run(ctx, cfg)
 	return errors.Join(err, report.Table(os.Stdout))
 }
 
-// figures are all figures, beside asynq on the server of that URL.
-func figures(url string) []bench.Figure {
-	all := slices.Concat(bench.Figures(), bench.OwnServers())
-	for i, f := range all {
-		all[i] = againstAsynq(f, url)
-	}
-	return all
+// figures are all figures: those of millrace bench, and those that start servers of their own.
+func figures() []bench.Figure {
+	return slices.Concat(bench.Figures(), slowFigures(), serviceFigures(), fleetFigures(), plannedFigures(), scatterFigures())
+}
+
+// moveTo has the side work on a server of its own, which is stopped at the end.
+func moveTo(ctx context.Context, b *bench.B, cfg redisproc.Config) *redisproc.Proc {
+	server := must.Get(b.Server(ctx, cfg))
+	b.Client = must.Get(b.Dial(ctx, server.URL()))
+	return server
 }

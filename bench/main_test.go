@@ -1,15 +1,10 @@
 package main
 
 import (
-	"context"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
@@ -20,32 +15,19 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // machine, and a broken one fails each time.
 const tries = 3
 
-// alike are figures of which another one runs the same code, more quickly.
-var alike = regexp.MustCompile(`after [2-9] doublings|fleet heap|fleet of (1|16),|backlog, .*, a replica`)
-
 // TestEverySideRuns keeps the benchmarks from rotting. It measures nothing, and leaves
 // out the figures that package internal/bench tests.
 func TestEverySideRuns(t *testing.T) {
 	t.Parallel()
 	redistest.Binary(t)
-	t.Cleanup(func() {
-		if err := bench.StopFleets(); err != nil {
-			t.Error(err)
-		}
-	})
-	for i, f := range figures("") {
-		if last := f.Sides[len(f.Sides)-1]; f.Name != "" && !strings.HasPrefix(last.Name, "asynq") || alike.MatchString(f.What) {
+	for _, f := range figures() {
+		if f.Name != "" || strings.HasPrefix(f.What, "fleet of 16") { // that of 4 runs the same code, more quickly
 			continue
 		}
 		t.Run(f.What, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t, redistest.Options{})
-			client := server.Client(t)
-			b := bench.B{
-				Client: client, Name: "bench", Time: 10 * time.Millisecond,
-				Open: func() (rueidis.Client, error) { return dial.Redis(context.Background(), server.URL()) },
-			}
-			runs(t, figures(server.URL())[i], b)
+			client := redistest.Start(t, redistest.Options{}).Client(t)
+			runs(t, f, bench.B{Client: client, Name: "bench", Time: 10 * time.Millisecond})
 			if left, err := client.Do(t.Context(), client.B().Keys().Pattern("*").Build()).AsStrSlice(); err != nil || len(left) > 0 {
 				t.Errorf("keys are left: %q (%v)", left, err)
 			}

@@ -75,9 +75,43 @@ func With(ctx context.Context, opt rueidis.ClientOption) (rueidis.Client, error)
 // every five seconds, in case a client missed their event.
 //
 // Errors: [ErrURL].
-func Options(url string) (rueidis.ClientOption, error) {
-	opt, _, err := parse(url)
-	return opt, err
+func Options(rawURL string) (opt rueidis.ClientOption, err error) {
+	if rawURL == "" {
+		return opt, ErrURL.Errorf("the Redis URL is empty")
+	}
+	if strings.HasPrefix(rawURL, "etcd://") || strings.HasPrefix(rawURL, "etcds://") {
+		return opt, noFleet("this") // package url does not read lists of hosts
+	}
+	if isList(rawURL) {
+		failed := ErrURL.Errorf("a list of servers cannot be used here")
+		failed.Hint = "Name one Redis. Several seeds of one cluster are written redis://HOST:PORT?addr=HOST2:PORT2."
+		return opt, failed
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		// The parser's error may quote the password.
+		failed := ErrURL.Errorf("the Redis URL is malformed")
+		failed.Hint = ErrURL.Hint + " Special characters in a user or password are percent-encoded."
+		return opt, failed
+	}
+	shown := address.Redacted(rawURL)
+
+	switch {
+	case u.Scheme == "fleet" || u.Scheme == "fleets":
+		return opt, noFleet(shown)
+	case u.Scheme == "unix" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
+		failed := ErrURL.Errorf("%s: the path of a socket must be absolute", shown)
+		failed.Hint = "Write unix:///path/to/socket, with three slashes."
+		return opt, failed
+	}
+	if opt, err = rueidis.ParseURL(rawURL); err != nil {
+		if strings.Contains(shown, address.Hidden) {
+			return opt, ErrURL // the unreadable part may be the password
+		}
+		return opt, ErrURL.Errorf("the Redis URL %s cannot be used", shown).Wrap(err)
+	}
+	prepare(&opt)
+	return opt, nil
 }
 
 // prepare sets the options that structures need.
@@ -119,46 +153,6 @@ func connect(ctx context.Context, opt rueidis.ClientOption, shown string) (rueid
 		}()
 		return nil, context.Cause(ctx)
 	}
-}
-
-// parse returns the options for a URL, and the URL as it may be shown.
-func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
-	if rawURL == "" {
-		return opt, "", ErrURL.Errorf("the Redis URL is empty")
-	}
-	if strings.HasPrefix(rawURL, "etcd://") || strings.HasPrefix(rawURL, "etcds://") {
-		return opt, "", noFleet("this") // package url does not read lists of hosts
-	}
-	if isList(rawURL) {
-		failed := ErrURL.Errorf("a list of servers cannot be used here")
-		failed.Hint = "Name one Redis. Several seeds of one cluster are written redis://HOST:PORT?addr=HOST2:PORT2."
-		return opt, "", failed
-	}
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		// The parser's error may quote the password.
-		failed := ErrURL.Errorf("the Redis URL is malformed")
-		failed.Hint = ErrURL.Hint + " Special characters in a user or password are percent-encoded."
-		return opt, "", failed
-	}
-	shown = address.Redacted(rawURL)
-
-	switch {
-	case u.Scheme == "fleet" || u.Scheme == "fleets":
-		return opt, "", noFleet(shown)
-	case u.Scheme == "unix" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
-		failed := ErrURL.Errorf("%s: the path of a socket must be absolute", shown)
-		failed.Hint = "Write unix:///path/to/socket, with three slashes."
-		return opt, "", failed
-	}
-	if opt, err = rueidis.ParseURL(rawURL); err != nil {
-		if strings.Contains(shown, address.Hidden) {
-			return opt, "", ErrURL // the unreadable part may be the password
-		}
-		return opt, "", ErrURL.Errorf("the Redis URL %s cannot be used", shown).Wrap(err)
-	}
-	prepare(&opt)
-	return opt, shown, nil
 }
 
 // noFleet refuses the URL of a fleet.

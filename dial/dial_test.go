@@ -278,7 +278,7 @@ func BenchmarkOneCaller(b *testing.B) {
 	s := redistest.Shared(b)
 	for name, always := range map[string]bool{"always": true, "when shared": false} {
 		b.Run(name, func(b *testing.B) {
-			opt, _, err := parse(s.URL())
+			opt, err := Options(s.URL())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -19,17 +19,17 @@ type meter struct {
 }
 
 func (s *site) meter(ctx context.Context) (m meter, err error) {
-	values, err := s.info(ctx, "cpu")
+	fields, err := s.info(ctx, "cpu")
 	if err != nil {
 		return m, err
 	}
-	m.server = time.Duration((values["used_cpu_user"] + values["used_cpu_sys"]) * float64(time.Second))
-	if values, err = s.info(ctx, "persistence"); err != nil {
+	m.server = time.Duration((fields.Float("used_cpu_user") + fields.Float("used_cpu_sys")) * float64(time.Second))
+	if fields, err = s.info(ctx, "persistence"); err != nil {
 		return m, err
 	}
-	m.file = values["aof_current_size"]
+	m.file = fields.Float("aof_current_size")
 	for _, w := range s.workers {
-		m.workers += processTime(w.cmd.Process.Pid)
+		m.workers += processTime(w.PID())
 	}
 	m.at = time.Now()
 	m.messages, err = count(s.handled())

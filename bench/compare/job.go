@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -208,16 +207,4 @@ func (l *load) call(ctx context.Context, s system, records *os.File, call int) e
 	}
 	_, err := records.Write(notes)
 	return err
-}
-
-// awaitReady returns when a worker has printed that it is ready.
-func awaitReady(out io.Reader) error {
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if lines.Text() == readyLine {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return nil
-		}
-	}
-	return fmt.Errorf("the worker ended before it was ready: %w", lines.Err())
 }

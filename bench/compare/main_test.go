@@ -176,7 +176,7 @@ func TestKilledWorkerLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := s.close(); err != nil {
+		if err := s.close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -219,24 +219,6 @@ func TestTallyCountsMessagesAndRepeats(t *testing.T) {
 	}
 	if n, err := count(path); n != 5 || err != nil {
 		t.Errorf("%d records (%v), want 5", n, err)
-	}
-}
-
-func TestPercentile(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		sorted []float64
-		share  float64
-		want   float64
-	}{
-		{nil, 0.5, 0},
-		{[]float64{3}, 0.99, 3},
-		{[]float64{1, 2, 3, 4}, 0.5, 2},
-		{[]float64{1, 2, 3, 4}, 0.99, 4},
-	} {
-		if got := percentile(c.sorted, c.share); got != c.want {
-			t.Errorf("percentile %v of %v: %v, want %v", c.share, c.sorted, got, c.want)
-		}
 	}
 }
 

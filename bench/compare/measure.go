@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/must"
 )
 
 // figures are the results of one measurement, by name.
@@ -128,7 +129,7 @@ func throughput(ctx context.Context, s *site, scale float64) (figures, error) {
 		return nil, err
 	}
 	f["both_per_s"] = float64(n) / t.end.Sub(earliest(began)).Seconds()
-	worker.stop()
+	worker.Finish(finishWithin)
 	if t, err = tallyOf(s.handled(), 0); err != nil {
 		return nil, err
 	}
@@ -194,16 +195,7 @@ func (s *site) waits(from int) (figures, error) {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func quantiles(waits []float64) figures {
-	slices.Sort(waits)
-	return figures{"p50_ms": percentile(waits, 0.50), "p99_ms": percentile(waits, 0.99)}
-}
-
-// percentile returns the smallest value that so large a share of sorted values does not exceed.
-func percentile(sorted []float64, share float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
+	return figures{"p50_ms": must.Quantile(waits, 0.50), "p99_ms": must.Quantile(waits, 0.99)}
 }
 
 // flood has one tenant write a backlog while others write a little.
@@ -291,7 +283,7 @@ func kill(ctx context.Context, s *site, scale float64) (figures, error) {
 		return nil, err
 	}
 	at := time.Now()
-	victim.kill()
+	victim.Kill()
 	return s.afterCrash(ctx, n, at)
 }
 

@@ -154,7 +154,7 @@ func (m *measure) round(ctx context.Context, r row, scale float64) (f figures, e
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	return m.run(ctx, s, scale)
 }
 

@@ -1,20 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
@@ -26,23 +26,16 @@ const pollEvery = 5 * time.Millisecond
 
 // site is where one peer is measured once: a server, and processes.
 type site struct {
+	must.Stage // servers, and the client
+
 	peer    *peer
 	folder  string
 	redis   *redisproc.Proc
-	replica *redisproc.Proc // of a replicated one, else nil
+	client  rueidis.Client // of redis
 	pg      *postgres
 	base    job // the common settings of all jobs of the site
-	workers []*process
+	workers []*must.Process
 	dumps   int // files with counts that callgrind has written
-}
-
-// process is a writer or a worker.
-type process struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	said  *bytes.Buffer
-	ended chan struct{}
-	err   error // set when ended is closed
 }
 
 // kind is how a Redis is run.
@@ -81,7 +74,7 @@ func open(ctx context.Context, p *peer, base job, k kind) (s *site, err error) {
 	s = &site{peer: p, folder: folder, base: base}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.close())
+			err = errors.Join(err, s.close(ctx))
 		}
 	}()
 	s.base.Peer = p.Name
@@ -89,6 +82,7 @@ func open(ctx context.Context, p *peer, base job, k kind) (s *site, err error) {
 		if s.pg, err = startPostgres(ctx); err != nil {
 			return s, err
 		}
+		s.Defer(func(context.Context) error { return s.pg.stop() })
 		s.base.URL = s.pg.dsn()
 		return s, migrateRiver(ctx, s.base.URL)
 	}
@@ -96,10 +90,13 @@ func open(ctx context.Context, p *peer, base job, k kind) (s *site, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s.redis, err = redisproc.Start(ctx, cfg); err != nil {
+	if s.redis, err = s.Server(ctx, cfg); err != nil {
 		return s, err
 	}
 	s.base.URL = s.redis.URL()
+	if s.client, err = s.Dial(ctx, s.base.URL); err != nil {
+		return s, err
+	}
 	if k == replicated {
 		return s, s.replicate(ctx)
 	}
@@ -112,122 +109,86 @@ func (s *site) replicate(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.replica, err = redisproc.Start(ctx, redisproc.Config{TCP: true, Args: []string{"--replicaof", host + " " + port}}); err != nil {
+	if _, err = s.Server(ctx, redisproc.Config{TCP: true, Args: []string{"--replicaof", host + " " + port}}); err != nil {
 		return err
 	}
 	return await(ctx, pollEvery, "the replica has its master's data", func() (bool, error) {
-		text, err := s.infoText(ctx, "replication")
-		return strings.Contains(text, "state=online"), err
+		fields, err := s.info(ctx, "replication")
+		return strings.Contains(fields["slave0"], "state=online"), err
 	})
 }
 
-func (s *site) close() error {
-	var err error
+func (s *site) close(ctx context.Context) error {
 	for _, w := range s.workers {
-		w.kill()
+		w.Kill()
 	}
-	for _, server := range []*redisproc.Proc{s.replica, s.redis} {
-		if server != nil {
-			err = errors.Join(err, server.Stop())
-		}
-	}
-	if s.pg != nil {
-		err = errors.Join(err, s.pg.stop())
-	}
-	return errors.Join(err, os.RemoveAll(s.folder))
+	return errors.Join(s.End(context.WithoutCancel(ctx)), os.RemoveAll(s.folder))
 }
 
 func (s *site) written() string { return filepath.Join(s.folder, "written") }
 func (s *site) handled() string { return filepath.Join(s.folder, "handled") }
 
 // start runs a job in a process of its own.
-func (s *site) start(ctx context.Context, j job) (*process, io.Reader, error) {
-	var cmd *exec.Cmd
+func (s *site) start(ctx context.Context, j job, hear func(line []byte)) (*must.Process, error) {
 	if s.peer.command != nil {
-		var err error
-		if cmd, err = s.peer.command(ctx, &j); err != nil {
-			return nil, nil, err
-		}
-	} else {
-		self, err := os.Executable()
+		cmd, err := s.peer.command(ctx, &j)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		text, err := json.Marshal(j)
-		if err != nil {
-			return nil, nil, err
-		}
-		cmd = exec.CommandContext(ctx, self)
-		cmd.Env = append(os.Environ(), asChild+"="+string(text))
+		return must.StartProcess(cmd, hear, nil)
 	}
-	p := &process{cmd: cmd, said: &bytes.Buffer{}, ended: make(chan struct{})}
-	cmd.Stderr = p.said
-	stdin, err := cmd.StdinPipe()
+	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	p.stdin = stdin
-	out, stdout := io.Pipe()
-	cmd.Stdout = stdout
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = cmd.Wait()
-		}
-		_ = stdout.Close() // it never fails
-		close(p.ended)
-	}()
-	return p, out, <-started
+	text, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), asChild+"="+string(text))
+	return must.StartProcess(cmd, hear, nil)
 }
 
 // write writes loads in a process of their own, and waits for its end.
 func (s *site) write(ctx context.Context, loads ...load) error {
 	j := s.base
 	j.Records, j.Loads = s.written(), loads
-	p, out, err := s.start(ctx, j)
+	p, err := s.start(ctx, j, func([]byte) {})
 	if err != nil {
 		return err
 	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	<-p.ended
-	if p.err != nil {
-		return fmt.Errorf("the writer of %s: %w\n%s", s.peer.Title, p.err, p.said)
+	<-p.Done
+	if err := p.Err(); err != nil {
+		return fmt.Errorf("the writer of %s: %w", s.peer.Title, err)
 	}
 	return nil
 }
 
-// work starts a worker, and returns when it is ready.
-func (s *site) work(ctx context.Context) (*process, error) {
+// work starts a worker, and returns when it has printed that it is ready.
+func (s *site) work(ctx context.Context) (*must.Process, error) {
 	j := s.base
 	j.Records = s.handled()
-	p, out, err := s.start(ctx, j)
+	ready := make(chan struct{}, 1)
+	p, err := s.start(ctx, j, func(line []byte) {
+		if strings.TrimSpace(string(line)) == readyLine {
+			ready <- struct{}{}
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	s.workers = append(s.workers, p)
-	if err := awaitReady(out); err != nil {
-		return nil, fmt.Errorf("a worker of %s: %w\n%s", s.peer.Title, err, p.said)
+	select {
+	case <-ready:
+		return p, nil
+	case <-p.Done:
+		return nil, errors.Join(fmt.Errorf("a worker of %s ended before it was ready", s.peer.Title), p.Err())
 	}
-	return p, nil
 }
 
-// kill ends a process at once.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.ended
-}
-
-// stop has a worker finish its messages.
-func (p *process) stop() {
-	_ = p.stdin.Close() // it may have ended
-	kill := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
-	defer kill.Stop()
-	<-p.ended
-}
+// finishWithin is how long a worker may take to finish its messages.
+const finishWithin = 20 * time.Second
 
 // awaitNoted returns when the handlers have noted at least n messages, whose handlers take no time.
 func (s *site) awaitNoted(ctx context.Context, n int) error {
@@ -250,12 +211,12 @@ func (s *site) awaitHandled(ctx context.Context, from, n int) (t tally, err erro
 func (s *site) ended() error {
 	for _, w := range s.workers {
 		select {
-		case <-w.ended:
+		case <-w.Done:
 		default:
 			return nil
 		}
 	}
-	return fmt.Errorf("all workers of %s ended: %s", s.peer.Title, s.workers[len(s.workers)-1].said)
+	return errors.Join(fmt.Errorf("all workers of %s ended", s.peer.Title), s.workers[len(s.workers)-1].Err())
 }
 
 // await polls until done. When the context ends, it returns an error that names the missing event.

@@ -8,10 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/cmd/millrace/watch"
-	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/fleet/open"
@@ -25,7 +22,7 @@ type benchCommand struct {
 
 // Help shows names and examples.
 func (*benchCommand) Help() string {
-	return `Measures Millrace on your Redis, over your network. Each figure runs beside its baseline, such as the bare Redis commands, in the same run and with the same client. A ratio below its goal is reported, and is no failure. It takes about a minute and a half.
+	return `Measures Millrace on your Redis, over your network. Each figure runs beside its baseline, such as the bare Redis commands, in the same run and with the same client. A ratio below its goal is reported, and is no failure. It takes about a minute.
 
 With --redis it puts load on that server while it runs. All its keys are under a random name, and it deletes them, also when it is interrupted. Without --redis it measures a private server, which ends with the command. It ignores MILLRACE_REDIS_URL, so that no server gets load by mistake.
 
@@ -86,7 +83,6 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 			return nil, err
 		}
 		cfg.Client, cfg.Server = client, shown[0]
-		cfg.Open = func() (rueidis.Client, error) { return dial.Redis(ctx, a.redis) }
 		fmt.Fprintf(a.stderr, "Putting load on %s.\n", cfg.Server)
 		return func() error { client.Close(); return nil }, nil
 	}
@@ -100,7 +96,6 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 		return nil, errors.Join(missing, own.Close())
 	}
 	cfg.Client, cfg.Server = own.Client, own.Kind+" (embedded, unix socket)"
-	cfg.Open = func() (rueidis.Client, error) { return dial.Redis(ctx, own.URL) }
 	fmt.Fprintf(a.stderr, "Started a private %s on a unix socket: THESE ARE NOT THE FIGURES OF A SERVER OF YOURS.\n", own.Kind)
 	if a.env("MILLRACE_REDIS_URL") != "" {
 		fmt.Fprintln(a.stderr, "MILLRACE_REDIS_URL is ignored, so that no server gets load by mistake.")

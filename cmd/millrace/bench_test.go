@@ -92,7 +92,7 @@ func TestBenchOnItsOwnServer(t *testing.T) {
 func TestBenchUsage(t *testing.T) {
 	t.Parallel()
 	s := sharedShell(t)
-	for _, args := range [][]string{{"--only", "nothing"}, {"--only", "ick_add,queue_idle"}, {"--only", ""}} {
+	for _, args := range [][]string{{"--only", "nothing"}, {"--only", "ick_add,queue_limits"}, {"--only", ""}} {
 		f := s.refused(2, "bad_usage", append([]string{"bench", "--redis", s.url}, args...)...)
 		for _, name := range bench.Names() {
 			if !strings.Contains(f.Hint, name) {

@@ -28,8 +28,8 @@
 //
 // [Figures] can run on a server in use: all keys are under one random name, and no other
 // key is read or changed. Each side deletes its keys, also when it is cancelled or fails.
-// A killed program cannot delete; the start of its progress shows the name. [OwnServers]
-// start private servers, which they kill, grow or fill.
+// A killed program cannot delete; the start of its progress shows the name. The module bench
+// has figures that start servers of their own.
 //
 // # The wrinkle
 //

@@ -21,27 +21,21 @@ const (
 func hashFigures() []Figure {
 	return []Figure{
 		{Name: "hash_get", What: "expiry get, 50 goroutines", Unit: "gets/s", Sides: []Side{
-			{Name: "expiry", Measure: rated(expiryGets)},
-			{Name: "plain HGET", Goal: AtLeast(0.6), Measure: rated(plainGets)},
+			{Name: "expiry", Measure: Rated(expiryGets)},
+			{Name: "plain HGET", Goal: AtLeast(0.6), Measure: Rated(plainGets)},
 		}},
 		{Name: "hash_set", What: "expiry set of a field with a TTL, 50 goroutines", Unit: "sets/s", Sides: []Side{
-			{Name: "expiry", Measure: rated(expirySets(1))},
-			{Name: "MULTI, HSET, ZADD, EXEC", Goal: AtLeast(0.5), Measure: rated(plainSets(1))},
+			{Name: "expiry", Measure: Rated(expirySets(1))},
+			{Name: "MULTI, HSET, ZADD, EXEC", Goal: AtLeast(0.5), Measure: Rated(plainSets(1))},
 		}},
 		{Name: "hash_set_many", What: "expiry set of 10 fields with a TTL, 50 goroutines", Unit: "sets/s", Sides: []Side{
-			{Name: "expiry", Measure: rated(expirySets(readFields))},
-			{Name: "MULTI, HSET, ZADD, EXEC", Measure: rated(plainSets(readFields))},
+			{Name: "expiry", Measure: Rated(expirySets(readFields))},
+			{Name: "MULTI, HSET, ZADD, EXEC", Measure: Rated(plainSets(readFields))},
 		}},
 		{Name: "hash_overdue_p99", What: "expiry overdue p99, 10k hashes, 300 expiries/s, 0.3% of 5k/s", Unit: "ms", Once: true, Sides: []Side{
-			{Name: "reap job", Measure: percentileOf(99, time.Millisecond, overdue(reapIndex))},
-			{Name: "uniform sampling", Goal: ValueAtMost(1000), Measure: percentileOf(99, time.Millisecond, overdue(sampleHashes))},
+			{Name: "reap job", Measure: QuantileOf(0.99, time.Millisecond, overdue(reapIndex))},
+			{Name: "uniform sampling", Goal: ValueAtMost(1000), Measure: QuantileOf(0.99, time.Millisecond, overdue(sampleHashes))},
 		}},
-		{Name: "hash_overdue_most", What: "expiry the same: overdue at most", Unit: "fields", Once: true, Sides: []Side{
-			{Name: "reap job", Measure: mostOverdue(reapIndex)},
-			{Name: "uniform sampling", Measure: mostOverdue(sampleHashes)},
-		}},
-		reapFigure("hash_reap", "expiry reap of one hash, 1000 writes/s on it", "fields/s", reaping.throughput),
-		reapFigure("hash_reap_undisturbed", "expiry slices of that which are not aborted", "%", reaping.undisturbed),
 	}
 }
 
@@ -74,7 +68,7 @@ func someFields(n int) map[string][]byte {
 	return fields
 }
 
-func expiryGets(ctx context.Context, b *B) op {
+func expiryGets(ctx context.Context, b *B) Op {
 	h := b.filled(ctx)
 	return func(ctx context.Context, _ int) error {
 		_, _, err := h.Get(ctx, hashName(rand.IntN(readHashes)), fieldName(rand.IntN(readFields)))
@@ -83,8 +77,8 @@ func expiryGets(ctx context.Context, b *B) op {
 }
 
 // expirySets sets so many fields of a hash at once.
-func expirySets(fields int) func(context.Context, *B) op {
-	return func(ctx context.Context, b *B) op {
+func expirySets(fields int) func(context.Context, *B) Op {
+	return func(ctx context.Context, b *B) Op {
 		h := b.filled(ctx)
 		return func(ctx context.Context, _ int) error {
 			_, err := h.SetMany(ctx, hashName(rand.IntN(readHashes)), someFields(fields), expiry.SetConfig{TTL: ttl})
@@ -93,7 +87,7 @@ func expirySets(fields int) func(context.Context, *B) op {
 	}
 }
 
-func plainGets(ctx context.Context, b *B) op {
+func plainGets(ctx context.Context, b *B) Op {
 	c, keys := b.Client, b.plainKeys()
 	must.Do(Deal(ctx, readHashes, func(ctx context.Context, i int) error {
 		hset := c.B().Hset().Key(keys[i]).FieldValue()
@@ -110,8 +104,8 @@ func plainGets(ctx context.Context, b *B) op {
 
 // plainSets sets fields and writes their deadlines into a sorted set, in one transaction, as
 // programs do that have no scripts. Nothing reads the sorted set or cleans up.
-func plainSets(fields int) func(context.Context, *B) op {
-	return func(_ context.Context, b *B) op {
+func plainSets(fields int) func(context.Context, *B) Op {
+	return func(_ context.Context, b *B) Op {
 		c, keys := b.Client, b.plainKeys()
 		return func(ctx context.Context, _ int) error {
 			i := rand.IntN(readHashes)
@@ -120,7 +114,7 @@ func plainSets(fields int) func(context.Context, *B) op {
 				hset = hset.FieldValue(field, string(value))
 				zadd = zadd.ScoreMember(float64(time.Now().Add(ttl).UnixMilli()), field)
 			}
-			return firstError(c.DoMulti(ctx, c.B().Multi().Build(), hset.Build(), zadd.Build(), c.B().Exec().Build()))
+			return FirstError(c.DoMulti(ctx, c.B().Multi().Build(), hset.Build(), zadd.Build(), c.B().Exec().Build()))
 		}
 	}
 }

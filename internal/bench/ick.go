@@ -32,16 +32,16 @@ const (
 func ickFigures() []Figure {
 	return []Figure{
 		{Name: "ick_add", What: "ick add, 50 goroutines", Unit: "adds/s", Sides: []Side{
-			{Name: "ick", Measure: rated(func(_ context.Context, b *B) op {
+			{Name: "ick", Measure: Rated(func(_ context.Context, b *B) Op {
 				k := b.ick()
 				return func(ctx context.Context, _ int) error { return addMark(ctx, k) }
 			})},
-			{Name: "bare EVALSHA of ZADD", Goal: AtLeast(1.3), Measure: rated(addBare)},
+			{Name: "bare EVALSHA of ZADD", Goal: AtLeast(1.3), Measure: Rated(addBare)},
 		}},
 		{Name: "ick_add_alone", What: "ick add, 50 goroutines that share no call", Unit: "adds/s", Sides: []Side{
-			{Name: "ick", Measure: rated(addAlone)},
-			{Name: "bare EVALSHA of ZADD", Goal: AtLeast(0.75), Measure: rated(addBare)},
-			{Name: "script with the gem's calls", Goal: AtLeast(1), Measure: rated(func(_ context.Context, b *B) op {
+			{Name: "ick", Measure: Rated(addAlone)},
+			{Name: "bare EVALSHA of ZADD", Goal: AtLeast(0.75), Measure: Rated(addBare)},
+			{Name: "script with the gem's calls", Goal: AtLeast(1), Measure: Rated(func(_ context.Context, b *B) Op {
 				return b.addScript(gemSource, b.ick().Name())
 			})},
 		}},
@@ -71,7 +71,7 @@ func addMark(ctx context.Context, k *ick.Ick) error {
 }
 
 // addAlone gives each goroutine an Ick value of its own: only calls of one value are shared.
-func addAlone(_ context.Context, b *B) op {
+func addAlone(_ context.Context, b *B) Op {
 	b.ick()
 	var icks [Goroutines]*ick.Ick
 	for i := range icks {
@@ -84,15 +84,15 @@ func addAlone(_ context.Context, b *B) op {
 // settleAfter waits until a client has written the names it registers, so that a
 // deletion that follows is the last write.
 func (b *B) settleAfter(c rueidis.Client) {
-	b.Cleanup(func(ctx context.Context) error { registry.Settle(ctx, c); return nil })
+	b.Defer(func(ctx context.Context) error { registry.Settle(ctx, c); return nil })
 }
 
-func addBare(_ context.Context, b *B) op {
+func addBare(_ context.Context, b *B) Op {
 	b.unlinkAfter(b.key("marks"))
 	return b.addScript(bareSource, b.key("marks"))
 }
 
-func (b *B) addScript(source, key string) op {
+func (b *B) addScript(source, key string) Op {
 	lua := rueidis.NewLuaScript(source)
 	return func(ctx context.Context, _ int) error {
 		member, score := mark()

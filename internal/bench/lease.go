@@ -28,12 +28,12 @@ const ttl = time.Hour
 func leaseFigures() []Figure {
 	return []Figure{
 		{Name: "lease_acquire", What: "lease acquire and release, 50 goroutines", Unit: "pairs/s", Sides: []Side{
-			{Name: "lease", Measure: rated(leasePairs)},
-			{Name: "SET NX PX, compare and DEL", Measure: rated(barePairs)},
+			{Name: "lease", Measure: Rated(leasePairs)},
+			{Name: "SET NX PX, compare and DEL", Measure: Rated(barePairs)},
 		}},
 		{Name: "lease_refresh", What: "lease refresh, 50 goroutines", Unit: "refreshes/s", Sides: []Side{
 			{Name: "lease", Measure: leaseRefreshes},
-			{Name: "compare and PEXPIRE", Measure: rated(bareRefreshes)},
+			{Name: "compare and PEXPIRE", Measure: Rated(bareRefreshes)},
 		}},
 	}
 }
@@ -60,7 +60,7 @@ func (b *B) locker() *lease.Locker {
 	return must.Get(lease.New(b.Client, lease.Config{}))
 }
 
-func leasePairs(_ context.Context, b *B) op {
+func leasePairs(_ context.Context, b *B) Op {
 	l := b.locker()
 	return func(ctx context.Context, goroutine int) error {
 		held, err := l.Acquire(ctx, leaseName(b, goroutine), ttl, lease.AcquireConfig{})
@@ -77,7 +77,7 @@ func leaseRefreshes(ctx context.Context, b *B) float64 {
 		held[i], err = l.Acquire(ctx, leaseName(b, i), ttl, lease.AcquireConfig{})
 		return err
 	}))
-	speed := b.Rate(ctx, func(ctx context.Context, goroutine int) error { return held[goroutine].Refresh(ctx, ttl) })
+	speed := b.Rate(ctx, Goroutines, func(ctx context.Context, goroutine int) error { return held[goroutine].Refresh(ctx, ttl) })
 	must.Do(Deal(ctx, Goroutines, func(ctx context.Context, i int) error { return held[i].Release(ctx) }))
 	return speed
 }
@@ -91,7 +91,7 @@ func (b *B) lockKeys() (keys [Goroutines]string) {
 	return keys
 }
 
-func barePairs(_ context.Context, b *B) op {
+func barePairs(_ context.Context, b *B) Op {
 	keys, unlock := b.lockKeys(), rueidis.NewLuaScript(unlockSource)
 	return func(ctx context.Context, goroutine int) error {
 		key := keys[goroutine]
@@ -102,7 +102,7 @@ func barePairs(_ context.Context, b *B) op {
 	}
 }
 
-func bareRefreshes(ctx context.Context, b *B) op {
+func bareRefreshes(ctx context.Context, b *B) Op {
 	keys, extend := b.lockKeys(), rueidis.NewLuaScript(extendSource)
 	must.Do(Deal(ctx, Goroutines, func(ctx context.Context, i int) error { return lock(ctx, b, keys[i]) }))
 	millis := strconv.FormatInt(ttl.Milliseconds(), 10)

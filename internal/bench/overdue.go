@@ -56,17 +56,6 @@ func overdue(job func(h *expiry.Hashes, hashes int) millrace.Job) func(context.C
 	}
 }
 
-// mostOverdue returns how many fields are overdue at most.
-func mostOverdue(job func(h *expiry.Hashes, hashes int) millrace.Job) Measure {
-	return func(ctx context.Context, b *B) float64 {
-		a, most := age(ctx, b, job), 0
-		for i, at := range a.checked {
-			most = max(most, a.expired(at)-a.reaped[i])
-		}
-		return float64(most)
-	}
-}
-
 // aging has the measurements of fields that expire one after the other.
 type aging struct {
 	hashes  int

@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/ring"
 )
 
 // The fleet of the simulation: the largest that a user has published.
@@ -391,4 +392,29 @@ func (m *simMember) stop() {
 	m.kill()
 	m.listener.Close()
 	m.serving.Wait()
+}
+
+// mapOf returns the map that follows another one, with other members, to which nothing
+// connects.
+func mapOf(m *directory.Map, partitions, replicas int) (*directory.Map, error) {
+	points, err := ring.New(slices.Repeat([]int{1}, partitions)...)
+	if err != nil {
+		return nil, err
+	}
+	member := func(node, port, run int) directory.Member {
+		return directory.Member{Addr: fmt.Sprintf("10.0.0.%d:%d", node, port), Node: fmt.Sprint("node-", node), Run: fmt.Sprintf("%040d", run)}
+	}
+	next := m.Clone()
+	next.Epoch++
+	next.Points, next.Partitions = points.Points(), nil
+	for i := range partitions {
+		p := directory.Partition{
+			ID: i, Epoch: 1, Phase: directory.Open, History: fmt.Sprintf("%040d", i), Master: member(i%14, 7000+i, 1000+i),
+		}
+		for range replicas {
+			p.Replicas = append(p.Replicas, member((i+1)%14, 8000+i, 2000+i))
+		}
+		next.Partitions = append(next.Partitions, p)
+	}
+	return next, nil
 }

@@ -37,10 +37,6 @@ func queueFigures() []Figure {
 			{Name: "fairqueue", Measure: queueCycles(1)},
 			{Name: "bare stream", Goal: AtLeast(0.8), Measure: streamCycles(1)},
 		}},
-		{Name: "queue_clients", What: "fairqueue write, read, ack one by one, 50 clients", Unit: "messages/s", Sides: []Side{
-			{Name: "fairqueue", Measure: queueClients},
-			{Name: "bare stream", Goal: AtLeast(0.5), Measure: streamClients},
-		}},
 		{Name: "queue_batch", What: "fairqueue write, read, ack in batches of 100, 50 goroutines", Unit: "messages/s", Sides: []Side{
 			{Name: "fairqueue", Measure: queueCycles(lot)},
 			{Name: "bare stream", Goal: AtLeast(0.65), Measure: streamCycles(lot)},
@@ -50,41 +46,37 @@ func queueFigures() []Figure {
 			{Name: "bare stream", Goal: AtLeast(0.9), Measure: streamBacklog},
 		}},
 		{Name: "queue_pickup_median", What: "fairqueue pickup by an idle reader, median", Unit: "us", Sides: []Side{
-			{Name: "fairqueue", Measure: percentileOf(50, time.Microsecond, queuePickups)},
-			{Name: "bare BLPOP", Goal: AtMost(3), Measure: percentileOf(50, time.Microsecond, listPickups)},
+			{Name: "fairqueue", Measure: QuantileOf(0.5, time.Microsecond, queuePickups)},
+			{Name: "bare BLPOP", Goal: AtMost(3), Measure: QuantileOf(0.5, time.Microsecond, listPickups)},
 		}},
 		{Name: "queue_pickup_p99", What: "fairqueue pickup by an idle reader, p99", Unit: "ms", Sides: []Side{
-			{Name: "fairqueue", Measure: percentileOf(99, time.Millisecond, queuePickups)},
-			{Name: "bare BLPOP", Goal: ValueAtMost(10), Measure: percentileOf(99, time.Millisecond, listPickups)},
+			{Name: "fairqueue", Measure: QuantileOf(0.99, time.Millisecond, queuePickups)},
+			{Name: "bare BLPOP", Goal: ValueAtMost(10), Measure: QuantileOf(0.99, time.Millisecond, listPickups)},
 		}},
-		fairnessFigure("queue_fairness", "read by 100", readBy(lot)),
-		fairnessFigure("queue_fairness_single", "read one by one", readBy(1)),
+		fairnessFigure("queue_fairness", "read by 100", readAll),
 		fairnessFigure("queue_fairness_consume", "consumed", consume),
-		{Name: "queue_memory", What: "fairqueue memory when all is acked", Unit: "kB", Once: true, Sides: []Side{
-			{Name: "after four cycles", Measure: memoryAfter(4)},
-			{Name: "after one", Goal: AtMost(1.05), Measure: memoryAfter(1)},
-		}},
-		{Name: "queue_idle", What: "fairqueue idle cost of 50 readers", Unit: "commands/s", Once: true, Sides: []Side{
-			{Name: "fairqueue", Measure: queueIdle},
-			{Name: "BLPOP of a second", Goal: ValueAtMost(2), Measure: listIdle},
+		{Name: "queue_limits", What: "fairqueue write, read, ack one by one, each of 100 tenants with all kinds of limits", Unit: "messages/s", Sides: []Side{
+			{Name: "limits", Measure: limitedCycles},
+			{Name: "none", Goal: AtLeast(0.7), Measure: queueCycles(1)},
 		}},
 	}
 }
 
-// queue returns a queue, which is deleted at the end.
-func (b *B) queue(c rueidis.Client, cfg fairqueue.Config) *fairqueue.Queue {
+// Queue returns a queue, which is deleted at the end.
+func (b *B) Queue(c rueidis.Client, cfg fairqueue.Config) *fairqueue.Queue {
 	q := must.Get(fairqueue.New(c, b.Name, cfg))
 	b.deleteAfter(q.Delete)
 	return q
 }
 
-func tenant(i int) string { return "tenant:" + strconv.Itoa(i%tenants) }
+// Tenant is the name of one of 100 tenants.
+func Tenant(i int) string { return "tenant:" + strconv.Itoa(i%tenants) }
 
 // drafts returns n messages, for all tenants in turn.
 func drafts(n int) []fairqueue.Draft {
 	list := make([]fairqueue.Draft, n)
 	for i := range list {
-		list[i] = fairqueue.Draft{Tenant: tenant(i), Body: make([]byte, BodySize)}
+		list[i] = fairqueue.Draft{Tenant: Tenant(i), Body: make([]byte, BodySize)}
 	}
 	return list
 }
@@ -103,31 +95,26 @@ func receipts(messages []fairqueue.Message) []string {
 // messages a second.
 func queueCycles(size int) Measure {
 	return func(ctx context.Context, b *B) float64 {
-		q := b.queue(b.Client, fairqueue.Config{})
-		return cycles(ctx, b, size, func(int) *fairqueue.Queue { return q })
+		q := b.Queue(b.Client, fairqueue.Config{})
+		return cycles(ctx, b, size, q)
 	}
 }
 
-// queueClients is queueCycles for goroutines with a client each, as if each were a
-// process.
-func queueClients(ctx context.Context, b *B) float64 {
-	var queues [Goroutines]*fairqueue.Queue
-	clients := b.clients()
-	for i, c := range clients {
-		queues[i] = must.Get(fairqueue.New(c, b.Name, fairqueue.Config{}))
+// limitedCycles is queueCycles with limits that hold nothing back.
+func limitedCycles(ctx context.Context, b *B) float64 {
+	q := b.Queue(b.Client, fairqueue.Config{})
+	for i := range tenants {
+		limits := fairqueue.OwnLimits{Weight: new(2.0), MaxInFlight: new(1000), Rate: new(1e6), MaxWaiting: new(1000)}
+		must.Do(q.Limits().Set(ctx, Tenant(i), limits))
 	}
-	b.deleteAfter(queues[0].Delete)
-	for _, c := range clients {
-		b.settleAfter(c)
-	}
-	return cycles(ctx, b, 1, func(goroutine int) *fairqueue.Queue { return queues[goroutine] })
+	return cycles(ctx, b, 1, q)
 }
 
-func cycles(ctx context.Context, b *B, size int, of func(goroutine int) *fairqueue.Queue) float64 {
+func cycles(ctx context.Context, b *B, size int, q *fairqueue.Queue) float64 {
 	all := drafts(tenants + size)
 	var turn atomic.Int64
-	return float64(size) * b.Rate(ctx, func(ctx context.Context, goroutine int) error {
-		q, first := of(goroutine), int(turn.Add(1))%tenants
+	return float64(size) * b.Rate(ctx, Goroutines, func(ctx context.Context, _ int) error {
+		first := int(turn.Add(1)) % tenants
 		if _, err := q.WriteBatch(ctx, all[first:first+size]...); err != nil {
 			return err
 		}
@@ -146,7 +133,7 @@ func cycles(ctx context.Context, b *B, size int, of func(goroutine int) *fairque
 // queueBacklog has handlers that do nothing work a backlog off, until there is
 // nothing left or the time is over, and returns messages a second.
 func queueBacklog(ctx context.Context, b *B) float64 {
-	q, n := b.queue(b.Client, fairqueue.Config{}), max(lot, b.Scaled(backlog))
+	q, n := b.Queue(b.Client, fairqueue.Config{}), max(lot, b.Scaled(backlog))
 	must.Get(q.WriteBatch(context.WithoutCancel(ctx), drafts(n)...))
 	handled, start := 0, time.Now()
 	consume(ctx, q, func(string) (enough bool) {
@@ -181,7 +168,7 @@ func consume(ctx context.Context, q *fairqueue.Queue, see func(tenant string) (e
 func fairnessFigure(name, how string, take func(ctx context.Context, q *fairqueue.Queue, see func(tenant string) (enough bool))) Figure {
 	lastQuiet := func(cfg fairqueue.Config) Measure {
 		return func(ctx context.Context, b *B) float64 {
-			q := b.queue(b.Client, cfg)
+			q := b.Queue(b.Client, cfg)
 			var all []fairqueue.Draft
 			for i := range floods * b.Scaled(floodSize) {
 				all = append(all, fairqueue.Draft{Tenant: fmt.Sprint("loud ", i%floods), Body: make([]byte, BodySize)})
@@ -207,53 +194,12 @@ func fairnessFigure(name, how string, take func(ctx context.Context, q *fairqueu
 	}}
 }
 
-// readBy reads so many messages at a time.
-func readBy(size int) func(ctx context.Context, q *fairqueue.Queue, see func(string) bool) {
-	return func(ctx context.Context, q *fairqueue.Queue, see func(string) bool) {
-		for enough := false; !enough; {
-			must.Do(context.Cause(ctx))
-			for _, m := range must.Get(q.Read(context.WithoutCancel(ctx), fairqueue.ReadConfig{Max: size})) {
-				enough = see(m.Tenant) || enough
-			}
+// readAll reads by 100.
+func readAll(ctx context.Context, q *fairqueue.Queue, see func(string) bool) {
+	for enough := false; !enough; {
+		must.Do(context.Cause(ctx))
+		for _, m := range must.Get(q.Read(context.WithoutCancel(ctx), fairqueue.ReadConfig{Max: lot})) {
+			enough = see(m.Tenant) || enough
 		}
 	}
-}
-
-// memoryAfter returns the size of a queue's keys in kilobytes after so many
-// cycles, in each of which a backlog is written, and then read and acknowledged.
-func memoryAfter(cycles int) Measure {
-	const size = 5000
-	return func(ctx context.Context, b *B) float64 {
-		q, calls := b.queue(b.Client, fairqueue.Config{}), context.WithoutCancel(ctx) // none is cut off
-		for range cycles {
-			must.Get(q.WriteBatch(calls, drafts(size)...))
-			for left := size; left > 0; {
-				must.Do(context.Cause(ctx))
-				messages := must.Get(q.Read(calls, fairqueue.ReadConfig{Max: lot}))
-				left -= must.Get(q.Ack(calls, receipts(messages)...))
-			}
-		}
-		bytes := int64(0)
-		for _, key := range queueKeys(b.Name) {
-			n, err := b.Client.Do(ctx, b.Client.B().MemoryUsage().Key(key).Samples(0).Build()).AsInt64()
-			if !rueidis.IsRedisNil(err) { // there is such a key
-				must.Do(err)
-			}
-			bytes += n
-		}
-		return float64(bytes) / 1024
-	}
-}
-
-// queueKeys returns the keys of a queue, as docs/WIRE.md has them, but for answers to requests with keys.
-func queueKeys(name string) []string {
-	base := "mr:queue:{" + name + "}"
-	keys := []string{base}
-	for _, part := range []string{
-		"hot", "backlog", "active", "blocked", "young", "flight", "delayed", "deadlines", "dead", "deaths", "readers",
-		"dedupe", "dedupes", "limits", "asleep", "buckets", "schedules", "ticks", "lanes", "wake",
-	} {
-		keys = append(keys, base+":"+part)
-	}
-	return keys
 }

@@ -29,16 +29,10 @@ type Absent struct {
 
 // Elsewhere returns the figures that cannot be measured on a server in use, and where to measure them.
 func Elsewhere() []Absent {
-	const own = "it starts servers of its own: make bench, in a checkout"
 	return []Absent{
-		{What: "fairqueue against asynq", Why: "this program does not include asynq: make bench, in a checkout"},
-		{What: "fairqueue with AOF, with a replica, beside slow tenants, and memory of what waits", Why: own},
-		{What: "expiry memory a field", Why: "it needs a server without other clients: make bench, in a checkout"},
-		{What: "failover, SIGKILL of a master to the first accepted write", Why: own},
-		{What: "p99 of writes while snapshots are taken", Why: own},
-		{What: "fleet, and tags that move", Why: own},
-		{What: "scatter, a reading of 8 servers 5 ms away", Why: own},
-		{What: "fleet route lookup, cached", Why: "it needs no server: go test -run - -bench LookUp ./fleet, in a checkout"},
+		{What: "fairqueue against asynq and others, by CPU time and memory", Why: "this program does not include them: cd bench/compare && go run ., in a checkout"},
+		{What: "fairqueue beside slow tenants, the service, scatter, fleet, planned switches", Why: "they start servers of their own: make bench, in a checkout"},
+		{What: "fleet route lookup, and steal's dismissed enlistments", Why: "they need no server: go test -run - -bench . ./fleet ./steal, in a checkout"},
 	}
 }
 

@@ -31,13 +31,7 @@ const (
 
 // Figures returns all that is measured here, in the order to show.
 func Figures() []Figure {
-	return slices.Concat(ickFigures(), queueFigures(), leaseFigures(), stealFigures(), hashFigures())
-}
-
-// OwnServers returns the figures that start servers of their own, to kill, grow or
-// fill them. They have no names for programs.
-func OwnServers() []Figure {
-	return slices.Concat(ownQueueFigures(), serviceFigures(), memoryFigures(), fleetFigures(), failoverFigures(), scatterFigures())
+	return slices.Concat(ickFigures(), queueFigures(), leaseFigures(), hashFigures())
 }
 
 // ErrUnknown means that there is no figure of a name.
@@ -78,9 +72,6 @@ type Config struct {
 	// fleet.
 	Client rueidis.Client
 
-	// Open opens another client of that server. Defaults to none, where it is a fleet.
-	Open func() (rueidis.Client, error)
-
 	// Server describes the server, for people.
 	Server string
 
@@ -118,7 +109,6 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		progress: screen.New(cfg.Progress, cfg.Live),
 		b: B{
 			Client: cfg.Client,
-			Open:   cfg.Open,
 			Name:   "bench-" + strings.ToLower(rand.Text()[:10]),
 			Time:   cmp.Or(cfg.Duration, DurationDefault),
 		},
@@ -175,7 +165,7 @@ func (r *run) all(ctx context.Context) (Report, error) {
 	for _, f := range r.Figures {
 		rest := r.planned - r.done - len(f.Sides)*r.roundsOf(f)
 		result, err := f.Compare(ctx, r.b, r.roundsOf(f), func(round int, side string) { r.show(f, round, side) })
-		if errors.Is(err, millrace.ErrEvictable) || errors.Is(err, errOneClient) {
+		if errors.Is(err, millrace.ErrEvictable) {
 			r.planned = r.done + rest
 			report.NotMeasured = append(report.NotMeasured, Absent{Name: f.Name, What: f.What, Why: millrace.Hint(err)})
 			r.progress.Say("  %s: not measured: %s", f.Name, err)

@@ -30,7 +30,7 @@ func TestRunMeasuresAllAndCleansUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	var progress strings.Builder
-	report, err := Run(t.Context(), Config{Client: c, Open: opener(server), Server: "here", Duration: short, Progress: &progress, Rounds: 1})
+	report, err := Run(t.Context(), Config{Client: c, Server: "here", Duration: short, Progress: &progress, Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +56,7 @@ func TestCancelCleansUp(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	for _, f := range Figures() {
-		if strings.HasPrefix(f.Name, "steal_") { // it needs no server, and all CPUs
-			continue
-		}
-		if f.Name == "hash_reap_undisturbed" || f.Name == "queue_pickup_p99" { // another number of the same sides
+		if f.Name == "queue_pickup_p99" { // another number of the same sides
 			continue
 		}
 		for _, side := range f.Sides {
@@ -69,7 +66,7 @@ func TestCancelCleansUp(t *testing.T) {
 				c := server.Client(t)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				enough := errors.New("enough")
-				cfg := Config{Client: c, Open: opener(server), Figures: []Figure{{Name: f.Name, What: f.What, Sides: []Side{side}}}, Duration: time.Hour}
+				cfg := Config{Client: c, Figures: []Figure{{Name: f.Name, What: f.What, Sides: []Side{side}}}, Duration: time.Hour}
 				ended := make(chan error, 1)
 				go func() {
 					_, err := Run(ctx, cfg)
@@ -96,19 +93,6 @@ func TestCancelCleansUp(t *testing.T) {
 	}
 }
 
-func TestCancelEndsWhatNeedsNoServer(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, f := range stealFigures() {
-		for _, side := range f.Sides {
-			if _, err := (B{Time: time.Hour}).run(ctx, side.Measure); !errors.Is(err, context.Canceled) {
-				t.Errorf("%s, %s = %v, want %v", f.Name, side.Name, err, context.Canceled)
-			}
-		}
-	}
-}
-
 // commands is how many a server has got.
 func commands(server *redistest.Server) int {
 	n, _ := strconv.Atoi(server.Info("stats")["total_commands_processed"])
@@ -118,7 +102,7 @@ func commands(server *redistest.Server) int {
 // onManyServers returns figures for all ways in which commands find their server.
 func onManyServers(t *testing.T) []Figure {
 	t.Helper()
-	figures, err := Choose("ick_exchange", "queue_cycle", "queue_pickup_median", "lease_acquire", "hash_get", "hash_set", "hash_reap")
+	figures, err := Choose("ick_exchange", "queue_cycle", "queue_pickup_median", "lease_acquire", "hash_get", "hash_set")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,25 +182,6 @@ func TestRunWhereLeasesAreRefused(t *testing.T) {
 	}
 }
 
-// A fleet is one client, and a figure that needs many tells so.
-func TestRunWithOneClient(t *testing.T) {
-	t.Parallel()
-	c := redistest.Start(t, redistest.Options{}).Client(t)
-	figures, err := Choose("queue_clients", "queue_cycle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := Run(t.Context(), Config{Client: c, Figures: figures, Duration: short, Rounds: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantFigures(t, report, 1)
-	if got := report.NotMeasured; len(got) != 1 || got[0].Name != "queue_clients" || !strings.Contains(got[0].Why, "fleet") {
-		t.Errorf("not measured: %+v, want queue_clients, and why", got)
-	}
-	wantEmpty(t, c)
-}
-
 func TestRunEndsWithWhatFails(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{}).Client(t)
@@ -277,7 +242,7 @@ func TestChoose(t *testing.T) {
 	}
 	for _, name := range []string{"", "ick_", "ic", "add", "ick_add,ick_exchange", "failover"} {
 		_, err := Choose("ick_add", name)
-		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) || !strings.Contains(millrace.Hint(err), "queue_idle") {
+		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) || !strings.Contains(millrace.Hint(err), "queue_limits") {
 			t.Errorf("Choose(%q) = %v (%s), want one that lists the names", name, err, millrace.Hint(err))
 		}
 	}
@@ -287,10 +252,8 @@ func TestChoose(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	want := "ick_add ick_add_alone ick_exchange " +
-		"queue_cycle queue_clients queue_batch queue_backlog queue_pickup_median queue_pickup_p99 " +
-		"queue_fairness queue_fairness_single queue_fairness_consume queue_memory queue_idle " +
-		"lease_acquire lease_refresh steal_enlist steal_enlist_deep steal_enlist_cpus steal_allocations " +
-		"hash_get hash_set hash_set_many hash_overdue_p99 hash_overdue_most hash_reap hash_reap_undisturbed"
+		"queue_cycle queue_batch queue_backlog queue_pickup_median queue_pickup_p99 queue_fairness queue_fairness_consume queue_limits " +
+		"lease_acquire lease_refresh hash_get hash_set hash_set_many hash_overdue_p99"
 	if got := strings.Join(Names(), " "); got != want {
 		t.Errorf("names = %s\nwant %s", got, want)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redis/info"
 )
@@ -27,31 +26,15 @@ type B struct {
 	Name   string        // of the structures; all keys have it in their hash tag
 	Time   time.Duration // how long a side runs
 
-	// Open opens another client of the same server. Without it figures with many
-	// clients are not measured.
-	Open func() (rueidis.Client, error)
-
-	cleanups []func(context.Context) error
+	must.Stage // ends with the side
 }
 
 // run measures a side, and cleans up behind it also when it fails.
 func (b B) run(ctx context.Context, measure Measure) (value float64, err error) {
-	b.cleanups = nil
-	defer func() {
-		for _, clean := range slices.Backward(b.cleanups) {
-			err = errors.Join(err, clean(context.WithoutCancel(ctx)))
-		}
-	}()
+	b.Stage = must.Stage{}
+	defer func() { err = errors.Join(err, b.End(context.WithoutCancel(ctx))) }()
 	defer must.Recover(&err)
 	return measure(ctx, &b), nil
-}
-
-// Cleanup has clean called when the side has ended, the last one first.
-func (b *B) Cleanup(clean func(context.Context) error) { b.cleanups = append(b.cleanups, clean) }
-
-// closeAfter closes something when the side has ended.
-func (b *B) closeAfter(c interface{ Close() }) {
-	b.Cleanup(func(context.Context) error { c.Close(); return nil })
 }
 
 // cleanUpTimeout bounds a clean-up, which a cancel does not end.
@@ -62,7 +45,7 @@ var errLeft = errors.New("keys could not be deleted and are left")
 // deleteAfter deletes the side's keys when it has ended, and none of its calls is in
 // progress any more.
 func (b *B) deleteAfter(remove func(context.Context) (keys int, err error)) {
-	b.Cleanup(func(ctx context.Context) error {
+	b.Defer(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
 		defer cancel()
 		if _, err := remove(ctx); err != nil {
@@ -82,52 +65,29 @@ func (b *B) unlink(ctx context.Context, keys []string) error {
 	for i, key := range keys {
 		unlinks[i] = b.Client.B().Unlink().Key(key).Build()
 	}
-	return firstError(b.Client.DoMulti(ctx, unlinks...))
+	return FirstError(b.Client.DoMulti(ctx, unlinks...))
 }
 
-// errOneClient means that a figure needs more clients than there are.
-var errOneClient = &millrace.Error{
-	Code:    "one_client",
-	Message: "there is one client only",
-	Hint:    "It is measured on a server, and not on a fleet, whose processes have many connections each.",
+// Op is the operation that all goroutines of a side repeat.
+type Op func(ctx context.Context, goroutine int) error
+
+// Rated measures how often a second goroutines can run the Op that prepare returns.
+func Rated(prepare func(ctx context.Context, b *B) Op) Measure {
+	return func(ctx context.Context, b *B) float64 { return b.Rate(ctx, Goroutines, prepare(ctx, b)) }
 }
 
-// clients opens a client for each goroutine.
-func (b *B) clients() (list []rueidis.Client) {
-	if b.Open == nil {
-		must.Do(errOneClient)
-	}
-	for range Goroutines {
-		c := must.Get(b.Open())
-		b.closeAfter(c)
-		list = append(list, c)
-	}
-	return list
-}
-
-// op is the operation that all goroutines of a side repeat.
-type op func(ctx context.Context, goroutine int) error
-
-// rated measures how often a second goroutines can run the op that prepare returns.
-func rated(prepare func(ctx context.Context, b *B) op) Measure {
-	return func(ctx context.Context, b *B) float64 { return b.Rate(ctx, prepare(ctx, b)) }
-}
-
-// Rate calls do from all goroutines until the time is over, and returns calls a second.
+// Rate calls do from so many goroutines until the time is over, and returns calls a second.
 // It has called do for a tenth of the time before: connections are opened and scripts
 // compiled then.
 //
 // When ctx ends, no further call begins, and those in progress are finished, so that
 // nothing arrives at the server afterwards: the context of do does not end.
-func (b *B) Rate(ctx context.Context, do op) float64 { return b.rate(ctx, Goroutines, do) }
-
-// rate is Rate with so many goroutines.
-func (b *B) rate(ctx context.Context, goroutines int, do op) float64 {
+func (b *B) Rate(ctx context.Context, goroutines int, do Op) float64 {
 	must.Get(rate(ctx, goroutines, b.Time/10, do))
 	return must.Get(rate(ctx, goroutines, b.Time, do))
 }
 
-func rate(ctx context.Context, goroutines int, length time.Duration, do op) (float64, error) {
+func rate(ctx context.Context, goroutines int, length time.Duration, do Op) (float64, error) {
 	var calls atomic.Int64
 	start := time.Now()
 	err := each(ctx, goroutines, func(ctx context.Context, goroutine int, ended func() bool) error {
@@ -207,18 +167,13 @@ func roundTrip(ctx context.Context, b *B) (time.Duration, error) {
 		}
 		took[i] = time.Since(start)
 	}
-	return percentile(50, took), nil
+	return must.Quantile(took, 0.5), nil
 }
 
-// percentile returns the time that so many per cent of the times are below.
-func percentile(percent int, took []time.Duration) time.Duration {
-	return slices.Sorted(slices.Values(took))[len(took)*percent/100]
-}
-
-// percentileOf measures a percentile of times, in a unit.
-func percentileOf(percent int, unit time.Duration, times func(context.Context, *B) []time.Duration) Measure {
+// QuantileOf measures a quantile of times, in a unit.
+func QuantileOf(q float64, unit time.Duration, times func(context.Context, *B) []time.Duration) Measure {
 	return func(ctx context.Context, b *B) float64 {
-		return float64(percentile(percent, times(ctx, b))) / float64(unit)
+		return float64(must.Quantile(times(ctx, b), q)) / float64(unit)
 	}
 }
 
@@ -228,8 +183,8 @@ func Info(ctx context.Context, c rueidis.Client, section, field string) float64 
 	return must.Get(strconv.ParseFloat(fields[field], 64))
 }
 
-// firstError returns the first error among replies.
-func firstError(replies []rueidis.RedisResult) error {
+// FirstError returns the first error among replies.
+func FirstError(replies []rueidis.RedisResult) error {
 	i := slices.IndexFunc(replies, func(r rueidis.RedisResult) bool { return r.Error() != nil })
 	if i < 0 {
 		return nil

@@ -27,29 +27,18 @@ func (b *B) stream(ctx context.Context) (key string) {
 // streamCycles is queueCycles on a bare stream.
 func streamCycles(size int) Measure {
 	return func(ctx context.Context, b *B) float64 {
-		return bareCycles(ctx, b, size, func(int) rueidis.Client { return b.Client })
-	}
-}
-
-// streamClients is queueClients on a bare stream.
-func streamClients(ctx context.Context, b *B) float64 {
-	clients := b.clients()
-	return bareCycles(ctx, b, 1, func(goroutine int) rueidis.Client { return clients[goroutine] })
-}
-
-func bareCycles(ctx context.Context, b *B, size int, of func(goroutine int) rueidis.Client) float64 {
-	key := b.stream(ctx)
-	return float64(size) * b.Rate(ctx, func(ctx context.Context, goroutine int) error {
-		c := of(goroutine)
-		if err := bareWrite(ctx, c, key, size); err != nil {
+		key := b.stream(ctx)
+		return float64(size) * b.Rate(ctx, Goroutines, func(ctx context.Context, _ int) error {
+			if err := bareWrite(ctx, b.Client, key, size); err != nil {
+				return err
+			}
+			n, err := bareReadAck(ctx, b.Client, key, size)
+			if err == nil && n != size {
+				err = fmt.Errorf("a read returned %d messages, want %d", n, size)
+			}
 			return err
-		}
-		n, err := bareReadAck(ctx, c, key, size)
-		if err == nil && n != size {
-			err = fmt.Errorf("a read returned %d messages, want %d", n, size)
-		}
-		return err
-	})
+		})
+	}
 }
 
 func bareWrite(ctx context.Context, c rueidis.Client, key string, size int) error {
@@ -57,7 +46,7 @@ func bareWrite(ctx context.Context, c rueidis.Client, key string, size int) erro
 	for i := range adds {
 		adds[i] = c.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("b", body).Build()
 	}
-	return firstError(c.DoMulti(ctx, adds...))
+	return FirstError(c.DoMulti(ctx, adds...))
 }
 
 // bareReadAck returns how many messages it read, removed and acknowledged.
@@ -73,7 +62,7 @@ func bareReadAck(ctx context.Context, c rueidis.Client, key string, size int) (i
 	for i, entry := range read[key] {
 		ids[i] = entry.ID
 	}
-	return len(ids), firstError(c.DoMulti(ctx,
+	return len(ids), FirstError(c.DoMulti(ctx,
 		c.B().Xack().Key(key).Group(group).Id(ids...).Build(),
 		c.B().Xdel().Key(key).Id(ids...).Build()))
 }

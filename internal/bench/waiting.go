@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,19 +14,17 @@ import (
 	"github.com/millrace/millrace/internal/redis/retry"
 )
 
-// counter is a client that counts its commands and reports those that block.
-type counter struct {
+// watched is a client that reports its commands that block.
+type watched struct {
 	rueidis.Client
 
-	sent   atomic.Int64
 	blocks chan struct{} // holds one report
 }
 
-func counted(c rueidis.Client) *counter { return &counter{Client: c, blocks: make(chan struct{}, 1)} }
+func watching(c rueidis.Client) *watched { return &watched{c, make(chan struct{}, 1)} }
 
-// Do counts a command and sends it.
-func (c *counter) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	c.sent.Add(1)
+// Do sends a command.
+func (c *watched) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	if cmd.IsBlock() {
 		select {
 		case c.blocks <- struct{}{}:
@@ -37,14 +34,8 @@ func (c *counter) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 	return c.Client.Do(ctx, cmd)
 }
 
-// DoMulti counts commands and sends them.
-func (c *counter) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
-	c.sent.Add(int64(len(multi)))
-	return c.Client.DoMulti(ctx, multi...)
-}
-
 // blocked waits for the next command that blocks, for ten seconds at most.
-func (c *counter) blocked(ctx context.Context) error {
+func (c *watched) blocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("a reader of an empty queue does not block"))
 	defer cancel()
 	select {
@@ -57,8 +48,8 @@ func (c *counter) blocked(ctx context.Context) error {
 
 // queuePickups returns how long pickups from a queue took.
 func queuePickups(ctx context.Context, b *B) []time.Duration {
-	c := counted(b.Client)
-	writer := b.queue(b.Client, fairqueue.Config{})
+	c := watching(b.Client)
+	writer := b.Queue(b.Client, fairqueue.Config{})
 	reader := must.Get(fairqueue.New(c, b.Name, fairqueue.Config{}))
 	b.settleAfter(c)
 	var before []fairqueue.Message
@@ -76,7 +67,7 @@ func queuePickups(ctx context.Context, b *B) []time.Duration {
 
 // listPickups returns how long they took from a list.
 func listPickups(ctx context.Context, b *B) []time.Duration {
-	c, list, body := counted(b.Client), b.key("list"), strings.Repeat("x", BodySize)
+	c, list, body := watching(b.Client), b.key("list"), strings.Repeat("x", BodySize)
 	b.unlinkAfter(list)
 	return pickups(ctx, b, c, func(ctx context.Context) error {
 		return c.Do(ctx, c.B().Blpop().Key(list).Timeout(0).Build().UnblockOnCancel()).Error()
@@ -91,7 +82,7 @@ const settling = time.Millisecond
 
 // pickups sends to a receiver that is blocked on the server, again and again, and
 // returns how long it took each time from before send until receive has returned.
-func pickups(ctx context.Context, b *B, c *counter, receive, send func(context.Context) error) (took []time.Duration) {
+func pickups(ctx context.Context, b *B, c *watched, receive, send func(context.Context) error) (took []time.Duration) {
 	way := must.Get(roundTrip(ctx, b))
 	ctx, cancel := context.WithCancel(ctx)
 	var receiving sync.WaitGroup
@@ -115,47 +106,4 @@ func pickups(ctx context.Context, b *B, c *counter, receive, send func(context.C
 		took = append(took, arrived.Sub(sent))
 	}
 	return took[1:] // the first opened connections
-}
-
-// queueIdle has readers wait at an empty queue.
-func queueIdle(ctx context.Context, b *B) float64 {
-	c := counted(b.Client)
-	q := b.queue(c, fairqueue.Config{})
-	return idle(ctx, b, c, func(ctx context.Context) error {
-		return each(ctx, Goroutines, func(context.Context, int, func() bool) error {
-			_, err := q.Read(ctx, fairqueue.ReadConfig{Block: -1}) // which ends with ctx
-			return err
-		})
-	})
-}
-
-// listIdle has one reader wait at a list that does not exist.
-func listIdle(ctx context.Context, b *B) float64 {
-	c := counted(b.Client)
-	return idle(ctx, b, c, func(ctx context.Context) (err error) {
-		for err == nil || rueidis.IsRedisNil(err) {
-			err = c.Do(ctx, c.B().Blpop().Key(b.key("none")).Timeout(1).Build().UnblockOnCancel()).Error()
-		}
-		return err
-	})
-}
-
-// idle returns how many commands a second are sent while read finds nothing. It
-// counts from one command that blocks to another, so that whole periods are
-// counted, and leaves out the first, in which read begins.
-func idle(ctx context.Context, b *B, c *counter, read func(context.Context) error) float64 {
-	ctx, stop := context.WithCancelCause(ctx)
-	var reading sync.WaitGroup
-	defer reading.Wait()
-	defer stop(nil)
-	reading.Go(func() { stop(read(ctx)) })
-	for range 2 {
-		must.Do(c.blocked(ctx))
-	}
-	for start, before := time.Now(), c.sent.Load(); ; {
-		must.Do(c.blocked(ctx))
-		if took := time.Since(start); took > 3*b.Time {
-			return float64(c.sent.Load()-before) / took.Seconds()
-		}
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/dial"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redis/redisproc"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
@@ -35,12 +36,12 @@ func TestMain(m *testing.M) {
 		case hang:
 			select {}
 		case parent:
-			w, err := startProcess([]string{os.Args[0], hang}, func([]byte) {}, func(err error) { fmt.Println(err) })
+			w, err := must.StartProcess(exec.Command(os.Args[0], hang), func([]byte) {}, func(p *must.Process) { fmt.Println(p.Err()) })
 			if err != nil {
 				fmt.Println(err)
 				os.Exit(1)
 			}
-			fmt.Println(w.cmd.Process.Pid)
+			fmt.Println(w.PID())
 			select {} // until it is killed
 		}
 	}
@@ -136,8 +137,10 @@ func TestDismissKillsAWorkerThatStays(t *testing.T) {
 		t.Errorf("Dismiss took %s, less than the %s that workers may take", took, dismissTimeoutShort)
 	}
 	for _, w := range started {
-		if w.cmd.ProcessState == nil {
-			t.Errorf("worker %d was not waited for", w.cmd.Process.Pid)
+		select {
+		case <-w.Done:
+		default:
+			t.Errorf("worker %d was not waited for", w.PID())
 		}
 	}
 }
@@ -146,11 +149,11 @@ func TestReportsAreHeardLineByLine(t *testing.T) {
 	t.Parallel()
 	var got []string
 	script := `printf 'o'; printf 'ne\ntwo\n\nth'; printf 'ree\ncut o'`
-	w, err := startProcess([]string{"sh", "-c", script}, func(line []byte) { got = append(got, string(line)) }, func(error) {})
+	w, err := must.StartProcess(exec.Command("sh", "-c", script), func(line []byte) { got = append(got, string(line)) }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-w.done
+	<-w.Done
 	if diff := cmp.Diff([]string{"one\n", "two\n", "\n", "three\n"}, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}

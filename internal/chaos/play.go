@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redis/redisproc"
@@ -40,9 +38,11 @@ const (
 )
 
 // Play is one performance of a scene. Its embedded Result collects figures and checks.
-// Only the scene's own goroutine may use it, but for Fail, Go and Repeat.
+// Only the scene's own goroutine may use it, but for Fail, Go and Repeat. What its Stage has ends
+// when the scene is over and its workers and goroutines have ended.
 type Play struct {
 	Result
+	must.Stage
 
 	Client   rueidis.Client
 	URL      string // of the server, for workers
@@ -63,7 +63,6 @@ type Play struct {
 	started int
 	work    sync.WaitGroup
 	began   time.Time
-	ends    []func(context.Context) error
 }
 
 // run plays a scene, ends its workers and goroutines, and deletes its keys.
@@ -91,24 +90,13 @@ func (p *Play) run(ctx context.Context, s Scene) error {
 	p.work.Wait()
 	after, done := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer done()
-	for _, end := range slices.Backward(p.ends) {
-		err = errors.Join(err, end(after))
-	}
+	err = errors.Join(err, p.End(after))
 	p.settle()
 	return err
 }
 
 // Context ends with the scene.
 func (p *Play) Context() context.Context { return p.ctx }
-
-// Defer has f called when the scene is over and its workers and goroutines have ended; the
-// last one first.
-func (p *Play) Defer(f func(context.Context) error) { p.ends = append(p.ends, f) }
-
-// Close closes something when the scene is over.
-func (p *Play) Close(c interface{ Close() }) {
-	p.Defer(func(context.Context) error { c.Close(); return nil })
-}
 
 // Delete has the scene's keys deleted at the end. The function returns how many it deleted
 // and is called until that is 0, because a killed worker may have left a command on its way.
@@ -156,11 +144,8 @@ func (p *Play) OwnServer(ctx context.Context, cfg redisproc.Config) *OwnServer {
 		return &OwnServer{Addr: strings.TrimPrefix(mini.URL, "redis://"), URL: mini.URL, Client: mini.Client}
 	}
 	cfg.Binary = p.Binary
-	proc := must.Get(redisproc.Start(ctx, cfg))
-	p.Defer(func(context.Context) error { return proc.Stop() })
-	client := must.Get(dial.Redis(ctx, proc.URL()))
-	p.Close(client)
-	return &OwnServer{Addr: proc.Addr(), URL: proc.URL(), Client: client, Proc: proc}
+	proc := must.Get(p.Server(ctx, cfg))
+	return &OwnServer{Addr: proc.Addr(), URL: proc.URL(), Client: must.Get(p.Dial(ctx, proc.URL())), Proc: proc}
 }
 
 // Go runs f in a goroutine. An error ends the scene.

@@ -293,12 +293,3 @@ func Text(format string, args ...any) string {
 func PerSecond(n int64, over time.Duration) string {
 	return Text("%v/s", int64(float64(n)/max(over.Seconds(), 1e-3)))
 }
-
-// Quantile returns the value below which the share q of the values lie, 0 for none.
-func Quantile[T int | int64 | time.Duration](values []T, q float64) T {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[int(q*float64(len(sorted)-1))]
-}

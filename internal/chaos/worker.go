@@ -2,17 +2,15 @@ package chaos
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +19,6 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redis/redisproc"
 	"github.com/millrace/millrace/internal/redis/retry"
 )
 
@@ -159,10 +156,9 @@ func Hear[T any](p *Play, f func(T)) {
 
 // process is a worker as its parent sees it.
 type process struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	done  chan struct{} // closed when it has ended and all its reports were heard
-	ended atomic.Bool   // it is to end
+	*must.Process
+
+	ended atomic.Bool // it is to end
 }
 
 // Start starts n workers. A worker that ends by itself ends the scene.
@@ -175,52 +171,15 @@ func (p *Play) Start(n int) {
 		if hear == nil {
 			hear = func([]byte) {}
 		}
-		w := must.Get(startProcess(p.command, hear, p.cancel))
+		w := &process{}
+		w.Process = must.Get(must.StartProcess(exec.Command(p.command[0], p.command[1:]...), hear, func(ended *must.Process) {
+			if !w.ended.Load() {
+				p.cancel(errors.Join(errors.New("a worker ended by itself"), ended.Err()))
+			}
+		}))
 		p.workers = append(p.workers, w)
-		_, _ = w.stdin.Write(append(line, '\n')) // it fails if the worker has ended; then the scene ends
+		_, _ = w.Stdin.Write(append(line, '\n')) // it fails if the worker has ended; then the scene ends
 	}
-}
-
-// startProcess starts a command from a thread that lives as long as the process: the kernel
-// sends the signal of the parent's death when the starting thread ends.
-func startProcess(command []string, hear func([]byte), lost func(error)) (*process, error) {
-	w := &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})} //nolint:gosec // the program itself
-	w.cmd.SysProcAttr = redisproc.Attributes()
-	var stderr bytes.Buffer
-	w.cmd.Stderr = &stderr
-	stdout, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := w.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		lines := bufio.NewReader(stdout) // a last line that was cut off is dropped
-		for line, err := lines.ReadBytes('\n'); err == nil; line, err = lines.ReadBytes('\n') {
-			hear(line)
-		}
-		err = w.cmd.Wait()
-		if !w.ended.Load() {
-			lost(fmt.Errorf("a worker ended by itself: %w: %s", err, strings.TrimSpace(stderr.String())))
-		}
-		close(w.done)
-	}()
-	return w, <-started
-}
-
-func (w *process) kill() {
-	w.ended.Store(true)
-	_ = w.cmd.Process.Kill() // it may have ended already
-	<-w.done
 }
 
 // KillOne kills a random worker with SIGKILL, waits until it is gone, and returns its
@@ -228,10 +187,11 @@ func (w *process) kill() {
 func (p *Play) KillOne() (pid int) {
 	i := rand.IntN(len(p.workers))
 	w := p.workers[i]
-	w.kill()
+	w.ended.Store(true)
+	w.Kill()
 	p.Kills++
 	p.workers = slices.Delete(p.workers, i, i+1)
-	return w.cmd.Process.Pid
+	return w.PID()
 }
 
 // Dismiss lets all workers finish and report their results, waits for them, and kills those
@@ -239,7 +199,7 @@ func (p *Play) KillOne() (pid int) {
 func (p *Play) Dismiss(ctx context.Context) {
 	for _, w := range p.workers {
 		w.ended.Store(true)
-		_ = w.stdin.Close() // the pipe is closed already if the worker has ended
+		_ = w.Stdin.Close() // the pipe is closed already if the worker has ended
 	}
 	timeout := dismissTimeout
 	if ctx.Err() != nil {
@@ -249,10 +209,10 @@ func (p *Play) Dismiss(ctx context.Context) {
 	defer late.Stop()
 	for _, w := range p.workers {
 		select {
-		case <-w.done:
+		case <-w.Done:
 		case <-late.C:
 			late.Reset(0)
-			w.kill()
+			w.Kill()
 		}
 	}
 	p.workers = nil

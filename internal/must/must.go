@@ -8,7 +8,10 @@
 //		must.Do(client.Write())
 //		...
 //
-// Only the goroutine that defers [Recover] may call the other functions.
+// Only the goroutine that defers [Recover] may call [Do] and [Get].
+//
+// It is the harness of figures, scenes and bench/compare: a [Stage] has what they start, a
+// [Process] is a child, and there is one [Quantile].
 package must
 
 import "errors"

@@ -324,8 +324,8 @@ func (p *expiryPlay) judgeAll(loading, served time.Duration) {
 	p.Figure("fields reaped", "", chaos.N("reaped", last.removed))
 	p.Figure("fields overdue at most", "", chaos.N("greatest_overdue", most))
 	p.Figure("fields overdue at the end", "", chaos.N("overdue_at_end", last.overdue))
-	p.Figure("overdue for (median)", "", chaos.Ms("overdue_p50_ms", chaos.Quantile(stays, 0.5)))
-	p.Figure("overdue for (99%)", "", chaos.Ms("overdue_p99_ms", chaos.Quantile(stays, 0.99)))
+	p.Figure("overdue for (median)", "", chaos.Ms("overdue_p50_ms", must.Quantile(stays, 0.5)))
+	p.Figure("overdue for (99%)", "", chaos.Ms("overdue_p99_ms", must.Quantile(stays, 0.99)))
 	p.Figure("storing the hashes", "", chaos.Ms("loading_ms", loading))
 	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
 }

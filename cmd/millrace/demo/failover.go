@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -101,12 +100,11 @@ func playFailover(ctx context.Context, play *chaos.Play) {
 	startAgents(ctx, p.Play, servers, agents)
 	for i := range p.books {
 		b := &book{partition: i % 2, confirmed: i < 2}
-		cfg := fleet.Config{Logger: slog.New(slog.DiscardHandler)}
+		replicas := 0
 		if b.confirmed {
-			cfg.WaitReplicas = 1
+			replicas = 1
 		}
-		b.fleet = must.Get(fleet.Dial(ctx, servers.URL(), cfg))
-		p.Close(b.fleet)
+		b.fleet = servers.Dial(ctx, &p.Stage, replicas)
 		p.books[i], p.fleet = b, b.fleet
 	}
 	p.await(ctx, "starting", p.healthy)

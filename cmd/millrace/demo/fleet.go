@@ -97,8 +97,7 @@ func playFleet(ctx context.Context, play *chaos.Play) {
 	})
 	startAgents(ctx, play, servers, 1)
 	for i := range p.clients {
-		f := must.Get(fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: slog.New(slog.DiscardHandler)}))
-		p.Close(f)
+		f := servers.Dial(ctx, &p.Stage, 0)
 		p.clients[i] = &fleetClient{Fleet: f, client: f.Client(), locker: must.Get(lease.New(f.Client(), lease.Config{}))}
 	}
 	for range 40 {
@@ -140,19 +139,15 @@ func playFleet(ctx context.Context, play *chaos.Play) {
 // startFleet starts a fleet that ends with the scene.
 func startFleet(ctx context.Context, p *chaos.Play, cfg devfleet.Config) *devfleet.Fleet {
 	cfg.Binary = p.Binary
-	servers := must.Get(devfleet.Start(ctx, cfg))
-	p.Defer(func(context.Context) error { return servers.Stop() })
-	return servers
+	return devfleet.OnStage(ctx, &p.Stage, cfg)
 }
 
 // startAgents starts so many agents, until ctx ends.
 func startAgents(ctx context.Context, p *chaos.Play, servers *devfleet.Fleet, n int) {
-	quiet := slog.New(slog.DiscardHandler)
-	f := must.Get(fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: quiet}))
-	p.Close(f)
+	f := servers.Dial(ctx, &p.Stage, 0)
 	for range n {
 		p.Go(func() error {
-			if err := agent.Run(ctx, agent.Config{Fleet: f, Interval: 120 * time.Millisecond, Logger: quiet}); ctx.Err() == nil {
+			if err := agent.Run(ctx, agent.Config{Fleet: f, Interval: 120 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}); ctx.Err() == nil {
 				return err
 			}
 			return nil

@@ -229,7 +229,7 @@ func (q *queuePlay) judge(loading, draining time.Duration) {
 	}
 	pickups := func(waits [2]queueWaits, share float64) func(int, string) chaos.Cell {
 		return func(side int, key string) chaos.Cell {
-			return chaos.Ms(key, chaos.Quantile(waits[side].pickups, share))
+			return chaos.Ms(key, must.Quantile(waits[side].pickups, share))
 		}
 	}
 	if !q.Small { // an imitation of Redis says nothing about milliseconds
@@ -239,7 +239,7 @@ func (q *queuePlay) judge(loading, draining time.Duration) {
 		pair("    99%", "quiet_pickup_slow_p99_ms", pickups(slow, 0.99))
 	}
 	pair("messages ahead of them in the flood, median", "quiet_ahead_median", func(side int, key string) chaos.Cell {
-		return chaos.N(key, chaos.Quantile(flood[side].ahead, 0.5))
+		return chaos.N(key, must.Quantile(flood[side].ahead, 0.5))
 	})
 	pair("    at most", "quiet_ahead_most", func(side int, key string) chaos.Cell { return chaos.N(key, flood[side].most()) })
 	pair(fmt.Sprintf("handlers of the slow tenant at once, of %d", allHands), "slow_handlers", func(side int, key string) chaos.Cell {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/must"
 )
 
 // queueLedger is the scene's own record of each message that it wrote, with the workers'
@@ -123,7 +123,7 @@ func (l *queueLedger) quiet(side int) (handled, all int, wait time.Duration) {
 			waits = append(waits, time.Since(m.begun))
 		}
 	}
-	return handled, all, chaos.Quantile(waits[max(0, len(waits)-50):], 0.5)
+	return handled, all, must.Quantile(waits[max(0, len(waits)-50):], 0.5)
 }
 
 // lost returns how many messages the fair queue lost, and names them.

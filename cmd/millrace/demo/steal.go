@@ -150,9 +150,9 @@ func playSteal(ctx context.Context, p *chaos.Play) {
 	p.Figure("sessions begun", chaos.Text("each is over after %v", sessionLife), chaos.N("sessions", all.Sessions))
 	p.Figure("sessions overdue at most", "", chaos.N("greatest_backlog", most))
 	p.Figure("sessions overdue at the last request", "", chaos.N("backlog_at_end", atEnd))
-	p.Figure("time of a request (99%)", "median "+chaos.Us("", chaos.Quantile(all.Took, 0.5)).Text, chaos.Us("request_p99_us", chaos.Quantile(all.Took, 0.99)))
-	p.Figure("  of one that recruited (99%)", "upkeep comes after it", chaos.Us("recruiting_request_p99_us", chaos.Quantile(all.Recruiting, 0.99)))
-	p.Figure("time of the upkeep (99%)", "median "+chaos.Us("", chaos.Quantile(all.Upkeep, 0.5)).Text, chaos.Us("upkeep_p99_us", chaos.Quantile(all.Upkeep, 0.99)))
+	p.Figure("time of a request (99%)", "median "+chaos.Us("", must.Quantile(all.Took, 0.5)).Text, chaos.Us("request_p99_us", must.Quantile(all.Took, 0.99)))
+	p.Figure("  of one that recruited (99%)", "upkeep comes after it", chaos.Us("recruiting_request_p99_us", must.Quantile(all.Recruiting, 0.99)))
+	p.Figure("time of the upkeep (99%)", "median "+chaos.Us("", must.Quantile(all.Upkeep, 0.5)).Text, chaos.Us("upkeep_p99_us", must.Quantile(all.Upkeep, 0.99)))
 	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
 }
 

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/must"
-	"github.com/millrace/millrace/internal/redis/retry"
 )
 
 const (
@@ -23,25 +22,17 @@ const (
 
 // slowFigures measure the rule for slow tenants. Readers that Read are not limited, so ten of
 // them show the queue without it.
-func slowFigures() []Figure {
-	var figures []Figure
+func slowFigures() []bench.Figure {
+	var figures []bench.Figure
 	for _, n := range []int{0, 1, 2, 5} {
-		figures = append(figures, Figure{
-			What: fmt.Sprintf("fairqueue p99 pickup of 20 quiet tenants beside %d slow ones, 10 workers", n), Unit: "ms", Sides: []Side{
-				{Name: "Consume", Measure: percentileOf(99, time.Millisecond, quietPickups(n, consuming))},
-				{Name: "Read, without the rule", Goal: ValueAtMost(20), Measure: percentileOf(99, time.Millisecond, quietPickups(n, reading))},
+		figures = append(figures, bench.Figure{
+			What: fmt.Sprintf("fairqueue p99 pickup of 20 quiet tenants beside %d slow ones, 10 workers", n), Unit: "ms", Sides: []bench.Side{
+				{Name: "Consume", Measure: bench.QuantileOf(0.99, time.Millisecond, quietPickups(n, consuming))},
+				{Name: "Read, without the rule", Goal: bench.ValueAtMost(20), Measure: bench.QuantileOf(0.99, time.Millisecond, quietPickups(n, reading))},
 			},
 		})
 	}
-	return append(figures,
-		Figure{What: "fairqueue workers of 10 that a slow tenant has who is alone", Unit: "workers", Sides: []Side{
-			{Name: "Consume", Measure: workersOfOne(consuming)},
-			{Name: "Read, without the rule", Goal: AtLeast(1), Measure: workersOfOne(reading)},
-		}},
-		Figure{What: "fairqueue consume, 10 workers of 1 ms a message", Unit: "messages/s", Sides: []Side{
-			{Name: "10 floods", Measure: quickFloods(10)},
-			{Name: "1 flood, which the rule lets through", Goal: AtLeast(0.95), Measure: quickFloods(1)},
-		}})
+	return figures
 }
 
 // crew has workers call handle with the bodies of messages until ctx ends.
@@ -106,9 +97,9 @@ func writeSlow(ctx context.Context, q *fairqueue.Queue, n int) error {
 // quietPickups returns how long quiet tenants' messages wait for a worker beside n slow
 // tenants, whose messages take until the time is over. A message that no worker took has
 // waited until then.
-func quietPickups(n int, work crew) func(context.Context, *B) []time.Duration {
-	return func(ctx context.Context, b *B) (all []time.Duration) {
-		q := b.queue(b.Client, fairqueue.Config{})
+func quietPickups(n int, work crew) func(context.Context, *bench.B) []time.Duration {
+	return func(ctx context.Context, b *bench.B) (all []time.Duration) {
+		q := b.Queue(b.Client, fairqueue.Config{})
 		var mu sync.Mutex
 		var written []time.Time
 		waited := map[int]time.Duration{}
@@ -158,62 +149,5 @@ func quietPickups(n int, work crew) func(context.Context, *B) []time.Duration {
 			all = append(all, took)
 		}
 		return all
-	}
-}
-
-// workersOfOne returns how many workers one slow tenant, the only one, gets within the time.
-func workersOfOne(work crew) Measure {
-	return func(ctx context.Context, b *B) float64 {
-		q := b.queue(b.Client, fairqueue.Config{})
-		var busy atomic.Int64
-		all := make(chan struct{})
-		during(ctx, q, work, func(over <-chan struct{}, _ string) {
-			if busy.Add(1) == workers {
-				close(all)
-			}
-			<-over
-		}, func(ctx context.Context) error {
-			if err := writeSlow(ctx, q, 1); err != nil {
-				return err
-			}
-			select {
-			case <-all:
-			case <-time.After(max(b.Time, time.Second)):
-			case <-ctx.Done():
-			}
-			return context.Cause(ctx)
-		})
-		return float64(min(busy.Load(), workers))
-	}
-}
-
-// quickFloods returns how many messages a second are handled of so many tenants, each with a
-// backlog.
-func quickFloods(tenants int) Measure {
-	return func(ctx context.Context, b *B) (speed float64) {
-		q := b.queue(b.Client, fairqueue.Config{})
-		flood := make([]fairqueue.Draft, max(100, int(b.Time.Seconds()*2*workers*1000)))
-		for i := range flood {
-			flood[i] = fairqueue.Draft{Tenant: fmt.Sprint("loud ", i%tenants), Body: make([]byte, BodySize)}
-		}
-		must.Get(q.WriteBatch(ctx, flood...))
-		var handled atomic.Int64
-		first := make(chan struct{})
-		during(ctx, q, consuming, func(<-chan struct{}, string) {
-			time.Sleep(time.Millisecond)
-			if handled.Add(1) == 1 {
-				close(first)
-			}
-		}, func(ctx context.Context) error {
-			select {
-			case <-first:
-				start := time.Now()
-				retry.Sleep(ctx, b.Time)
-				speed = float64(handled.Load()) / time.Since(start).Seconds()
-			case <-ctx.Done():
-			}
-			return context.Cause(ctx)
-		})
-		return speed
 	}
 }

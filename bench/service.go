@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redis/redisproc"
 	"github.com/millrace/millrace/server"
@@ -23,11 +24,11 @@ import (
 // httpConnections is how many connections clients of the service have.
 const httpConnections = 32
 
-func serviceFigures() []Figure {
-	return []Figure{
-		{What: "service write, receive, ack one by one, 32 connections", Unit: "messages/s", Sides: []Side{
+func serviceFigures() []bench.Figure {
+	return []bench.Figure{
+		{What: "service write, receive, ack one by one, 32 connections", Unit: "messages/s", Sides: []bench.Side{
 			{Name: "millrace serve", Measure: served(service)},
-			{Name: "bare handler", Goal: AtLeast(0.5), Measure: served(bareHandler)},
+			{Name: "bare handler", Goal: bench.AtLeast(0.7), Measure: served(bareHandler)},
 		}},
 	}
 }
@@ -42,20 +43,20 @@ const (
 // served has clients write, receive and acknowledge messages through the handler that start
 // serves, and returns messages a second. The server is its own, because the service does its
 // upkeep.
-func served(start func(ctx context.Context, b *B, listener net.Listener)) Measure {
-	return func(ctx context.Context, b *B) float64 {
-		b.moveTo(b.start(ctx, redisproc.Config{}))
+func served(start func(ctx context.Context, b *bench.B, listener net.Listener)) bench.Measure {
+	return func(ctx context.Context, b *bench.B) float64 {
+		moveTo(ctx, b, redisproc.Config{})
 		listener := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
 		start(ctx, b, listener)
 		var programs [httpConnections]*program
 		for i := range programs {
 			conn := must.Get((&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String()))
-			b.Cleanup(func(context.Context) error { return conn.Close() })
+			b.Defer(func(context.Context) error { return conn.Close() })
 			programs[i] = &program{conn: conn, answers: bufio.NewReader(conn)}
 		}
 		var turn atomic.Int64
-		return b.rate(ctx, httpConnections, func(_ context.Context, i int) error {
-			return programs[i].cycle(tenant(int(turn.Add(1))))
+		return b.Rate(ctx, httpConnections, func(_ context.Context, i int) error {
+			return programs[i].cycle(bench.Tenant(int(turn.Add(1))))
 		})
 	}
 }
@@ -92,7 +93,7 @@ type receiptsDocument struct {
 	Receipts []string `json:"receipts"`
 }
 
-var body = string(bytes.Repeat([]byte("x"), BodySize))
+var body = string(bytes.Repeat([]byte("x"), bench.BodySize))
 
 // cycle writes a message, receives one and acknowledges it.
 func (p *program) cycle(tenant string) error {
@@ -136,17 +137,17 @@ func (p *program) post(path string, document, into any) error {
 }
 
 // service serves as millrace serve does.
-func service(ctx context.Context, b *B, listener net.Listener) {
+func service(ctx context.Context, b *bench.B, listener net.Listener) {
 	s := must.Get(server.New(server.Config{Client: b.Client, Hosts: []string{"127.0.0.1"}, Logger: slog.New(slog.DiscardHandler)}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, listener) }()
-	b.Cleanup(func(context.Context) error { stop(); return <-ended })
+	b.Defer(func(context.Context) error { stop(); return <-ended })
 }
 
 // bareHandler serves a handler that a program without the service would write for itself: the
 // same calls of the library behind JSON of known fields, which it does not check.
-func bareHandler(_ context.Context, b *B, listener net.Listener) {
+func bareHandler(_ context.Context, b *bench.B, listener net.Listener) {
 	q := must.Get(fairqueue.New(b.Client, "bench", fairqueue.Config{}))
 	mux := http.NewServeMux()
 	handle(mux, "POST "+writePath, func(ctx context.Context, in draftDocument) (any, error) {
@@ -168,7 +169,7 @@ func bareHandler(_ context.Context, b *B, listener net.Listener) {
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(listener) }()
-	b.Cleanup(func(context.Context) error {
+	b.Defer(func(context.Context) error {
 		err := s.Close()
 		if failed := <-ended; !errors.Is(failed, http.ErrServerClosed) {
 			err = errors.Join(err, failed)
