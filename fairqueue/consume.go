@@ -76,6 +76,9 @@ func Backoff(attempt int, _ error) time.Duration {
 	return most/2 + rand.N(most/2+1)
 }
 
+// firstBackoff is the delay of [Backoff] after the first attempt, which script settle doubles.
+func firstBackoff() time.Duration { return Backoff(1, nil) }
+
 type noRetryError struct{ error }
 
 func (e noRetryError) Unwrap() error { return e.error }

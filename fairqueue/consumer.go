@@ -326,14 +326,18 @@ func (c *consumer) verdict(work context.Context, m Message, err error) (verb, ar
 		level, reason = slog.LevelError, fmt.Sprintf("panic: %v", panicked.Value)
 	}
 	c.log.Log(work, level, "a handler failed", "message", m.ID, "attempt", m.Attempt, "error", err)
-	delay := c.cfg.Backoff(m.Attempt, err)
+	return failedAs(err, "n", c.cfg.Backoff(m.Attempt, err), reason)
+}
+
+// failedAs returns how to settle a delivery whose handler returned err: by verb after the delay,
+// unless the error says otherwise.
+func failedAs(err error, verb string, delay time.Duration, reason string) (how, arg string) {
 	if later, ok := errors.AsType[retryAfterError](err); ok {
-		delay = later.after
+		verb, delay = "n", later.after
 	}
 	if slower, ok := errors.AsType[throttleError](err); ok {
 		return "t", settleArg(max(time.Millisecond, slower.pause), reason)
 	}
-	verb = "n"
 	if _, ok := errors.AsType[noRetryError](err); ok {
 		verb = "d"
 	}

@@ -140,11 +140,7 @@ func (r workRequest) cost() int {
 		n = r.q.readCost() * r.max
 	}
 	for _, s := range r.settle {
-		if s.handled() {
-			n++
-		} else {
-			n += heavyCost
-		}
+		n += s.cost()
 	}
 	return n
 }

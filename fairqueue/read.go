@@ -97,7 +97,7 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 		return nil, err
 	}
 	err = q.observe(ctx, "work", func(ctx context.Context) error {
-		messages, err = q.read(ctx, cfg)
+		messages, _, err = q.read(ctx, cfg, nil)
 		return err
 	})
 	if err != nil && q.cfg.Enlister != nil && ctx.Err() == nil {
@@ -106,7 +106,8 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 	return messages, err
 }
 
-func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
+// read reads, and settles deliveries in its first call. It returns their verdicts, also with an error.
+func (q *Queue) read(ctx context.Context, cfg ReadConfig, settle []settlement) (messages []Message, verdicts []int, err error) {
 	reader, leave := q.enter(cfg)
 	defer leave()
 	request := workRequest{q: q, reader: reader, max: min(cfg.Max, callBudget/q.readCost()), visibility: cfg.Visibility, sleeps: cfg.Block != 0}
@@ -118,14 +119,16 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		ask, cancel = script.Within(ctx, max(cfg.Block, shortestAsk))
 		defer cancel()
 	}
+	request.settle = settle
 	for {
 		a, err := q.shared.do(ask, request)
+		verdicts, request.settle = append(verdicts, a.verdicts...), nil
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, verdicts, err
 		case len(a.messages) > 0:
 			q.legacy.turn(len(a.messages))
-			return q.readMore(ask, a.messages, request, cfg.Max), nil
+			return q.readMore(ask, a.messages, request, cfg.Max), verdicts, nil
 		case a.again:
 			continue
 		}
@@ -134,11 +137,11 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		}
 		switch {
 		case cfg.Block == 0:
-			return nil, a.nothing()
+			return nil, verdicts, a.nothing()
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+			return nil, verdicts, context.Cause(ctx)
 		case end.Err() != nil:
-			return nil, a.nothing()
+			return nil, verdicts, a.nothing()
 		}
 		stop := q.legacy.watch(cfg.Max)
 		found, err := q.shared.sleepers.wait(end, request, a.pause)
@@ -146,13 +149,13 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		switch {
 		case err == nil:
 			q.legacy.turn(len(found.messages))
-			return found.messages, nil
+			return found.messages, verdicts, nil
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+			return nil, verdicts, context.Cause(ctx)
 		case end.Err() != nil:
-			return nil, a.nothing()
+			return nil, verdicts, a.nothing()
 		}
-		return nil, err
+		return nil, verdicts, err
 	}
 }
 

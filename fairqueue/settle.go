@@ -24,6 +24,9 @@ type NackConfig struct {
 	// to 0.
 	Delay time.Duration
 
+	// BackOff delays each message by its attempts instead, as [Backoff] does. Defaults to false.
+	BackOff bool
+
 	// Reason is shown to people who find the messages dead. The first 512 bytes are
 	// kept. Defaults to "no reason given".
 	Reason string
@@ -58,17 +61,28 @@ func (q *Queue) Nack(ctx context.Context, cfg NackConfig, receipts ...string) (i
 	case cfg.Unstarted:
 		verb = "u"
 	}
+	if cfg.BackOff && verb == "n" {
+		verb, cfg.Delay = "b", firstBackoff()
+	}
 	return q.settle(ctx, verb, settleArg(cfg.Delay, cfg.Reason), receipts)
 }
 
 // settlement is the outcome of one delivery.
 type settlement struct {
 	receipt receipt
-	verb    string // a handled, n failed, d to die, u not started, t throttled: no attempt
+	verb    string // a handled, n failed, b failed and backs off, d to die, u not started, t throttled: no attempt
 	arg     string // of a how many milliseconds the handler took, "" if unknown; of the others see settleArg
 }
 
 func (s settlement) handled() bool { return s.verb == "a" }
+
+// cost is how much of callBudget it takes.
+func (s settlement) cost() int {
+	if s.handled() {
+		return 1
+	}
+	return heavyCost
+}
 
 // settleArg is the delay and the reason as the script settle takes them.
 func settleArg(delay time.Duration, reason string) string {
@@ -81,30 +95,21 @@ func (q *Queue) settle(ctx context.Context, verb, arg string, texts []string) (g
 	if err != nil {
 		return 0, err
 	}
-	most := ackPage
-	if verb != "a" {
-		most = heavyPage
+	all := make([]settlement, len(receipts))
+	for i, r := range receipts {
+		all[i] = settlement{r, verb, arg}
 	}
+	verdicts, err := q.settleAll(ctx, all)
 	var stale []string
-	for at := 0; at < len(receipts); at += most {
-		request := workRequest{q: q}
-		for _, r := range receipts[at:min(at+most, len(receipts))] {
-			request.settle = append(request.settle, settlement{r, verb, arg})
+	for i, verdict := range verdicts {
+		if verdict == 0 {
+			stale = append(stale, texts[i])
+		} else {
+			good++
 		}
-		err := q.observe(ctx, "work", func(ctx context.Context) error {
-			a, err := q.shared.settle(ctx, request)
-			for i, verdict := range a.verdicts {
-				if verdict == 0 {
-					stale = append(stale, texts[at+i])
-				} else {
-					good++
-				}
-			}
-			return err
-		})
-		if err != nil {
-			return good, err
-		}
+	}
+	if err != nil {
+		return good, err
 	}
 	switch {
 	case len(stale) == 0:
@@ -114,6 +119,25 @@ func (q *Queue) settle(ctx context.Context, verb, arg string, texts []string) (g
 	}
 	return good, millrace.ErrStale.Errorf("%d of %d receipts are stale: %s",
 		len(stale), len(receipts), strings.Join(stale[:min(len(stale), 3)], " "))
+}
+
+// settleAll settles deliveries, in several calls if they are many. After an error the verdicts of
+// the rest are missing.
+func (q *Queue) settleAll(ctx context.Context, all []settlement) (verdicts []int, err error) {
+	for len(all) > 0 && err == nil {
+		n := 0
+		for cost := 0; n < len(all) && cost+all[n].cost() <= callBudget; n++ {
+			cost += all[n].cost()
+		}
+		request := workRequest{q: q, settle: all[:n]}
+		err = q.observe(ctx, "work", func(ctx context.Context) error {
+			a, err := q.shared.settle(ctx, request)
+			verdicts = append(verdicts, a.verdicts...)
+			return err
+		})
+		all = all[n:]
+	}
+	return verdicts, err
 }
 
 // Extend keeps messages invisible for d from now on, 10 ms to 12 h. It returns for each

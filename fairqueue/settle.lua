@@ -6,8 +6,9 @@
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead; 0 for the stored setting
 -- ARGV     for each delivery, at most 40: its receipt; 'n' if it failed, 'd' if the message is
---          to die, 'u' if no handler started it, which is no attempt; 't' if its tenant is to pause, which
---          is none either; the delay in milliseconds, a space and the reason
+--          to die, 'b' if it failed and its delay doubles with each attempt, 'u' if no handler started
+--          it, which is no attempt; 't' if its tenant is to pause, which is none either; the delay in
+--          milliseconds, of 'b' that of the first attempt, a space and the reason
 -- Reply    a digit for each: 0 for a stale receipt, 2 for a message that is dead, else 1; nil without a queue
 -- Cost     O(log N) a delivery
 -- Repeat   harmless: the lane knows the answer
@@ -18,6 +19,10 @@ for arg = 2, #ARGV, 3 do
   local value = not gone[receipt] and redis.call('HGET', hot, receipt)
   if value then
     local wait, reason = string.match(ARGV[arg + 2], '^(%d+) (.*)$')
+    if verb == 'b' then
+      local made = past_of(string.sub(receipt, 1, 16))
+      wait = math.floor(wait * math.min(600, 2 ^ made))
+    end
     local handed, flow = verb == 'u' or verb == 't', string.match(value, '=.*$', 32)
     local suspends = verb == 't' and (streams or '') == '' -- of a stream only the message waits
     verdict = give_back(receipt, value, not handed, suspends and 0 or tonumber(wait), handed and math.huge or verb == 'd' and 0 or limit, reason,

@@ -164,9 +164,6 @@ func (r *Ring) Add(weights ...int) (*Ring, error) {
 // Points returns all points, by position.
 func (r *Ring) Points() []Point { return slices.Clone(r.points) }
 
-// Partitions returns the number of partitions.
-func (r *Ring) Partitions() int { return r.partitions }
-
 // Owner returns the partition of a position, where new data goes.
 func (r *Ring) Owner(position uint64) int { return r.points[r.at(position)].Partition }
 

@@ -48,7 +48,7 @@ func TestShares(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			n := float64(tt.ring.Partitions())
+			n := float64(len(tt.ring.Shares()))
 			shares := tt.ring.Shares()
 			low, high := slices.Min(shares)*n, slices.Max(shares)*n
 			if math.Abs(low-tt.min) > 1e-9 || math.Abs(high-tt.max) > 1e-9 {
@@ -108,10 +108,10 @@ func TestUsersSpread(t *testing.T) {
 		ring     *Ring
 		min, max float64
 	}{{before, 0.92, 1.08}, {one, 0.47, 1.09}, {doubled, 0.89, 1.12}} {
-		mean := float64(users) / float64(tt.ring.Partitions())
+		mean := float64(users) / float64(len(tt.ring.Shares()))
 		low, high := float64(slices.Min(counts[tt.ring]))/mean, float64(slices.Max(counts[tt.ring]))/mean
 		if low < tt.min || high > tt.max {
-			t.Errorf("%d partitions have from %.3f to %.3f of the mean, want %v to %v", tt.ring.Partitions(), low, high, tt.min, tt.max)
+			t.Errorf("%d partitions have from %.3f to %.3f of the mean, want %v to %v", len(tt.ring.Shares()), low, high, tt.min, tt.max)
 		}
 	}
 	if got := float64(movedByOne) / users; got < 0.0026 || got > 0.0037 {
@@ -186,7 +186,7 @@ func TestCandidatesAreAllThatItBelongedTo(t *testing.T) {
 				r.Fatalf("candidates of %d (-want +got):\n%s", position, diff)
 			}
 			all := slices.Collect(ring.Walk(position))
-			if all[0] != ring.Owner(position) || len(all) != ring.Partitions() {
+			if all[0] != ring.Owner(position) || len(all) != len(ring.Shares()) {
 				r.Fatalf("a walk goes over %v", all)
 			}
 		}

@@ -58,7 +58,7 @@ func address(i int) string {
 // 160 partitions, in parts of the mean, and how many times the deviation by
 // chance it is.
 func spread(r *Ring, n int, position func(string) uint64) (deviation, largest, chance float64) {
-	counts := make([]int, r.Partitions())
+	counts := make([]int, len(r.Shares()))
 	for i := range n {
 		counts[r.Owner(position(address(i)))]++
 	}

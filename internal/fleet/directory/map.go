@@ -315,8 +315,8 @@ func (m *Map) check() error {
 		return ErrMap.Wrap(err)
 	}
 	invalid := func(format string, args ...any) error { return ErrMap.Wrap(fmt.Errorf(format, args...)) }
-	if r.Partitions() != len(m.Partitions) {
-		return invalid("the ring has %d partitions, the list %d", r.Partitions(), len(m.Partitions))
+	if len(r.Shares()) != len(m.Partitions) {
+		return invalid("the ring has %d partitions, the list %d", len(r.Shares()), len(m.Partitions))
 	}
 	seen := map[string]bool{}
 	for _, spare := range m.Spares {

@@ -47,7 +47,7 @@ func drawMap(r *rapid.T) *Map {
 			Down: rapid.Bool().Draw(r, "down"),
 		}
 	}
-	for i := range points.Partitions() {
+	for i := range len(points.Shares()) {
 		p := Partition{
 			ID: i, Epoch: rapid.Int64().Draw(r, "partition epoch"), Generation: rapid.IntRange(0, 9).Draw(r, "generation"),
 			Phase:    rapid.SampledFrom([]Phase{LookUp, Open, Closed}).Draw(r, "phase"),
