@@ -23,6 +23,9 @@ func TestItemsAreReadByTheirForm(t *testing.T) {
 		for range rapid.IntRange(0, 12).Draw(t, "parts") {
 			text += rapid.SampledFrom([]string{"0", "7", "12", ";", "*", ":", "#", "=", "a", "\x01", "\n", "1;2;why\x01", ":3=t\x01\x01", "*5:2#1=t\x01id\x01"}).Draw(t, "part")
 		}
+		if rapid.Bool().Draw(t, "whole") {
+			text = ":3=t\x01\x01" + text
+		}
 		handle := "0000000000000001ABCDEF-_"
 		r, m, err := delivered(handle+text, time.UnixMilli(9))
 		parts := itemForm.FindStringSubmatch(handle + text)
