@@ -92,7 +92,7 @@ func TestCommandsAreAudited(t *testing.T) {
 	run("queue.cancel q: millrace queue cancel q "+read.ID, "queue cancel q "+read.ID)
 	s.put("q", "a", "1")
 	read = s.takeOne("q")
-	no("queue nack q " + read.Receipt)
+	no("queue nack q --delay 0s " + read.Receipt)
 	read = s.takeOne("q")
 	run("queue.dead q: millrace queue nack q "+read.Receipt+" --dead --reason=broken", "queue nack q "+read.Receipt+" --dead --reason broken")
 	no("queue dead q")

@@ -108,7 +108,7 @@ func TestQueueNackAndCancel(t *testing.T) {
 		case ids[2]:
 			kept = m.Receipt
 		case ids[0]:
-			s.want("given back\n", "queue", "nack", name, m.Receipt)
+			s.want("given back\n", "queue", "nack", name, m.Receipt, "--delay", "0s")
 		case ids[1]:
 			s.want("given back\n", "queue", "nack", name, m.Receipt, "--delay", "1h")
 		}

@@ -98,9 +98,9 @@ type queueNack struct {
 
 func (c *queueNack) Run(ctx context.Context, a *app) error {
 	switch {
-	case c.Delay.Duration < 0:
+	case c.Delay != nil && c.Delay.Duration < 0:
 		return millrace.ErrBadArgument.Errorf("the delay is negative: %s", c.Delay)
-	case c.Dead && c.Delay.Duration > 0:
+	case c.Dead && c.Delay != nil && c.Delay.Duration > 0:
 		return errUsage.Errorf("a message that is dead does not come again after a delay: --dead or --delay")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {

@@ -118,7 +118,7 @@ millrace queue resume `+name+`
 	}
 	s.want("1 message will be tried again\n", "queue", "dead", "redrive", name, id)
 	receipt = s.takeOne(name).Receipt
-	s.want("given back\n", "queue", "nack", name, receipt)
+	s.want("given back\n", "queue", "nack", name, receipt, "--delay", "0s")
 	s.want("ID"+strings.Repeat(" ", len(id))+"WAS\n"+id+"  waiting\n", "queue", "cancel", name, id)
 	s.want("0 messages purged\n", "queue", "dead", "purge", name, "--all")
 }

@@ -184,6 +184,9 @@ func readLine(line []byte) (fairqueue.Draft, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return fairqueue.Draft{}, errors.New("something follows the object")
 	}
+	if err := doc.Check(); err != nil {
+		return fairqueue.Draft{}, err
+	}
 	d := doc.Message()
 	return d, checkDraft(d)
 }

@@ -62,7 +62,7 @@ type Nothing struct{}
 func All() []Row {
 	return []Row{
 		ListQueues, GetQueueStats.row(), ListTenants.row(), ListLimits.row(), GetPosition.row(), ListSources.row(), SetPosition.row(),
-		ReceiveMessages.row(), AckMessages.row(), NackMessages.row(), ExtendMessages.row(),
+		WorkRound.row(), ReceiveMessages.row(), AckMessages.row(), NackMessages.row(), ExtendMessages.row(),
 		WriteMessage.row(), WriteMessages.row(), CancelMessages.row(), BrowseMessages.row(), SearchMessages.row(),
 		PauseQueue.row(), ResumeQueue.row(), ResizeQueue.row(), DeleteQueue.row(),
 		ListDead.row(), GroupDead.row(), RedriveDead.row(), PurgeDead.row(), KeepDead.row(),

@@ -9,6 +9,7 @@ import (
 type Draft struct {
 	Tenant   jsontype.Text            `json:"tenant" placeholder:"T" doc:"The tenant to whom it belongs; 1 to 512 bytes." example:"\"acme\""`
 	Body     jsontype.Text            `json:"body,omitempty" placeholder:"TEXT" doc:"The content." example:"\"{\\\"order\\\":17}\""`
+	JSON     jsontype.JSON            `json:"json,omitempty" kong:"-" doc:"The content as a JSON value, instead of body. It is stored without blanks."`
 	Headers  map[string]jsontype.Text `json:"headers,omitempty" name:"header" placeholder:"K=V" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
 	Priority int                      `json:"priority,omitempty" placeholder:"P" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
 	Cost     int                      `json:"cost,omitempty" placeholder:"N" minimum:"1" maximum:"1000000" doc:"What it costs, such as tokens of a model: tenants with messages get the same sum of costs delivered, and rates count costs. Defaults to 1." example:"350"`
@@ -19,12 +20,23 @@ type Draft struct {
 	Position int64                    `json:"position,omitempty" placeholder:"N" minimum:"1" maximum:"1000000000000000" doc:"The message's number in its source. It is written once, however late that is repeated, and no number is left out." example:"17"`
 }
 
+// Check returns an error if the draft has two bodies. Errors: [ErrRequest].
+func (d Draft) Check() error {
+	if d.JSON != nil && d.Body != "" {
+		return ErrRequest.Errorf("a message has a body or json, not both")
+	}
+	return nil
+}
+
 // Message converts the draft. The queue validates it.
 func (d Draft) Message() fairqueue.Draft {
 	m := fairqueue.Draft{
 		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority, Cost: d.Cost,
 		Delay: d.Delay.Duration, TTL: d.Deadline.Duration, DedupeID: string(d.Dedupe),
 		Source: string(d.Source), Position: d.Position,
+	}
+	if d.JSON != nil {
+		m.Body = d.JSON
 	}
 	for name, value := range d.Headers {
 		m.Headers[name] = string(value)

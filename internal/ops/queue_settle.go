@@ -84,19 +84,23 @@ var NackMessages = operation(Row{
 		`queue nack orders RECEIPT --dead --reason "no such article"`,
 	},
 }, func(ctx context.Context, q *fairqueue.Queue, in Nack) (doc Nacked, err error) {
-	if in.Dead && in.Delay.Duration > 0 {
+	cfg := fairqueue.NackConfig{Reason: string(in.Reason), Dead: in.Dead, BackOff: in.Delay == nil}
+	if in.Delay != nil {
+		cfg.Delay = in.Delay.Duration
+	}
+	if in.Dead && cfg.Delay > 0 {
 		return doc, ErrRequest.Errorf("dead and delay exclude each other")
 	}
-	n, err := q.Nack(ctx, fairqueue.NackConfig{Delay: in.Delay.Duration, Reason: string(in.Reason), Dead: in.Dead}, in.List...)
+	n, err := q.Nack(ctx, cfg, in.List...)
 	return Nacked{n, len(in.List) - n}, err
 })
 
 // Nack is the In of [NackMessages].
 type Nack struct {
 	Receipts
-	Delay  jsontype.Duration `json:"delay,omitzero" placeholder:"DURATION" doc:"When to redeliver them. Defaults to 0s, at once." example:"1m"`
-	Reason jsontype.Text     `json:"reason,omitempty" placeholder:"TEXT" doc:"Why they failed, for people; 512 bytes of it are kept." example:"\"no such article\""`
-	Dead   bool              `json:"dead,omitempty" doc:"Make them dead messages instead of redelivering them."`
+	Delay  *jsontype.Duration `json:"delay,omitempty" placeholder:"DURATION" doc:"When to redeliver them; 0s for at once. Defaults to a second that doubles with each attempt, up to ten minutes." example:"1m"`
+	Reason jsontype.Text      `json:"reason,omitempty" placeholder:"TEXT" doc:"Why they failed, for people; 512 bytes of it are kept." example:"\"no such article\""`
+	Dead   bool               `json:"dead,omitempty" doc:"Make them dead messages instead of redelivering them."`
 }
 
 // OfOperator reports whether messages are made dead: programs return them all the time.

@@ -20,6 +20,9 @@ var WriteMessage = operation(Row{
 		"queue write orders --batch < orders.jsonl",
 	},
 }, func(ctx context.Context, q *fairqueue.Queue, in Write) (doc Written, err error) {
+	if err := in.Check(); err != nil {
+		return doc, err
+	}
 	written, err := q.WriteBatch(ctx, in.Message())
 	if err != nil {
 		return doc, err
@@ -44,6 +47,9 @@ var WriteMessages = operation(Row{
 }, func(ctx context.Context, q *fairqueue.Queue, in WriteBatch) (doc WrittenBatch, err error) {
 	messages := make([]fairqueue.Draft, len(in.Messages))
 	for i, d := range in.Messages {
+		if err := d.Check(); err != nil {
+			return doc, err
+		}
 		messages[i] = d.Message()
 	}
 	written, err := q.WriteBatch(ctx, messages...)

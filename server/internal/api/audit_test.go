@@ -168,7 +168,7 @@ func TestARepeatIsAuditedOnce(t *testing.T) {
 func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 	t.Parallel()
 	programs := strings.Fields(`ackMessages acquireLease addMarks addToCounter commit deleteFields exchange expireFields
-		extendMessages incrementField persistFields receiveMessages refreshLease reserve setFields writeMessage writeMessages`)
+		extendMessages incrementField persistFields receiveMessages refreshLease reserve setFields work writeMessage writeMessages`)
 	var spec struct {
 		Paths map[string]map[string]struct{ OperationID string }
 	}

@@ -26,7 +26,7 @@ func TestOperations(t *testing.T) {
 	s := serve(t, api.Config{})
 	t.Run("all", func(t *testing.T) {
 		for name, test := range map[string]func(service, string){
-			"messages": messages, "settling": settling, "batches": batches, "dead": dead, "schedules": schedules, "queues": queues, "tenants": tenants, "browsing": browsing,
+			"messages": messages, "settling": settling, "rounds": rounds, "batches": batches, "dead": dead, "schedules": schedules, "queues": queues, "tenants": tenants, "browsing": browsing,
 			"icks": icks, "parked": parked, "leases": leases, "hashes": hashes, "counters": counters, "audit": audits,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -26,6 +26,7 @@ func (a *API) routeQueues() {
 
 	tellQueue(a, ops.WriteMessage)
 	tellQueue(a, ops.WriteMessages)
+	onQueue(a, ops.WorkRound.Row, a.work)
 	onQueue(a, ops.ReceiveMessages.Row, a.receiveMessages)
 	tellQueue(a, someStale(ops.AckMessages))
 	tellQueue(a, someStale(ops.NackMessages))
@@ -114,6 +115,26 @@ func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *recei
 	defer done()
 	doc, err := ops.ReceiveMessages.Do(ctx, q, in.of())
 	trueFor(ctx, in.of().Invisible())
+	if errors.Is(err, errDraining) {
+		err = nil
+	}
+	return doc, err
+}
+
+// round is a request of a worker.
+type round struct {
+	Named
+
+	Body ops.Round
+}
+
+func (r *round) wait() (field string, d time.Duration) { return "block", r.Body.Block.Duration }
+
+func (a *API) work(ctx context.Context, q *fairqueue.Queue, in *round) (ops.Taken, error) {
+	ctx, done := a.whileServing(ctx)
+	defer done()
+	doc, err := ops.WorkRound.Do(ctx, q, in.Body)
+	trueFor(ctx, in.Body.Invisible())
 	if errors.Is(err, errDraining) {
 		err = nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/jsontype"
 )
 
 // maxDepth is how deep objects and lists may be nested. No document needs half of it.
@@ -80,6 +81,9 @@ type walker struct {
 
 // walk visits one value. The schema is nil if there is none.
 func (w walker) walk(schema *huma.Schema, depth int) error {
+	if schema != nil && schema.Extensions[jsontype.Any] != nil {
+		return w.Decode(new(json.RawMessage))
+	}
 	token, err := w.Token()
 	if err != nil {
 		return err

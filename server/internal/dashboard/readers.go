@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -82,7 +83,7 @@ func (d *Dashboard) held(ctx context.Context, q *fairqueue.Queue, path, tenant, 
 
 // handBack gives messages back that readers have.
 func handBack(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-	doc, err := ops.NackMessages.Do(ctx, q, ops.Nack{Receipts: ops.Receipts{List: f.picked}, Reason: "handed back by an operator"})
+	doc, err := ops.NackMessages.Do(ctx, q, ops.Nack{Receipts: ops.Receipts{List: f.picked}, Delay: new(jsontype.Duration), Reason: "handed back by an operator"})
 	if errors.Is(err, millrace.ErrStale) {
 		err = nil // the sentence says it
 	}
