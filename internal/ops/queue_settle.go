@@ -44,7 +44,7 @@ func (r Receive) Invisible() time.Duration { return cmp.Or(r.Visibility.Duration
 
 // Receipts are those of deliveries.
 type Receipts struct {
-	List []string `json:"receipts" arg:"" name:"receipt" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
+	List []string `json:"receipts" arg:"" name:"receipt" minItems:"1" maxItems:"1000" doc:"The receipts of deliveries." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
 }
 
 // AckMessages acknowledges messages. With an error that is [millrace.ErrStale], the receipts that
