@@ -47,7 +47,7 @@ func TestExchange(t *testing.T) {
 	within(t, "the delay of RetryAfter", delayed[1].Until.Sub(s.At), 59*time.Minute, time.Hour)
 	want(t, "the reason", delayed[0].Reason, "it failed", nil)
 	limits, err := q.Limits().Get(t.Context(), "e")
-	want(t, "whether the tenant of Throttle is paused", limits.Limits.Paused, true, err)
+	want(t, "whether the tenant of Throttle is paused", limits.Paused, true, err)
 
 	ended[next[0].Receipt] = nil
 	last, stale, err := q.Exchange(t.Context(), ended, cfg)

@@ -34,7 +34,7 @@ func entryOf(ctx context.Context, parsed *kong.Context) *audit.Entry {
 	if row.Action == "" {
 		return nil
 	}
-	if by, ok := command.(interface{ OfOperator(context.Context) bool }); ok && !by.OfOperator(ctx) {
+	if by, ok := command.(ops.Audited); ok && !by.OfOperator(ctx) {
 		return nil
 	}
 	name := node.Positional[0].Target.String()

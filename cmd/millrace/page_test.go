@@ -35,7 +35,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("%s has no section about %s", contractSource, words)
 	}
 	if *update {
-		if err := os.WriteFile(contractPage, []byte(rendered), 0o644); err != nil { //nolint:gosec // everybody reads it
+		if err := os.WriteFile(contractPage, []byte(rendered), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

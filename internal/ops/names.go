@@ -12,11 +12,11 @@ import (
 	"github.com/millrace/millrace/scatter"
 )
 
-// A lease, a hash of a namespace and a counter on its servers: structures that have no value of their own.
+// Structures that have no value of their own.
 type (
-	OneLease   = Named[*lease.Locker]
-	OneHash    = Named[*expiry.Hashes]
-	OneCounter = Named[*scatter.Scatter]
+	OneLease   = Named[*lease.Locker]    // a lease
+	OneHash    = Named[*expiry.Hashes]   // a hash of a namespace
+	OneCounter = Named[*scatter.Scatter] // a counter on its servers
 )
 
 // Named is a structure by its name, and what finds it.

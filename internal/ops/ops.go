@@ -51,8 +51,13 @@ func operation[S, In, Out any](row Row, do func(context.Context, S, In) (Out, er
 }
 
 func (o Operation[S, In, Out]) row() Row {
-	o.Row.Out = reflect.TypeFor[Out]()
+	o.Out = reflect.TypeFor[Out]()
 	return o.Row
+}
+
+// Audited is a request of which only some are an operator's, as its fields or its client say.
+type Audited interface {
+	OfOperator(ctx context.Context) bool
 }
 
 // Nothing is the In of an operation without fields.

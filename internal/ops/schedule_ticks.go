@@ -21,7 +21,7 @@ var NextTicks = operation(Row{
 		"schedule next reports daily --json",
 	},
 }, func(ctx context.Context, q *fairqueue.Queue, in ScheduleTicks) (doc Ticks, err error) {
-	s, err := q.Schedules().Get(ctx, string(in.ScheduleName.Schedule))
+	s, err := q.Schedules().Get(ctx, string(in.Schedule))
 	if err != nil {
 		return doc, err
 	}

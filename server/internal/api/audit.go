@@ -23,7 +23,7 @@ func beginNote(ctx context.Context, row ops.Row, in any) *audit.Entry {
 	}
 	id, b := reqid.Next(ctx), boundsOf(ctx)
 	if with, ok := in.(hasBody); ok {
-		if by, ok := with.body().(interface{ OfOperator(context.Context) bool }); ok && !by.OfOperator(ctx) {
+		if by, ok := with.body().(ops.Audited); ok && !by.OfOperator(ctx) {
 			return nil
 		}
 	}

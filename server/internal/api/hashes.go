@@ -30,9 +30,12 @@ type hashedWith[B any] struct {
 // openHash returns the hash that a request is about. A server that may evict its keys is
 // accepted, and the logger warns of it.
 func (a *API) openHash(ctx context.Context, in hasName) (ops.OneHash, error) {
-	namespace, name := in.(interface {
+	var namespace, name string
+	if of, ok := in.(interface {
 		Names() (namespace, hash string)
-	}).Names() //nolint:forcetypeassert // they embed ops.Hash
+	}); ok { // they embed ops.Hash
+		namespace, name = of.Names()
+	}
 	hashes, err := a.hashes.get(namespace, func() (*expiry.Hashes, error) {
 		return expiry.Open(ctx, a.cfg.Client, namespace, expiry.Config{
 			AllowEvictable: true, Logger: a.cfg.Logger, Enlister: a.cfg.Enlister, Hooks: a.cfg.Hooks,
