@@ -116,6 +116,7 @@ func (c *caller) calls() []call {
 		{"read", 25, c.read},
 		{"ack", 20, c.ack},
 		{"nack", 8, c.nack},
+		{"exchange", 10, c.exchange},
 		{"extend", 5, c.extend},
 		{"forget", 1, func() error { c.held = nil; return nil }}, // as a reader that dies
 		{"cancel", 2, c.cancel},
@@ -327,6 +328,47 @@ func (c *caller) nack() error {
 		cfg.Unstarted = true
 	}
 	_, err := c.Nack(c.ctx, cfg, receipts...)
+	return err
+}
+
+// exchange settles what a worker has handled in its round, and takes more.
+func (c *caller) exchange() error {
+	q, ok := c.queue.(*fairqueue.Queue)
+	if !ok { // parts have no such call
+		return nil
+	}
+	some, _ := c.take()
+	ended, failed := map[string]error{}, errors.New("failed")
+	for _, m := range some {
+		switch c.r.IntN(5) {
+		case 0:
+			ended[m.Receipt] = failed
+		case 1:
+			ended[m.Receipt] = fairqueue.NoRetry(failed)
+			c.s.dies(m)
+		case 2:
+			ended[m.Receipt] = fairqueue.RetryAfter(10*time.Millisecond, failed)
+		case 3:
+			ended[m.Receipt] = fairqueue.Throttle(10*time.Millisecond, failed)
+		default:
+			ended[m.Receipt] = nil
+			c.s.handled(m)
+		}
+	}
+	messages, stale, err := q.Exchange(c.ctx, ended, fairqueue.ReadConfig{
+		Max: pick(c.r, 1, 5), Block: pick(c.r, 0, 0, 20*time.Millisecond), Worker: fmt.Sprint("worker ", c.number), Concurrency: 4,
+	})
+	for _, m := range messages {
+		c.s.saw(m)
+	}
+	c.held = append(c.held, messages...)
+	if err == nil {
+		for _, m := range some {
+			if ended[m.Receipt] == nil && !slices.Contains(stale, m.Receipt) {
+				c.s.over(m.ID)
+			}
+		}
+	}
 	return err
 }
 
