@@ -26,22 +26,20 @@ const httpConnections = 32
 
 func serviceFigures() []bench.Figure {
 	return []bench.Figure{
-		{What: "service write, receive, ack one by one, 32 connections", Unit: "messages/s", Sides: []bench.Side{
+		{What: "service write, and a worker's round, one by one, 32 connections", Unit: "messages/s", Sides: []bench.Side{
 			{Name: "millrace serve", Measure: served(service)},
 			{Name: "bare handler", Goal: bench.AtLeast(0.7), Measure: served(bareHandler)},
 		}},
 	}
 }
 
-// paths are where a program writes, receives and acknowledges.
+// paths are where a program writes, and where a worker settles a message and takes the next.
 const (
-	writePath   = "/v1/queues/bench/messages"
-	receivePath = "/v1/queues/bench/receive"
-	ackPath     = "/v1/queues/bench/ack"
+	writePath = "/v1/queues/bench/messages"
+	workPath  = "/v1/queues/bench/work"
 )
 
-// served has clients write, receive and acknowledge messages through the handler that start
-// serves, and returns messages a second. The server is its own, because the service does its
+// served has clients write messages and work on them through the handler that start serves, and returns messages a second. The server is its own, because the service does its
 // upkeep.
 func served(start func(ctx context.Context, b *bench.B, listener net.Listener)) bench.Measure {
 	return func(ctx context.Context, b *bench.B) float64 {
@@ -52,7 +50,7 @@ func served(start func(ctx context.Context, b *bench.B, listener net.Listener)) 
 		for i := range programs {
 			conn := must.Get((&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String()))
 			b.Defer(func(context.Context) error { return conn.Close() })
-			programs[i] = &program{conn: conn, answers: bufio.NewReader(conn)}
+			programs[i] = &program{conn: conn, answers: bufio.NewReader(conn), round: roundDocument{Worker: fmt.Sprint("worker ", i), Concurrency: 1}}
 		}
 		var turn atomic.Int64
 		return b.Rate(ctx, httpConnections, func(_ context.Context, i int) error {
@@ -67,6 +65,7 @@ func served(start func(ctx context.Context, b *bench.B, listener net.Listener)) 
 type program struct {
 	conn    net.Conn
 	answers *bufio.Reader
+	round   roundDocument // the next
 }
 
 type draftDocument struct {
@@ -74,40 +73,40 @@ type draftDocument struct {
 	Body   string `json:"body"`
 }
 
-type receiveDocument struct {
-	Max int `json:"max"`
+type roundDocument struct {
+	Worker      string   `json:"worker"`
+	Concurrency int      `json:"concurrency"`
+	Ack         []string `json:"ack,omitempty"`
 }
 
-type receivedDocument struct {
-	Messages []receivedMessage `json:"messages"`
+type takenDocument struct {
+	Messages []takenMessage `json:"messages"`
+	Stale    []string       `json:"stale"`
 }
 
-type receivedMessage struct {
+type takenMessage struct {
 	ID      string `json:"id"`
 	Receipt string `json:"receipt"`
 	Tenant  string `json:"tenant"`
 	Body    string `json:"body"`
 }
 
-type receiptsDocument struct {
-	Receipts []string `json:"receipts"`
-}
-
 var body = string(bytes.Repeat([]byte("x"), bench.BodySize))
 
-// cycle writes a message, receives one and acknowledges it.
+// cycle writes a message, acknowledges the one before, and takes one.
 func (p *program) cycle(tenant string) error {
 	if err := p.post(writePath, draftDocument{tenant, body}, nil); err != nil {
 		return err
 	}
-	var got receivedDocument
-	if err := p.post(receivePath, receiveDocument{1}, &got); err != nil {
+	var got takenDocument
+	if err := p.post(workPath, p.round, &got); err != nil {
 		return err
 	}
-	if len(got.Messages) != 1 {
-		return fmt.Errorf("%d messages were received, want one", len(got.Messages))
+	if len(got.Messages) != 1 || len(got.Stale) > 0 {
+		return fmt.Errorf("%d messages were taken, and %d receipts are stale, want one and none", len(got.Messages), len(got.Stale))
 	}
-	return p.post(ackPath, receiptsDocument{[]string{got.Messages[0].Receipt}}, nil)
+	p.round.Ack = []string{got.Messages[0].Receipt}
+	return nil
 }
 
 func (p *program) post(path string, document, into any) error {
@@ -154,17 +153,17 @@ func bareHandler(_ context.Context, b *bench.B, listener net.Listener) {
 		id, err := q.Write(ctx, fairqueue.Draft{Tenant: in.Tenant, Body: []byte(in.Body)})
 		return map[string]string{"id": id}, err
 	})
-	handle(mux, "POST "+receivePath, func(ctx context.Context, in receiveDocument) (any, error) {
-		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: in.Max})
-		var doc receivedDocument
+	handle(mux, "POST "+workPath, func(ctx context.Context, in roundDocument) (any, error) {
+		ended := make(map[string]error, len(in.Ack))
+		for _, receipt := range in.Ack {
+			ended[receipt] = nil
+		}
+		messages, stale, err := q.Exchange(ctx, ended, fairqueue.ReadConfig{Worker: in.Worker, Concurrency: in.Concurrency})
+		doc := takenDocument{Stale: stale}
 		for _, m := range messages {
-			doc.Messages = append(doc.Messages, receivedMessage{m.ID, m.Receipt, m.Tenant, string(m.Body)})
+			doc.Messages = append(doc.Messages, takenMessage{m.ID, m.Receipt, m.Tenant, string(m.Body)})
 		}
 		return doc, err
-	})
-	handle(mux, "POST "+ackPath, func(ctx context.Context, in receiptsDocument) (any, error) {
-		n, err := q.Ack(ctx, in.Receipts...)
-		return map[string]int{"acked": n}, err
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	ended := make(chan error, 1)

@@ -21,7 +21,7 @@ type QueueStats struct {
 	FlowCount int           `json:"flow_count" doc:"Flows with waiting messages." example:"2"`
 	Flows     []FlowStats   `json:"flows" doc:"The flows that are next, 1,024 at most, and about 100 tenants with messages in flight, the fullest first."`
 	Capacity  int           `json:"capacity" doc:"How many handlers all readers run at once." example:"10"`
-	Readers   []ReaderStats `json:"readers" doc:"Programs that consume with the library, by name. Clients that read over HTTP are not included."`
+	Readers   []ReaderStats `json:"readers" doc:"Programs that consume with the library, and workers that read by a name, also over HTTP; those without one are not included."`
 	Counters  QueueCounters `json:"counters"`
 	Notices   []Notice      `json:"notices" doc:"What is wrong, and who is the cause, the most urgent first."`
 }

@@ -128,8 +128,8 @@ func TestARepeatedRound(t *testing.T) {
 }
 
 // TestASlowTenantOverHTTP: eight workers, and a tenant whose messages take two seconds: the messages of another
-// one do not wait until one of those has ended. It has messages when the others come: a tenant that is
-// alone for half a second gets all workers.
+// one do not wait until one of those has ended. It has a message when the others come: a tenant that is
+// alone gets all workers.
 func TestASlowTenantOverHTTP(t *testing.T) {
 	t.Parallel()
 	const workers, slow, quiet = 8, 2 * time.Second, 40
