@@ -113,8 +113,8 @@ func (f *usersFleet) wantUsed(rules []string, servers ...*redistest.Server) {
 }
 
 // dispensable are commands that clients can do without: they reset a connection when it is
-// given back, and the doctor asks for save points.
-var dispensable = []string{"unsubscribe", "punsubscribe", "sunsubscribe", "discard", "config|get", "config"}
+// given back, and the doctor asks for save points and slow commands.
+var dispensable = append([]string{"unsubscribe", "punsubscribe", "sunsubscribe", "discard"}, dispensableToDoctor...)
 
 func (f *usersFleet) dial(option rueidis.ClientOption) *directory.Directory {
 	f.t.Helper()

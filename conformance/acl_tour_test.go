@@ -34,12 +34,15 @@ var tour = []stop{
 	{name: "tracker", walk: walkTracker},
 	{name: "counters", walk: walkCounters, of: []string{"a counter, set or list"}},
 	{name: "totals", walk: walkTotals},
-	{name: "doctor", walk: walkDoctor, may: []string{"config|get", "config"}},
-	{name: "doctor --scan", walk: walkScan, may: []string{"config|get", "config"}},
+	{name: "doctor", walk: walkDoctor, may: dispensableToDoctor},
+	{name: "doctor --scan", walk: walkScan, may: dispensableToDoctor},
 	{name: "survey", walk: walkSurvey},
 	{name: "idle connection", walk: walkIdle},
 	{name: "a wait that is given up", walk: walkGivenUp},
 }
+
+// dispensableToDoctor are the commands without which the doctor says "unknown" or "refused".
+var dispensableToDoctor = []string{"config|get", "config", "slowlog|get", "slowlog"}
 
 type stop struct {
 	name string

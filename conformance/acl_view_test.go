@@ -26,7 +26,7 @@ var views = []stop{
 	{name: "tracker", walk: viewTracker},
 	{name: "counters", walk: viewCounters, of: []string{"a counter, set or list"}},
 	{name: "totals", walk: viewTotals},
-	{name: "doctor", walk: walkDoctor, may: []string{"config|get", "config"}},
+	{name: "doctor", walk: walkDoctor, may: dispensableToDoctor},
 	{name: "survey", walk: viewSurvey, of: []string{"an Ick", "a channel's Icks"}},
 	{name: "idle connection", walk: walkIdle},
 }

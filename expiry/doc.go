@@ -20,6 +20,9 @@
 // deadline: which to remove, and how many have expired. If it is lost, it is rebuilt from the
 // values.
 //
+// A sorted set beside a hash, cleaned by work stealing (package steal), is the Internet Archive's
+// design.
+//
 // A read is HGET or HMGET, followed by TIME in the same pipeline: a value whose deadline is
 // later than that time existed when it was read. Reads of many goroutines share a pipeline
 // and its TIME. Only if a field is missing is the shard's record read, too. Writes are

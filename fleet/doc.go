@@ -5,7 +5,8 @@
 //
 // One Redis has the memory of one machine and one thread. Redis Cluster spreads data by
 // slots, and moves slots when it grows. A fleet grows differently: existing data stays
-// where it is, and new data goes where there is room.
+// where it is, and new data goes where there is room. So Meshin scaled its indexes: partitions on
+// a ring, a directory, and forwarding when one is full.
 //
 // # The mechanism
 //

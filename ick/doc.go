@@ -6,7 +6,8 @@
 // The obvious dirty list is a sorted set scored by the time of the change: ZADD when a document
 // changes; in the indexer ZRANGE a batch, process it, ZREM it. It survives crashes, and it
 // folds writes: a document that changes a hundred times before it is processed is one entry.
-// But it has two flaws.
+// Redis::Ick, by ProsperWorks, names this write folding: a queue that falls behind grows with the
+// documents, not with their changes. But the list has two flaws, which Redis::Ick solved first.
 //
 //   - Lost changes. A document that changes while its batch is processed is marked again, and
 //     then removed with the batch: it stays dirty, without a mark.

@@ -7,7 +7,7 @@
 // Data of many users lies on N partitions. With a hash modulo N, nearly all of it moves when
 // N changes. With consistent hashing one part in N moves, still while users work. This ring
 // moves none: it gives the partition for new data, and the order in which to search for old
-// data.
+// data. The idea is Meshin's.
 //
 // # The mechanism
 //

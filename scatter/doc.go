@@ -9,7 +9,8 @@
 // each event needs a call to each of them, and more servers relieve none.
 //
 // There are many writers and few readers. So an event goes to one server as a whole, and the
-// reader asks all of them.
+// reader asks all of them: write to one, read from all. Flite arrived at it when the number of
+// connections, not of bytes, was the limit of its servers.
 //
 // # The mechanism
 //

@@ -22,6 +22,9 @@
 //	sam      .  x  x  .  .  .  .  .    shares 2, so writes to 1
 //	fay      .  .  x  .  .  x  .  .    shares both, and waits behind the flood
 //
+// A queue on such places is a shuffle queue: so Replicate names its own, Redis streams of which a
+// tenant has a few and a write takes the shortest.
+//
 // The hand is a function of the key alone, so no table of hands must be stored. The function is
 // rendezvous hashing: every item has a score that depends on the key and the item, and the items
 // with the highest scores are the shard. A new item leaves the other scores unchanged, so it can

@@ -9,7 +9,8 @@
 //
 // The workers that make the garbage are many, are watched already, and grow with the load. And
 // they have idle moments: a read that found nothing, a hit in a cache. A few of those moments
-// suffice for the upkeep.
+// suffice for the upkeep. Jim Nelson of the Internet Archive named it work stealing: a web worker
+// with a hit is recruited, does a small slice, and leaves the rest to the next recruit.
 //
 // # The mechanism
 //

@@ -17,7 +17,7 @@ type doctorCommand struct {
 }
 
 func (*doctorCommand) Help() string {
-	return `Looks at every master: version, eviction, memory, persistence, replicas, scripts and clock; at the CPUs that servers on this host share, where that can be found out; and at a fleet as a whole. It changes nothing but the server's script cache. Exits with 1 when a finding is critical.
+	return `Looks at every master: version, eviction, memory, persistence, replicas, scripts, clock and slow commands; for a second at the load of its main thread and its connections; at the CPUs that servers on this host share, where that can be found out; and at a fleet as a whole. It changes nothing but the server's script cache. Exits with 1 when a finding is critical.
 
 With --scan it also goes through all keys of every master, one server after the other, and registers the structures and leases that are not registered, so that lists, pages and upkeep find them: after a registry was lost, or once after an upgrade from a version without one. It takes about a second for a million keys.
 

@@ -70,6 +70,13 @@ const (
 	// ClockSkew is by how much clocks may differ: scores, deadlines and leases are off by as much.
 	ClockSkew = time.Second
 
+	// ConnectionRate is new connections a second at which they cost as much as the work. Flite's
+	// server was at its end with 500.
+	ConnectionRate = 100
+
+	// SlowCommand is how long one command may keep all others waiting; SlowLogAge is how long it matters.
+	SlowCommand, SlowLogAge = 100 * time.Millisecond, time.Hour
+
 	// ReplicaLag is for how many seconds a replica may acknowledge nothing. It does each second.
 	ReplicaLag = 5
 )

@@ -27,6 +27,7 @@ var serverChecks = []struct {
 	{"replicas", func(_ context.Context, s *server) Finding { return checkReplicas(s.info["replication"]) }},
 	{"scripts", checkScripts},
 	{"clock", checkClock},
+	{"slowlog", checkSlowLog},
 }
 
 // The functions below make findings without the name of their check.
@@ -75,7 +76,7 @@ func checkEviction(memory info.Fields) Finding {
 	case policy == "noeviction":
 		return ok(policy)
 	case strings.HasPrefix(policy, "volatile-"):
-		return note("evicts_with_ttl", policy, "Millrace's live keys have no TTL, so they are safe; your keys with a TTL may be evicted.")
+		return note("evicts_with_ttl", policy, "Structures keep live data without a TTL, so they stand it; your keys with a TTL may be evicted. Counters over several servers refuse it: they need noeviction.")
 	default:
 		return critical("evicts", policy, "A full server evicts whole keys, and work with them: CONFIG SET maxmemory-policy noeviction.")
 	}

@@ -23,6 +23,9 @@
 //	replicas     is a master, with replicas in step   writes are refused, or there is no copy
 //	scripts      has Lua, and lets the user run it    every call of Millrace is a script
 //	clock        has the same time as this machine    scores that producers set are off
+//	slowlog      ran no slow command in an hour       all other commands waited for it
+//	load         has room on its one thread           calls wait for each other
+//	connections  rejects none, and few are new        clients fail, or connecting costs most
 //	cpu          shares its CPU with no other server  each waits for the other
 //
 // A fleet as a whole has the checks of `millrace fleet check`, but for the look-up of tags:
@@ -34,7 +37,10 @@
 //
 // # How it works
 //
-// It sends INFO, CONFIG GET save and TIME, and runs a script that does nothing. It
+// It sends INFO, CONFIG GET save, SLOWLOG GET and TIME, and runs a script that does nothing.
+// A second after the first INFO it asks for CPU time and connections again; the other checks run
+// meanwhile. Of the slow log it reports names of commands, never arguments. Where a server evicts
+// any key, it counts the registered structures that would lose work. It
 // writes no key, so it can examine a server in use. Where a server refuses to answer,
 // as behind an ACL or at a managed service, the finding is a note with the code unknown,
 // never a guess. The CPU check asks the kernel, so it covers only servers on
@@ -42,7 +48,7 @@
 //
 // # The wrinkle
 //
-// A report describes one moment. The clock is compared over the network, within half a
+// A report describes one moment, and the load one second: repeat it with millrace doctor --watch. The clock is compared over the network, within half a
 // round trip.
 //
 // # When not to use it

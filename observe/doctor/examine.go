@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/redis/info"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 }
 
 // Examine examines all masters at the same time, or a replica if it is the only
-// server. It changes only the servers' script caches, unless it scans. A server that
+// server. It takes a second, for which it watches their load. It changes only the servers' script caches, unless it scans. A server that
 // does not answer a command within 5 seconds gets a finding. Examine fails if ctx ends
 // or if the fleet's directory does not answer.
 func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, error) {
@@ -65,6 +66,7 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 	if !reached {
 		stop()
 	}
+	explainEviction(ctx, client, servers)
 	r.Nodes = []Node{}
 	for _, s := range servers {
 		if cfg.Fleet == nil {
@@ -123,9 +125,13 @@ func (s *server) inspect(ctx context.Context) {
 		}
 		s.info[section] = info.Parse(text)
 	}
+	before := s.usage(ctx)
 	for _, check := range serverChecks {
 		s.findings = append(s.findings, check.run(ctx, s).in(check.name))
 	}
+	retry.Sleep(ctx, sampleTime-time.Since(before.at))
+	after := s.usage(ctx)
+	s.findings = append(s.findings, checkLoad(before, after).in("load"), checkConnections(before, after).in("connections"))
 }
 
 // ask sends one command to the server.

@@ -64,7 +64,7 @@ func TestRealServers(t *testing.T) {
 	healthy := func(change map[string]Severity) map[string]Severity {
 		want := map[string]Severity{
 			"version": OK, "eviction": OK, "memory": OK, "persistence": OK,
-			"replicas": Note, "scripts": OK, "clock": OK,
+			"replicas": Note, "scripts": OK, "clock": OK, "slowlog": OK, "load": OK, "connections": OK,
 		}
 		maps.Copy(want, change)
 		return want
@@ -104,6 +104,7 @@ func TestRealServers(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			test.opts.Args = append(test.opts.Args, "--slowlog-log-slower-than", "-1") // the machine may be slow
 			r := examined(t, redistest.Start(t, test.opts).Client(t))
 			if len(r.Nodes) != 1 {
 				t.Fatalf("nodes = %+v, want one", r.Nodes)
@@ -123,7 +124,7 @@ func TestSilentServers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	admin := server.Client(t)
-	setUser := admin.B().AclSetuser().Username("app").Rule("on", ">secret", "~*", "+@all", "-info", "-config").Build()
+	setUser := admin.B().AclSetuser().Username("app").Rule("on", ">secret", "~*", "+@all", "-info", "-config", "-slowlog").Build()
 	if err := admin.Do(t.Context(), setUser).Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func wantSilent(t *testing.T, client rueidis.Client) {
 	t.Helper()
 	want := map[string]Severity{
 		"version": Note, "eviction": Note, "memory": Note, "persistence": Note,
-		"replicas": Note, "scripts": OK, "clock": OK,
+		"replicas": Note, "scripts": OK, "clock": OK, "slowlog": Note, "load": Note, "connections": Note,
 	}
 	if diff := cmp.Diff(want, severities(examined(t, client).Nodes[0].Findings)); diff != "" {
 		t.Errorf("severities (-want +got):\n%s", diff)

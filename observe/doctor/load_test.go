@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/test/redistest"
+)
+
+// found returns the finding of a check of the one server.
+func found(t *testing.T, client rueidis.Client, check string) Finding {
+	t.Helper()
+	findings := examined(t, client).Nodes[0].Findings
+	i := slices.IndexFunc(findings, func(f Finding) bool { return f.Check == check })
+	if i < 0 {
+		t.Fatalf("no check %s in %+v", check, findings)
+	}
+	return findings[i]
+}
+
+// during repeats a call until the test ends.
+func during(t *testing.T, call func()) {
+	t.Helper()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				call()
+			}
+		}
+	}()
+	t.Cleanup(func() { close(done); <-ended })
+}
+
+// spin is a script that keeps the server busy for so many milliseconds.
+const spin = `local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end
+local start = now() while now() - start < tonumber(ARGV[1]) do end`
+
+func TestJudgeLoad(t *testing.T) {
+	t.Parallel()
+	type info = map[string]string
+	start := time.Now()
+	for _, test := range []struct {
+		before, after info
+		severity      Severity
+		value         string
+	}{
+		{
+			info{"used_cpu_user": "9", "used_cpu_sys": "9", "used_cpu_user_main_thread": "1.5", "used_cpu_sys_main_thread": "0.5"},
+			info{"used_cpu_user": "19", "used_cpu_sys": "19", "used_cpu_user_main_thread": "2.5", "used_cpu_sys_main_thread": "1"},
+			OK, "the main thread used 75% of a CPU for a second",
+		},
+		{
+			info{"used_cpu_user": "9", "used_cpu_sys": "9"}, info{"used_cpu_user": "10", "used_cpu_sys": "9.6"}, // as of Redis 6.0
+			Warning, "all threads together used 80% of a CPU for a second",
+		},
+		{info{}, info{"used_cpu_user": "10"}, Note, "unknown"},
+		{info{"used_cpu_user": "10"}, info{}, Note, "unknown"},
+	} {
+		got := checkLoad(usage{at: start, cpu: test.before}, usage{at: start.Add(2 * time.Second), cpu: test.after})
+		if got.Severity != test.severity || got.Text != test.value {
+			t.Errorf("%v, %v: %s %q, want %s %q", test.before, test.after, got.Severity, got.Text, test.severity, test.value)
+		}
+	}
+}
+
+// TestLoad: a busy server uses more than a fifth of a CPU, on a busy machine as well.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	busy := func() (percent float64) {
+		text := found(t, client, "load").Text
+		if _, err := fmt.Sscanf(text, "the main thread used %f%% of a CPU for a second", &percent); err != nil {
+			t.Errorf("finding = %q: %v", text, err)
+		}
+		return percent
+	}
+	redistest.Eventually(t, "the server is idle", func() bool { return busy() < 20 })
+	other := server.Client(t)
+	during(t, func() {
+		other.Do(context.Background(), other.B().Eval().Script(spin).Numkeys(0).Arg("20").Build())
+	})
+	redistest.Eventually(t, "the server is busy", func() bool { return busy() > 20 })
+}
+
+// TestConnections: clients that connect for each call, and clients that are rejected.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{Args: []string{"--maxclients", "30"}})
+	client := server.Client(t)
+	want := func(severity Severity, code, text string) {
+		t.Helper()
+		var got Finding
+		redistest.Eventually(t, code, func() bool {
+			got = found(t, client, "connections")
+			return got.Code == code
+		})
+		if got.Severity != severity || !strings.Contains(got.Text, text) {
+			t.Errorf("finding = %+v, want %s with %q", got, severity, text)
+		}
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("unix", server.Addr())
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		return c
+	}
+	want(OK, "ok", ", none rejected")
+
+	t.Run("many", func(t *testing.T) {
+		during(t, func() {
+			if c := dial(); c != nil {
+				_ = c.Close()
+			}
+			time.Sleep(2 * time.Millisecond)
+		})
+		want(Warning, "many_connections", " new a second")
+	})
+
+	t.Run("rejecting", func(t *testing.T) {
+		for range 40 {
+			if c := dial(); c != nil {
+				t.Cleanup(func() { _ = c.Close() })
+			}
+		}
+		during(t, func() {
+			if c := dial(); c != nil {
+				_ = c.Close()
+			}
+			time.Sleep(100 * time.Millisecond)
+		})
+		want(Warning, "rejecting", " of them now")
+	})
+	want(Note, "rejected", " since the server started")
+}
