@@ -93,7 +93,7 @@ func TestCompletion(t *testing.T) {
 	must(os.Mkdir(filepath.Join(folder, "archive"), 0o700))
 	self, err := os.Executable()
 	must(err)
-	must(os.WriteFile(filepath.Join(folder, "millrace"), []byte("#!/bin/sh\nexec env "+asCommand+"=1 '"+self+"' \"$@\"\n"), 0o700))
+	redistest.WriteScript(t, filepath.Join(folder, "millrace"), "exec env "+asCommand+"=1 '"+self+"' \"$@\"")
 	s := shell{t: t, url: redistest.Start(t, redistest.Options{}).URL(), config: filepath.Join(folder, "archive")}
 	for _, name := range []string{"orders", "orders:17", "$(touch pwned)", "a b", "-x", "'"} {
 		s.run("queue", "write", "--tenant", "acme", "--body", "x", "--", name)

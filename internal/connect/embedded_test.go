@@ -98,9 +98,7 @@ func TestEmbedded(t *testing.T) {
 func TestEmbeddedDoesNotHideABrokenServer(t *testing.T) {
 	t.Parallel()
 	broken := filepath.Join(t.TempDir(), "redis-server")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho out of order\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	redistest.WriteScript(t, broken, "echo out of order")
 	find := func() (string, error) { return broken, nil }
 	if i, err := Embedded(t.Context(), EmbeddedConfig{Find: find}); err == nil || !strings.Contains(err.Error(), "out of order") {
 		t.Errorf("Embedded with a broken server = %v, %v, want its last words", i, err)

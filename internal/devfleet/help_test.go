@@ -141,10 +141,7 @@ func failing(t *testing.T, word string) string {
 func changed(t *testing.T, word, line string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "redis-server")
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *%s*) %s;; esac\nexec %s \"$@\"\n", word, line, redistest.Binary(t))
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	redistest.WriteScript(t, path, fmt.Sprintf("case \"$*\" in *%s*) %s;; esac\nexec %s \"$@\"", word, line, redistest.Binary(t)))
 	return path
 }
 

@@ -77,8 +77,8 @@ func TestInitProvesTheBootFence(t *testing.T) {
 func withFile(t *testing.T, binary, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	file, program := filepath.Join(dir, "redis.conf"), filepath.Join(dir, "server")
+	file, server := filepath.Join(dir, "redis.conf"), filepath.Join(dir, "server")
 	must(t, os.WriteFile(file, []byte(text), 0o600))
-	must(t, os.WriteFile(program, []byte("#!/bin/sh\nexec '"+binary+"' '"+file+"' \"$@\"\n"), 0o700))
-	return program
+	redistest.WriteScript(t, server, "exec '"+binary+"' '"+file+"' \"$@\"")
+	return server
 }

@@ -447,9 +447,7 @@ func TestTools(t *testing.T) {
 			if does == "" {
 				continue
 			}
-			if err := os.WriteFile(filepath.Join(path, name), []byte("#!/bin/sh\n"+does+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			redistest.WriteScript(t, filepath.Join(path, name), does)
 		}
 		if checked, err := checkByTool(t.Context(), "x.rdb"); checked != tc.checked || (err == nil) != tc.ok {
 			t.Errorf("with tools that do %q and %q a snapshot is checked: %v, %v; want %v, fine: %v", tc.redis, tc.valkey, checked, err, tc.checked, tc.ok)
