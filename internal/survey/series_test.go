@@ -271,7 +271,7 @@ func TestSamplesWhileWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSurvey(newStory(), discard)
 		run(t, s)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Second/2) // no viewer goes at the moment of a look
 		defer cancel()
 		for range s.Watch(ctx) {
 		}

@@ -205,6 +205,9 @@ func TestServerAgrees(t *testing.T) {
 			if slices.Contains(words, "STORE") && slices.Contains(words, "STOREDIST") {
 				continue // some servers name the key of the last one only, and store there
 			}
+			if name == "MIGRATE" && words[len(words)-1] == "keys" {
+				continue // it is malformed, and some servers name the place of its one key
+			}
 			all = append(all, words)
 		}
 	}
