@@ -13,8 +13,8 @@ import (
 // they are many. It is for workers in other processes that make a call for each of their rounds,
 // such as those over HTTP.
 //
-// Ended has what the handlers returned, by receipt, up to 1,000 of them, and says what becomes of
-// the messages as in [Queue.Consume]: nil acknowledges one; see [RetryAfter], [NoRetry] and
+// Ended has the results of the handlers, by receipt, up to 1,000 of them. They decide about the
+// messages as in [Queue.Consume]: nil acknowledges one; see [RetryAfter], [NoRetry] and
 // [Throttle]; after another error it comes again after [Backoff]. Stale are the receipts that are.
 //
 // Deliveries are settled also if there is nothing to read, which is [ErrEmpty] or [ErrPaused].
@@ -54,6 +54,7 @@ func (q *Queue) Exchange(ctx context.Context, ended map[string]error, cfg ReadCo
 		verdicts = append(verdicts, some...)
 		return err
 	})
+	q.enlist(ctx, err)
 	for i, verdict := range verdicts {
 		if verdict == 0 {
 			stale = append(stale, texts[i])

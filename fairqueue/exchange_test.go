@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +17,8 @@ import (
 func TestExchange(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	q := openOn(t, server.Client(t), "q", Config{})
+	idle := &moments{}
+	q := openOn(t, server.Client(t), "q", Config{Enlister: idle})
 	calls := func() (n int) {
 		_, _ = fmt.Sscanf(server.Info("commandstats")["cmdstat_evalsha"], "calls=%d,", &n)
 		return n
@@ -56,6 +58,7 @@ func TestExchange(t *testing.T) {
 	want(t, "whether the other one is stale", slices.Contains(stale, next[0].Receipt), false, nil)
 	_, stale, err = q.Exchange(t.Context(), map[string]error{first[0].Receipt: nil, last[0].Receipt: nil}, cfg)
 	wantError(t, err, ErrEmpty)
+	want(t, "moments offered, of the one exchange that found nothing", idle.n, 1, nil)
 	want(t, "stale when nothing is left", fmt.Sprint(stale), fmt.Sprint([]string{first[0].Receipt}), nil)
 	many := map[string]error{}
 	for i := range 1001 {
@@ -66,6 +69,11 @@ func TestExchange(t *testing.T) {
 		wantError(t, err, millrace.ErrBadArgument)
 	}
 }
+
+// moments counts the moments that are offered to it.
+type moments struct{ n int }
+
+func (m *moments) Enlist(context.Context) { m.n++ }
 
 // TestExchangeOfMany: more than a call settles are settled by several, and the read has one of its own.
 func TestExchangeOfMany(t *testing.T) {
@@ -95,8 +103,11 @@ func TestExchangeOfMany(t *testing.T) {
 // TestBackOff: a message that is given back doubles its delay with each attempt, up to ten minutes.
 func TestBackOff(t *testing.T) {
 	t.Parallel()
-	for _, attempts := range []int{1, 2, 5, 9, 10, 11, 40} {
+	for _, attempts := range []int{1, 2, 5, 9, 10, 11, 40, -2} { // less than 0 on miniredis
 		q := open(t, Config{MaxAttempts: 100})
+		if attempts < 0 {
+			q, attempts = openOn(t, miniClient(t), "q", Config{MaxAttempts: 100}), -attempts
+		}
 		write(t, q, "a:x")
 		for range attempts - 1 {
 			m := read(t, q, 1)[0]

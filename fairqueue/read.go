@@ -100,10 +100,15 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 		messages, _, err = q.read(ctx, cfg, nil)
 		return err
 	})
+	q.enlist(ctx, err)
+	return messages, err
+}
+
+// enlist offers the moment to the Enlister if a read had nothing to do.
+func (q *Queue) enlist(ctx context.Context, err error) {
 	if err != nil && q.cfg.Enlister != nil && ctx.Err() == nil {
 		q.cfg.Enlister.Enlist(ctx)
 	}
-	return messages, err
 }
 
 // read reads, and settles deliveries in its first call. It returns their verdicts, also with an error.

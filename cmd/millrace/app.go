@@ -227,7 +227,7 @@ func (a *app) list(ctx context.Context, what string, list func(context.Context, 
 		return err
 	}
 	defer client.Close()
-	names, missing, err := ops.Names(list(ctx, client), func(string) bool { return true })
+	names, missing, err := ops.Names(list(ctx, client), nil)
 	if err != nil && missing.Incomplete == "" {
 		return err
 	}

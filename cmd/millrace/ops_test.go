@@ -26,7 +26,7 @@ func TestTheCommandHasAllOperations(t *testing.T) {
 		t.Errorf("of an operation without words the test reports %q, want that", lacks)
 	}
 
-	// An operation that nobody has added anywhere.
+	// An operation that is on no surface.
 	added := ops.Row{ID: "closeQueue", Words: "queue close", Class: ops.Change, Summary: "Close a queue", Examples: []string{"queue close orders"}}
 	if lacks := lacksInCommand(t, all, added); len(lacks) != 3 {
 		t.Errorf("of an operation that is nowhere, the test reports %q, want no command, no example and no action", lacks)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -106,22 +105,13 @@ func (c *scheduleLs) Run(ctx context.Context, a *app) error {
 // allSchedules lists the schedules of all registered queues. With an error derived from
 // [millrace.ErrPartial], some are missing.
 func allSchedules(ctx context.Context, client rueidis.Client) (list []ops.Schedule, part ops.Incomplete, failed error) {
-	var names []string
-	for name, err := range fairqueue.List(ctx, client) {
-		if err != nil {
-			failed = err
-			continue
-		}
-		names = append(names, name)
-	}
-	part, ok := ops.OfList(failed)
-	if !ok {
+	names, part, failed := ops.Names(fairqueue.List(ctx, client), nil)
+	if failed != nil && part == (ops.Incomplete{}) {
 		return nil, part, failed
 	}
-	slices.Sort(names)
 	list = []ops.Schedule{}
 	for _, name := range names {
-		q, err := fairqueue.New(client, name, fairqueue.Config{})
+		q, err := fairqueue.New(client, string(name), fairqueue.Config{})
 		if err != nil {
 			return nil, part, err
 		}
@@ -130,7 +120,7 @@ func allSchedules(ctx context.Context, client rueidis.Client) (list []ops.Schedu
 		case ctx.Err() != nil:
 			return nil, ops.Incomplete{}, context.Cause(ctx)
 		case err != nil:
-			missing := millrace.ErrPartial.Errorf("the schedules of the queue %s could not be read: %s", jsontype.Text(name), err)
+			missing := millrace.ErrPartial.Errorf("the schedules of the queue %s could not be read: %s", name, err)
 			part, failed = ops.Incomplete{Incomplete: missing.Message}, missing
 		}
 		list = append(list, of.Schedules...)

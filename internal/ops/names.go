@@ -25,19 +25,21 @@ type Named[S any] struct {
 	Name string
 }
 
-// Names returns the names of a list that keep wants, sorted by their bytes; never nil. With an
-// error, they are of use if it says what is missing.
+// Names returns the names of a list that keep selects, or all if it is nil, sorted by their bytes;
+// never nil. With an error and something missing, they are of use.
 func Names(list iter.Seq2[string, error], keep func(name string) bool) (names []jsontype.Text, missing Incomplete, err error) {
 	names = []jsontype.Text{}
 	for name, failed := range list {
 		switch {
 		case failed != nil:
 			err = failed
-		case keep(name):
+		case keep == nil || keep(name):
 			names = append(names, jsontype.Text(name))
 		}
 	}
-	missing, _ = OfList(err)
+	if part, ok := errors.AsType[*millrace.Error](err); ok && errors.Is(err, millrace.ErrPartial) {
+		missing = Incomplete{part.Message}
+	}
 	slices.Sort(names)
 	return names, missing, err
 }
@@ -45,17 +47,4 @@ func Names(list iter.Seq2[string, error], keep func(name string) bool) (names []
 // Incomplete describes the missing parts of a list.
 type Incomplete struct {
 	Incomplete string `json:"incomplete,omitempty" doc:"What could not be read because servers did not answer. Absent if the list is complete." example:"5 of 16 parts of the registry could not be read"`
-}
-
-// OfList describes the missing parts of a list that ended with an error, and reports whether
-// the list is still useful.
-func OfList(err error) (i Incomplete, ok bool) {
-	part, ok := errors.AsType[*millrace.Error](err)
-	switch {
-	case err == nil:
-		return i, true
-	case !ok || !errors.Is(err, millrace.ErrPartial):
-		return i, false
-	}
-	return Incomplete{part.Message}, true
 }

@@ -13,7 +13,7 @@ type Queue struct {
 // Structure returns the name.
 func (q Queue) Structure() string { return string(q.Name) }
 
-// Flows are what the flows of a new queue are.
+// Flows says how a new queue divides its messages.
 type Flows struct {
 	Streams   int `json:"streams,omitempty" placeholder:"N" minimum:"0" maximum:"1024" doc:"How many streams the flows of the queue are if it is new. Defaults to 0, a flow for each tenant." example:"64"`
 	PerTenant int `json:"per_tenant,omitempty" placeholder:"K" minimum:"0" maximum:"1024" doc:"How many of them a tenant has, if the queue is new and has streams. Defaults to 4." example:"4"`

@@ -128,7 +128,7 @@ type BrowsedPage struct {
 	Next     string           `json:"next" doc:"Where to continue; empty at the end."`
 }
 
-// BrowsedMessage is a message that nobody took.
+// BrowsedMessage is a message that is shown and not taken.
 type BrowsedMessage struct {
 	ID          string                   `json:"id" example:"1795226400100321"`
 	Tenant      jsontype.Text            `json:"tenant" example:"\"acme\""`

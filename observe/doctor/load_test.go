@@ -25,17 +25,19 @@ func found(t *testing.T, client rueidis.Client, check string) Finding {
 	return findings[i]
 }
 
-// during repeats a call until the test ends.
-func during(t *testing.T, call func()) {
+// during makes a call at each interval until the test ends.
+func during(t *testing.T, interval time.Duration, call func()) {
 	t.Helper()
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		next := time.NewTicker(interval)
+		defer next.Stop()
 		for {
 			select {
 			case <-done:
 				return
-			default:
+			case <-next.C:
 				call()
 			}
 		}
@@ -89,7 +91,7 @@ func TestLoad(t *testing.T) {
 	}
 	redistest.Eventually(t, "the server is idle", func() bool { return busy() < 20 })
 	other := server.Client(t)
-	during(t, func() {
+	during(t, time.Millisecond, func() {
 		other.Do(context.Background(), other.B().Eval().Script(spin).Numkeys(0).Arg("20").Build())
 	})
 	redistest.Eventually(t, "the server is busy", func() bool { return busy() > 20 })
@@ -122,11 +124,10 @@ func TestConnections(t *testing.T) {
 	want(OK, "ok", ", none rejected")
 
 	t.Run("many", func(t *testing.T) {
-		during(t, func() {
+		during(t, 2*time.Millisecond, func() {
 			if c := dial(); c != nil {
 				_ = c.Close()
 			}
-			time.Sleep(2 * time.Millisecond)
 		})
 		want(Warning, "many_connections", " new a second")
 	})
@@ -137,11 +138,10 @@ func TestConnections(t *testing.T) {
 				t.Cleanup(func() { _ = c.Close() })
 			}
 		}
-		during(t, func() {
+		during(t, 100*time.Millisecond, func() {
 			if c := dial(); c != nil {
 				_ = c.Close()
 			}
-			time.Sleep(100 * time.Millisecond)
 		})
 		want(Warning, "rejecting", " of them now")
 	})

@@ -111,14 +111,19 @@ func (r *receive) of() ops.Receive {
 func (r *receive) wait() (field string, d time.Duration) { return "block", r.of().Block.Duration }
 
 func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *receive) (ops.Messages, error) {
+	return take(ctx, a, q, ops.ReceiveMessages, in.of(), in.of().Invisible())
+}
+
+// take does an operation that takes messages, until the service drains, and says for how long its answer is true.
+func take[In, Out any](ctx context.Context, a *API, q *fairqueue.Queue, o ops.Operation[*fairqueue.Queue, In, Out], in In, visibility time.Duration) (Out, error) {
 	ctx, done := a.whileServing(ctx)
 	defer done()
-	doc, err := ops.ReceiveMessages.Do(ctx, q, in.of())
-	trueFor(ctx, in.of().Invisible())
+	out, err := o.Do(ctx, q, in)
+	trueFor(ctx, visibility)
 	if errors.Is(err, errDraining) {
 		err = nil
 	}
-	return doc, err
+	return out, err
 }
 
 // round is a request of a worker.
@@ -131,14 +136,7 @@ type round struct {
 func (r *round) wait() (field string, d time.Duration) { return "block", r.Body.Block.Duration }
 
 func (a *API) work(ctx context.Context, q *fairqueue.Queue, in *round) (ops.Taken, error) {
-	ctx, done := a.whileServing(ctx)
-	defer done()
-	doc, err := ops.WorkRound.Do(ctx, q, in.Body)
-	trueFor(ctx, in.Body.Invisible())
-	if errors.Is(err, errDraining) {
-		err = nil
-	}
-	return doc, err
+	return take(ctx, a, q, ops.WorkRound, in.Body, in.Body.Invisible())
 }
 
 // extendMessages also says for how long its answer is true.
