@@ -77,7 +77,8 @@ func TestJudgeLoad(t *testing.T) {
 	}
 }
 
-// TestLoad: a busy server uses more than a fifth of a CPU, on a busy machine as well.
+// TestLoad: a busy server uses more CPU than an idle one. How much it gets is the machine's affair:
+// beside many other programs a thread that never rests may get less than a tenth.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -89,12 +90,12 @@ func TestLoad(t *testing.T) {
 		}
 		return percent
 	}
-	redistest.Eventually(t, "the server is idle", func() bool { return busy() < 20 })
+	idle := busy()
 	other := server.Client(t)
 	during(t, time.Millisecond, func() {
 		other.Do(context.Background(), other.B().Eval().Script(spin).Numkeys(0).Arg("20").Build())
 	})
-	redistest.Eventually(t, "the server is busy", func() bool { return busy() > 20 })
+	redistest.Eventually(t, "the server is busy", func() bool { return busy() > 2*idle+2 })
 }
 
 // TestConnections: clients that connect for each call, and clients that are rejected.
