@@ -73,7 +73,7 @@ soak: deps ## Run the long versions of the tests
 	go run ./internal/test/mutate -first 'Histories|Wrong|Version|Foreign|Refuse' ./ick ./ick/channel=./ick ./lease ./expiry ./pinned ./tracker ./scatter ./observe/upkeep \
 		./internal/redis/registry ./internal/redis/shards=./expiry ./internal/redis/shards=./pinned ./internal/redis/reqid=./internal/redis/script
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestACL$$|TestLoadWhile' ./conformance ./server
-	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v ./dist
+	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v ./deploy
 	cd tracker/sqltest && MILLRACE_SOAK=1 go test -count=1 -timeout=30m -v -run TestSparseMillion .
 	cd examples/outbox && MILLRACE_SOAK=1 go test -race -count=1 -timeout=30m -v -run TestRelay .
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestSilentNode|TestResharding' ./conformance

@@ -42,10 +42,10 @@ type Handling struct {
 	Headers map[string]string // includes those of a CarryHook; do not change it
 }
 
-// HangHook is called for each handler that exceeds MaxRun, so that another message gets its slot.
-type HangHook interface {
-	// OnHang is called while the handler still runs.
-	OnHang(ctx context.Context, work Handling)
+// ReadHook is called for messages that a program reads, instead of having a handler consume them.
+type ReadHook interface {
+	// OnRead is called after the read. The work has its Size and Age alone.
+	OnRead(ctx context.Context, work Handling)
 }
 
 // CarryHook is called for each message before it is written. It may add headers, such as

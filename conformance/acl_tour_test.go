@@ -26,6 +26,7 @@ var tour = []stop{
 	{name: "queue reader", walk: walkQueueReader},
 	{name: "queue upkeep", walk: walkQueueUpkeep},
 	{name: "legacy stream", walk: walkLegacy, of: []string{"a stream that a queue replaces"}},
+	{name: "shuffle queue", walk: walkShuffle, of: []string{"a shuffle queue that a queue replaces"}},
 	{name: "lease", walk: walkLease},
 	{name: "hashes", walk: walkHashes},
 	{name: "hashes upkeep", walk: walkHashesUpkeep},

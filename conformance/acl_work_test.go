@@ -334,11 +334,21 @@ func walkLegacy(w *walker) {
 	w.did("XREADGROUP", "GROUP", "old", "died", "STREAMS", w.name, ">")
 	for _, group := range []string{"old", "new"} {
 		w.did("XADD", w.name, "*", "f", "v")
-		q, err := fairqueue.New(w.client, w.name+group, fairqueue.Config{Legacy: fairqueue.Legacy{Stream: w.name, Group: group, ClaimAfter: time.Millisecond}})
+		q, err := fairqueue.New(w.client, w.name+group, fairqueue.Config{Legacy: []fairqueue.Legacy{{Stream: w.name, Group: group, ClaimAfter: time.Millisecond}}})
 		w.must("fairqueue.New", err)
 		_, err = q.Ack(w, w.take(q, fairqueue.ReadConfig{}).Receipt)
 		w.must("Ack", err)
 	}
+}
+
+// walkShuffle has a queue replace a shuffle queue.
+func walkShuffle(w *walker) {
+	w.did("HSET", w.name+":meta", "streams", "2")
+	w.did("XADD", w.name+":s1", "*", "f", "v")
+	q, err := fairqueue.New(w.client, w.name+"shuffle", fairqueue.Config{Legacy: []fairqueue.Legacy{{Shuffle: w.name, Group: "new", ClaimAfter: time.Millisecond}}})
+	w.must("fairqueue.New", err)
+	_, err = q.Ack(w, w.take(q, fairqueue.ReadConfig{}).Receipt)
+	w.must("Ack", err)
 }
 
 func walkLease(w *walker) {

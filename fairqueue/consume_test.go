@@ -128,7 +128,7 @@ type watcher struct {
 	mu    sync.Mutex
 	calls map[string]int
 	works []millrace.Handling
-	hangs []millrace.Handling
+	reads []millrace.Handling
 }
 
 func (w *watcher) OnWrite(_ context.Context, headers map[string]string) { headers["trace"] = "1" }
@@ -148,10 +148,10 @@ func (w *watcher) OnHandle(ctx context.Context, work millrace.Handling) (context
 	}
 }
 
-func (w *watcher) OnHang(_ context.Context, work millrace.Handling) {
+func (w *watcher) OnRead(_ context.Context, work millrace.Handling) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hangs = append(w.hangs, work)
+	w.reads = append(w.reads, work)
 }
 
 type enlister struct{ moments atomic.Int64 }
@@ -185,6 +185,11 @@ func TestHooksAndEnlister(t *testing.T) {
 	if e.moments.Load() != before+1 || w.calls["fairqueue.write"] != 1 {
 		t.Errorf("moments = %d, calls = %v", e.moments.Load()-before, w.calls)
 	}
+	write(t, q, "a:1 b:2")
+	age := eventually(t, q).PickupDelay
+	_, _, err = q.Exchange(t.Context(), nil, ReadConfig{})
+	want(t, "number of reads", len(w.reads), 2, err)
+	want(t, "the first read", w.reads[0], millrace.Handling{Structure: "fairqueue", Key: q.name, Size: 1, Age: age}, nil)
 }
 
 func TestTyped(t *testing.T) {

@@ -302,11 +302,6 @@ func (c *consumer) handle(ctx context.Context, cancel context.CancelCauseFunc, m
 		if c.cfg.MaxRun > 0 {
 			defer time.AfterFunc(c.cfg.MaxRun, func() {
 				giveUp()
-				for _, hook := range c.q.cfg.Hooks {
-					if watcher, ok := hook.(millrace.HangHook); ok {
-						watcher.OnHang(ctx, work)
-					}
-				}
 			}).Stop()
 		}
 		return c.handler(ctx, m)

@@ -321,13 +321,37 @@ func ExampleLegacy() {
 	client.Do(ctx, client.B().Xadd().Key("jobs").Id("*").FieldValue().FieldValue("customer", "acme").FieldValue("text", "hello").Build())
 	client.Do(ctx, client.B().XgroupCreate().Key("jobs").Group("workers").Id("0").Build())
 
-	q, err := fairqueue.New(client, "jobs", fairqueue.Config{Legacy: fairqueue.Legacy{
+	q, err := fairqueue.New(client, "jobs", fairqueue.Config{Legacy: []fairqueue.Legacy{{
 		Stream: "jobs",
 		Group:  "workers",
 		Draft: func(fields map[string]string) (fairqueue.Draft, error) {
 			return fairqueue.Draft{Tenant: fields["customer"], Body: []byte(fields["text"])}, nil
 		},
-	}})
+	}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	messages, err := q.Read(ctx, fairqueue.ReadConfig{})
+	fmt.Println(messages[0].Tenant, string(messages[0].Body), err)
+	// Output: acme hello <nil>
+}
+
+// A team moves from the shuffle queues of replicate/go: docs/FROM_REPLICATE.md has the steps.
+func ExampleLegacy_shuffle() {
+	client, closeAll := connect()
+	defer closeAll()
+	ctx := context.Background()
+	client.Do(ctx, client.B().Hset().Key("input:meta").FieldValue().FieldValue("streams", "4").Build())
+	client.Do(ctx, client.B().Xadd().Key("input:s3").Id("*").FieldValue().FieldValue("tenant", "acme").FieldValue("value", "hello").Build())
+
+	q, err := fairqueue.New(client, "predictions", fairqueue.Config{Legacy: []fairqueue.Legacy{{
+		Shuffle:    "input",
+		Group:      "directors",
+		ClaimAfter: 10 * time.Minute,
+		Draft: func(fields map[string]string) (fairqueue.Draft, error) {
+			return fairqueue.Draft{Tenant: fields["tenant"], Body: []byte(fields["value"])}, nil
+		},
+	}}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func (q *Queue) Exchange(ctx context.Context, ended map[string]error, cfg ReadCo
 		verdicts = append(verdicts, some...)
 		return err
 	})
-	q.enlist(ctx, err)
+	q.ended(ctx, messages, err)
 	for i, verdict := range verdicts {
 		if verdict == 0 {
 			stale = append(stale, texts[i])

@@ -17,7 +17,8 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, cfg := range []Config{
 		{Streams: -1}, {Streams: maxStreams + 1}, {Streams: 1, PerTenant: -1}, {PerTenant: 1}, {MaxAttempts: -1}, {DedupeWindow: -1}, {Gzip: -1},
-		{Legacy: Legacy{Stream: "x"}}, {IdleExpiry: -1}, {ExpireFull: true},
+		{Legacy: []Legacy{{Stream: "x"}}}, {Legacy: []Legacy{{Group: "g"}}}, {Legacy: []Legacy{{Stream: "x", Shuffle: "y", Group: "g"}}},
+		{Legacy: []Legacy{{Stream: strings.Repeat("x", 401), Group: "g"}}}, {Legacy: []Legacy{{Shuffle: "x", Group: "g", ClaimAfter: -1}}}, {IdleExpiry: -1}, {ExpireFull: true},
 	} {
 		_, err := New(nil, "x", cfg)
 		wantError(t, err, millrace.ErrBadArgument)

@@ -34,12 +34,12 @@ func TestLegacyStreamIsReadUntilItIsEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := Config{Streams: 4, PerTenant: 1, Legacy: Legacy{Stream: stream, Group: "workers", ClaimAfter: 30 * time.Second, Draft: func(fields map[string]string) (Draft, error) {
+	cfg := Config{Streams: 4, PerTenant: 1, Legacy: []Legacy{{Stream: stream, Group: "workers", ClaimAfter: 30 * time.Second, Draft: func(fields map[string]string) (Draft, error) {
 		if fields["text"] == "7" {
 			return Draft{}, errors.New("nobody knows whose this is")
 		}
 		return Draft{Tenant: fields["customer"], Body: []byte(fields["text"])}, nil
-	}}}
+	}}}}
 	one := openOn(t, client, redistest.Name(t), cfg)
 	two := openOn(t, redistest.Shared(t).Client(t), one.name, cfg)
 	write(t, one, "new:new")
@@ -69,7 +69,7 @@ func TestLegacyStreamOfNoGroup(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
 	stream := "old:" + redistest.Name(t)
-	q := openOn(t, client, redistest.Name(t), Config{Legacy: Legacy{Stream: stream, Group: "workers"}})
+	q := openOn(t, client, redistest.Name(t), Config{Legacy: []Legacy{{Stream: stream, Group: "workers"}}})
 	_, err := q.Read(t.Context(), ReadConfig{})
 	wantError(t, err, ErrEmpty)
 	if n, err := do(t, client, "EXISTS", stream).AsInt64(); err != nil || n != 0 {
@@ -93,9 +93,9 @@ func TestLegacyValuesThatAreNotText(t *testing.T) {
 	if err := do(t, client, "XADD", stream, "*", "text", "grüße", "bytes", "\xff\x00", "na\xffme", "x").Error(); err != nil {
 		t.Fatal(err)
 	}
-	q := openOn(t, client, redistest.Name(t), Config{Legacy: Legacy{Stream: stream, Group: "workers", Draft: func(map[string]string) (Draft, error) {
+	q := openOn(t, client, redistest.Name(t), Config{Legacy: []Legacy{{Stream: stream, Group: "workers", Draft: func(map[string]string) (Draft, error) {
 		return Draft{Tenant: ""}, nil
-	}}})
+	}}}})
 	m := eventually(t, q)
 	var fields map[string]any
 	want(t, "JSON", nil, nil, json.Unmarshal(m.Body, &fields))
@@ -112,9 +112,9 @@ func TestLegacyEntriesCountByTheirID(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q := openOn(t, client, redistest.Name(t), Config{Legacy: Legacy{Stream: stream, Group: "workers", Draft: func(map[string]string) (Draft, error) {
+	q := openOn(t, client, redistest.Name(t), Config{Legacy: []Legacy{{Stream: stream, Group: "workers", Draft: func(map[string]string) (Draft, error) {
 		return Draft{Tenant: "a", Source: "s", Position: 1}, nil
-	}}})
+	}}}})
 	ack(t, q, eventually(t, q))
 	ack(t, q, eventually(t, q))
 }
@@ -130,7 +130,7 @@ func TestLegacyStreamIsConsumed(t *testing.T) {
 		}
 	}
 	add()
-	q := openOn(t, client, redistest.Name(t), Config{Legacy: Legacy{Stream: stream, Group: "workers"}})
+	q := openOn(t, client, redistest.Name(t), Config{Legacy: []Legacy{{Stream: stream, Group: "workers"}}})
 	handled := make(chan bool, 10)
 	consume(t, q, ConsumeConfig{}, func(context.Context, Message) error {
 		handled <- true

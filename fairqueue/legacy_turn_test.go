@@ -17,7 +17,7 @@ import (
 func legacyQueue(t *testing.T, client rueidis.Client, change func(*Config)) (q *Queue, stream string) {
 	t.Helper()
 	stream = "old:" + redistest.Name(t)
-	cfg := Config{Legacy: Legacy{Stream: stream, Group: "workers"}}
+	cfg := Config{Legacy: []Legacy{{Stream: stream, Group: "workers"}}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -197,7 +197,7 @@ func TestLegacyLeavesWhatOldReadersHold(t *testing.T) {
 func TestLegacyClaimAfter(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
-	q, stream := legacyQueue(t, client, func(c *Config) { c.Legacy.ClaimAfter = time.Hour })
+	q, stream := legacyQueue(t, client, func(c *Config) { c.Legacy[0].ClaimAfter = time.Hour })
 	const young, deleted, old = 1500, 20, 3
 	left := addEntries(t, client, stream, young+deleted+old)
 	holdEntries(t, client, stream, "alive", young, time.Minute)
@@ -222,10 +222,10 @@ func TestLegacyOfADeadMover(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	q, stream := legacyQueue(t, client, nil)
 	left := addEntries(t, client, stream, 250)
-	holdEntries(t, client, stream, q.legacy.consumer(), 240, 0)
+	holdEntries(t, client, stream, q.legacy.sources[0].consumer(), 240, 0)
 	entries, err := do(t, client, "XRANGE", stream, "-", "+", "COUNT", "1").AsXRange()
 	want(t, "XRANGE", len(entries), 1, err)
-	moved, err := q.cfg.Legacy.draft(entries[0].ID, entries[0].FieldValues)
+	moved, err := q.cfg.Legacy[0].draft(stream, entries[0].ID, entries[0].FieldValues)
 	want(t, "draft", nil, nil, err)
 	if _, err := q.Write(t.Context(), moved); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestLegacyOfADeadMoverComesLater(t *testing.T) {
 	readBodies(t, q, left, 1)
 	// In one step: the reads above may still look for entries.
 	err := do(t, client, "EVAL", `for i = 0, 1 do redis.call('XADD', KEYS[1], '*', 'n', i) end
-		return redis.call('XREADGROUP', 'GROUP', 'workers', ARGV[1], 'COUNT', 2, 'STREAMS', KEYS[1], '>')`, "1", stream, q.legacy.consumer()).Error()
+		return redis.call('XREADGROUP', 'GROUP', 'workers', ARGV[1], 'COUNT', 2, 'STREAMS', KEYS[1], '>')`, "1", stream, q.legacy.sources[0].consumer()).Error()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestLegacyAndAFullServer(t *testing.T) {
 	q.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	const entries = 3 * legacyPage
 	left := addEntries(t, client, stream, entries)
-	holdEntries(t, client, stream, q.legacy.consumer(), 1, 0)
+	holdEntries(t, client, stream, q.legacy.sources[0].consumer(), 1, 0)
 	write(t, q, "a:1 a:2 a:3")
 	if err := do(t, client, "CONFIG", "SET", "maxmemory", "1").Error(); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestLegacyAndAFullServer(t *testing.T) {
 		_, err := q.Read(t.Context(), ReadConfig{Max: maxRead, Block: legacyInterval})
 		wantError(t, err, ErrEmpty)
 	}
-	if n := pendingOf(t, client, stream, q.legacy.consumer()); n == 0 || n > legacyPage {
+	if n := pendingOf(t, client, stream, q.legacy.sources[0].consumer()); n == 0 || n > legacyPage {
 		t.Errorf("%d entries are taken, want 1 to %d", n, legacyPage)
 	}
 	if n := log.Count("are not moved"); n != 1 {
@@ -364,7 +364,7 @@ func TestLegacyEntryThatIsTooLarge(t *testing.T) {
 	}
 	left := addEntries(t, client, stream, 3)
 	readBodies(t, q, left, 3)
-	want(t, "entries that are pending", pendingOf(t, client, stream, q.legacy.consumer()), 1, nil)
+	want(t, "entries that are pending", pendingOf(t, client, stream, q.legacy.sources[0].consumer()), 1, nil)
 	if n := log.Count("is no message"); n != 1 {
 		t.Errorf("%d lines about it, want 1: %s", n, log.String())
 	}

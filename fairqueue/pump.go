@@ -1,7 +1,6 @@
 package fairqueue
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -156,7 +155,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 		return err
 	})
 	if err == nil && want > 0 {
-		c.q.legacy.turn(cmp.Or(len(a.messages), want))
+		c.q.legacy.turn(len(a.messages), want)
 	}
 	for i, verdict := range a.verdicts {
 		if verdict == 0 && some[i].verb != "u" && (a.err == nil || !some[i].handled()) {
@@ -275,7 +274,7 @@ func (c *consumer) sleep(ctx context.Context, want int) {
 	c.asleep, c.dry = false, false
 	c.asked -= want
 	if err == nil {
-		c.q.legacy.turn(len(a.messages))
+		c.q.legacy.turn(len(a.messages), want)
 		c.succeeded()
 		c.dry, c.pause = len(a.messages) < want && !a.again, a.pause
 		c.take(a.messages)

@@ -64,7 +64,7 @@ type Queue struct {
 	shared *dispatcher
 	run    *script.Runner // the dispatcher's
 	entry  registry.Entry
-	legacy legacyMover
+	legacy *legacyMover
 
 	mu      sync.Mutex
 	streams streams // as last seen
@@ -101,8 +101,8 @@ type Config struct {
 	// ExpireFull removes the idle queue with all its messages. Defaults to off.
 	ExpireFull bool
 
-	// Legacy is a stream that the queue replaces. Defaults to none.
-	Legacy Legacy
+	// Legacy has the streams that the queue replaces. Defaults to none.
+	Legacy []Legacy
 
 	// Gzip compresses bodies of at least this many bytes, if that makes them smaller.
 	// Readers need no setting. Defaults to 0, never.
@@ -136,12 +136,13 @@ func (c Config) withDefaults() (Config, error) {
 		return c, bad.Errorf("IdleExpiry is negative: %s", c.IdleExpiry)
 	case c.ExpireFull && c.IdleExpiry == 0:
 		return c, bad.Errorf("ExpireFull is set, but IdleExpiry is 0")
-	case c.Legacy.Stream != "" && c.Legacy.Group == "":
-		return c, bad.Errorf("Legacy has no Group: set the one that the readers of %q used", c.Legacy.Stream)
-	case c.Legacy.ClaimAfter < 0 || c.Legacy.ClaimAfter > 0 && c.Legacy.ClaimAfter < time.Millisecond:
-		return c, bad.Errorf("ClaimAfter of the Legacy is %s: set at least a millisecond, or 0 for never", c.Legacy.ClaimAfter)
 	case c.Gzip < 0:
 		return c, bad.Errorf("Gzip is negative: %d", c.Gzip)
+	}
+	for _, l := range c.Legacy {
+		if err := l.check(); err != nil {
+			return c, err
+		}
 	}
 	if c.PerTenant == 0 {
 		c.PerTenant = defaultPerTenant
@@ -179,7 +180,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 		name: name, cfg: cfg, client: client, shared: shared, run: &shared.run,
 		streams: streams{count: cfg.Streams, perTenant: cfg.PerTenant},
 	}
-	q.legacy.q = q
+	q.legacy = newLegacyMover(q)
 	q.entry.Enter(client, registry.Queue, name, cfg.Logger)
 	return q, nil
 }

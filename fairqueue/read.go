@@ -100,14 +100,26 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 		messages, _, err = q.read(ctx, cfg, nil)
 		return err
 	})
-	q.enlist(ctx, err)
+	q.ended(ctx, messages, err)
 	return messages, err
 }
 
-// enlist offers the moment to the Enlister if a read had nothing to do.
-func (q *Queue) enlist(ctx context.Context, err error) {
-	if err != nil && q.cfg.Enlister != nil && ctx.Err() == nil {
-		q.cfg.Enlister.Enlist(ctx)
+// ended tells the hooks about a read, or offers the moment to the Enlister if there was nothing to read.
+func (q *Queue) ended(ctx context.Context, messages []Message, err error) {
+	if err != nil {
+		if q.cfg.Enlister != nil && ctx.Err() == nil {
+			q.cfg.Enlister.Enlist(ctx)
+		}
+		return
+	}
+	work := millrace.Handling{Structure: "fairqueue", Key: q.name, Size: len(messages)}
+	for _, m := range messages {
+		work.Age = max(work.Age, m.PickupDelay)
+	}
+	for _, hook := range q.cfg.Hooks {
+		if reader, ok := hook.(millrace.ReadHook); ok {
+			reader.OnRead(ctx, work)
+		}
 	}
 }
 
@@ -132,7 +144,7 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig, settle []settlement) (
 		case err != nil:
 			return nil, verdicts, err
 		case len(a.messages) > 0:
-			q.legacy.turn(len(a.messages))
+			q.legacy.turn(len(a.messages), cfg.Max)
 			return q.readMore(ask, a.messages, request, cfg.Max), verdicts, nil
 		case a.again:
 			continue
@@ -153,7 +165,7 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig, settle []settlement) (
 		stop()
 		switch {
 		case err == nil:
-			q.legacy.turn(len(found.messages))
+			q.legacy.turn(len(found.messages), cfg.Max)
 			return found.messages, verdicts, nil
 		case ctx.Err() != nil:
 			return nil, verdicts, context.Cause(ctx)

@@ -31,6 +31,7 @@ type hook struct {
 var (
 	_ millrace.CallHook   = (*hook)(nil)
 	_ millrace.HandleHook = (*hook)(nil)
+	_ millrace.ReadHook   = (*hook)(nil)
 	_ steal.RecruitHook   = (*hook)(nil)
 )
 
@@ -45,7 +46,7 @@ func New(reg prometheus.Registerer) (millrace.Hook, error) {
 
 		handled:       counters("handled_total", "Runs of handlers by outcome.", "structure", "outcome"),
 		handleSeconds: histograms("handle_seconds", "Duration of handlers.", durations, "structure"),
-		pickupDelay:   histograms("pickup_delay_seconds", "How long the oldest message or mark of a handler had waited.", waits, "structure"),
+		pickupDelay:   histograms("pickup_delay_seconds", "How long the oldest message or mark of a handler or of a read had waited.", waits, "structure"),
 
 		recruited:      counters("steal_recruited_total", "Recruits for upkeep by origin and outcome.", "task", "via", "outcome"),
 		rounds:         counters("steal_rounds_total", "Slices of upkeep that recruits ran.", "task"),
@@ -81,6 +82,11 @@ func (h *hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Co
 		h.handleSeconds.WithLabelValues(work.Structure).Observe(time.Since(began).Seconds())
 		h.handled.WithLabelValues(work.Structure, h.outcomes.of(err)).Inc()
 	}
+}
+
+// OnRead notes how long messages waited for a program that reads them.
+func (h *hook) OnRead(_ context.Context, work millrace.Handling) {
+	h.pickupDelay.WithLabelValues(work.Structure).Observe(work.Age.Seconds())
 }
 
 // OnRecruit counts a recruit.

@@ -132,6 +132,8 @@ func TestHandlersAreCounted(t *testing.T) {
 		"handle_seconds{structure=ick}":              4,
 	})
 	wantSamples(t, reg, "pickup", map[string]float64{"pickup_delay_seconds{structure=ick}": 4})
+	hook.OnRead(t.Context(), millrace.Handling{Structure: "fairqueue", Size: 3})
+	wantSamples(t, reg, "pickup", map[string]float64{"pickup_delay_seconds{structure=ick}": 4, "pickup_delay_seconds{structure=fairqueue}": 1})
 }
 
 func TestHistogramsHoldSeconds(t *testing.T) {

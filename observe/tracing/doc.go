@@ -50,7 +50,7 @@
 //	messaging.operation.type  process
 //	millrace.structure        the kind of structure: ick
 //	millrace.size             how many members or messages
-//	millrace.pickup_delay_ms  how long the oldest of them waited; absent if unknown
+//	millrace.pickup_delay_ms  how long the oldest of them waited; absent if unknown. Also on the span in which a program calls Read
 //	millrace.attempt          the number of the delivery; absent if there is none
 //	millrace.key              the structure's base key, of calls and handlers
 //	millrace.try              of calls

@@ -46,6 +46,7 @@ var (
 	_ millrace.CallHook   = (*hook)(nil)
 	_ millrace.HandleHook = (*hook)(nil)
 	_ millrace.CarryHook  = (*hook)(nil)
+	_ millrace.ReadHook   = (*hook)(nil)
 	_ steal.RecruitHook   = (*hook)(nil)
 )
 
@@ -123,6 +124,11 @@ func (h *hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Co
 		note(span, err)
 		span.End()
 	}
+}
+
+// OnRead notes on the span of a read's caller how long its messages waited.
+func (h *hook) OnRead(ctx context.Context, work millrace.Handling) {
+	trace.SpanFromContext(ctx).SetAttributes(attribute.Int64("millrace.pickup_delay_ms", work.Age.Milliseconds()))
 }
 
 // OnWrite adds the context of the writer's trace to a message's headers.

@@ -37,6 +37,7 @@ func TestMessageRoundTrip(t *testing.T) {
 	ctx, request := tracer.Start(baggage.ContextWithBaggage(t.Context(), bag), "request")
 	headers := map[string]string{"mine": "kept"}
 	hook.OnWrite(ctx, headers)
+	hook.OnRead(ctx, millrace.Handling{Structure: "fairqueue", Size: 3, Age: time.Minute})
 	request.End()
 	if headers["traceparent"] == "" || headers["mine"] != "kept" || len(headers) != 3 {
 		t.Errorf("headers = %v, want traceparent, baggage and what was there", headers)
@@ -71,6 +72,7 @@ func TestMessageRoundTrip(t *testing.T) {
 		"error.type":               "full",
 	}
 	wantAttributes(t, runs[0], want)
+	wantAttributes(t, named(spans, "request")[0], map[string]any{"millrace.pickup_delay_ms": int64(60_000)})
 	delete(want, "error.type")
 	want["millrace.attempt"] = int64(2)
 	wantAttributes(t, runs[1], want)
@@ -313,6 +315,7 @@ func TestSamplingTravels(t *testing.T) {
 	ctx, request := tracer.Start(t.Context(), "request")
 	headers := map[string]string{}
 	hook.OnWrite(ctx, headers)
+	hook.OnRead(ctx, millrace.Handling{Structure: "fairqueue", Size: 3, Age: time.Minute})
 	request.End()
 	if headers["traceparent"] == "" {
 		t.Fatal("a request that is not sampled does not tell its messages")
