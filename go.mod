@@ -31,6 +31,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/go-json-experiment/json v1.27.2
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect

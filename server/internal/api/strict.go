@@ -2,14 +2,13 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/jsontype"
@@ -25,31 +24,26 @@ var errUTF8 = &millrace.Error{
 
 // checkBody refuses everything but one JSON document, and documents that parsers read in
 // different ways: with text that is not Unicode, duplicate or unknown names, null. huma checks
-// the values later.
-//
-// No library of the kind that we want does this: encoding/json accepts invalid text and
-// duplicate names, its second version is experimental, and huma reports each of a million
-// invalid entries.
+// the values later, and reports each of a million invalid entries.
 func (a *API) checkBody(body []byte, schema *huma.Schema) error {
-	if !utf8.Valid(body) || loneSurrogate(body) {
-		return errUTF8.Errorf("the body is not UTF-8")
-	}
-	w := walker{json.NewDecoder(bytes.NewReader(body)), a.huma.OpenAPI().Components.Schemas}
-	w.UseNumber()
+	w := walker{jsontext.NewDecoder(bytes.NewBuffer(body)), a.huma.OpenAPI().Components.Schemas}
 	err := w.walk(schema, 0)
-	wrong, ok := errors.AsType[*placeError](err)
-	switch {
-	case ok:
-		return invalid("body"+wrong.place, wrong.what)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errRequest.Errorf("the body is empty or not complete")
-	case err != nil:
-		return errRequest.Errorf("the body is not JSON: %s, after %d bytes", err, w.InputOffset())
-	}
-	if _, err := w.Token(); !errors.Is(err, io.EOF) {
+	if err == nil {
+		if _, err = w.ReadToken(); errors.Is(err, io.EOF) {
+			return nil
+		}
 		return errRequest.Errorf("there is data after the JSON document")
 	}
-	return nil
+	if wrong, ok := errors.AsType[*placeError](err); ok {
+		return invalid("body"+wrong.place, wrong.what)
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errRequest.Errorf("the body is empty or not complete")
+	case jsontext.Value(body).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)):
+		return errUTF8.Errorf("the body is not UTF-8")
+	}
+	return errRequest.Errorf("the body is not JSON: %s, after %d bytes", err, w.InputOffset())
 }
 
 // invalid returns the problem of a request that is invalid at one place.
@@ -74,7 +68,7 @@ func within(part string, err error) error {
 
 // walker visits all values of a document.
 type walker struct {
-	*json.Decoder
+	*jsontext.Decoder
 
 	schemas huma.Registry
 }
@@ -82,17 +76,17 @@ type walker struct {
 // walk visits one value. The schema is nil if there is none.
 func (w walker) walk(schema *huma.Schema, depth int) error {
 	if schema != nil && schema.Extensions[jsontype.Any] != nil {
-		return w.Decode(new(json.RawMessage))
+		return w.SkipValue()
 	}
-	token, err := w.Token()
+	token, err := w.ReadToken()
 	if err != nil {
 		return err
 	}
-	if token == nil {
+	switch token.Kind() {
+	case 'n':
 		return &placeError{what: "null is not allowed; leave the field out"}
-	}
-	open, nested := token.(json.Delim)
-	if !nested {
+	case '[', '{':
+	default:
 		return nil
 	}
 	if depth == maxDepth {
@@ -101,15 +95,21 @@ func (w walker) walk(schema *huma.Schema, depth int) error {
 	if schema != nil && schema.Ref != "" {
 		schema = w.schemas.SchemaFromRef(schema.Ref)
 	}
-	if open == '[' {
+	if token.Kind() == '[' {
 		err = w.walkList(schema, depth)
 	} else {
 		err = w.walkObject(schema, depth)
 	}
 	if err == nil {
-		_, err = w.Token() // the end
+		_, err = w.ReadToken() // the end
 	}
 	return err
+}
+
+// more reports whether the list or the object goes on.
+func (w walker) more() bool {
+	kind := w.PeekKind()
+	return kind != ']' && kind != '}'
 }
 
 func (w walker) walkList(schema *huma.Schema, depth int) error {
@@ -117,7 +117,7 @@ func (w walker) walkList(schema *huma.Schema, depth int) error {
 	if schema != nil {
 		items = schema.Items
 	}
-	for i := 0; w.More(); i++ {
+	for i := 0; w.more(); i++ {
 		if schema != nil && schema.MaxItems != nil && i == *schema.MaxItems { // before huma reports each entry
 			return &placeError{what: fmt.Sprintf("has more than %d entries", i)}
 		}
@@ -129,26 +129,30 @@ func (w walker) walkList(schema *huma.Schema, depth int) error {
 }
 
 func (w walker) walkObject(schema *huma.Schema, depth int) error {
-	seen := make(map[string]bool)
-	for w.More() {
-		token, err := w.Token()
+	for w.more() {
+		token, err := w.ReadToken()
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return &placeError{"." + duplicate(err), "is a duplicate"}
+		}
 		if err != nil {
 			return err
 		}
-		name, _ := token.(string)
+		name := token.String()
 		below, known := member(schema, name)
-		switch {
-		case seen[name]:
-			return &placeError{"." + name, "is a duplicate"}
-		case !known:
+		if !known {
 			return &placeError{"." + name, "is unknown"}
 		}
-		seen[name] = true
 		if err := w.walk(below, depth+1); err != nil {
 			return within("."+name, err)
 		}
 	}
 	return nil
+}
+
+// duplicate returns the name that an object has twice.
+func duplicate(err error) string {
+	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
+	return syntax.JSONPointer.LastToken()
 }
 
 // member returns the schema of a member of an object, and whether the name is known.
@@ -163,38 +167,4 @@ func member(object *huma.Schema, name string) (schema *huma.Schema, known bool) 
 	}
 	schema, _ = object.AdditionalProperties.(*huma.Schema)
 	return schema, true
-}
-
-// loneSurrogate reports whether JSON text has an escaped half of a surrogate pair, which
-// is no character.
-func loneSurrogate(body []byte) bool {
-	for {
-		at := bytes.IndexByte(body, '\\')
-		if at < 0 || at+1 == len(body) {
-			return false
-		}
-		half := surrogate(body[at:])
-		switch {
-		case half == 0:
-			body = body[at+2:] // also past the second of two backslashes
-		case half == 'h' && surrogate(body[at+6:]) == 'l':
-			body = body[at+12:]
-		default:
-			return true
-		}
-	}
-}
-
-// surrogate returns h or l if text begins with the escape of a high or a low half, else 0.
-func surrogate(text []byte) byte {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' || text[2]|0x20 != 'd' {
-		return 0
-	}
-	switch c := text[3] | 0x20; {
-	case c == '8', c == '9', c == 'a', c == 'b':
-		return 'h'
-	case c >= 'c' && c <= 'f':
-		return 'l'
-	}
-	return 0
 }
