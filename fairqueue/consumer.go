@@ -33,13 +33,14 @@ const (
 //	              │          │
 //	              └──────────┴─ not started in time, drained: handed back
 type consumer struct {
-	q       *Queue
-	cfg     ConsumeConfig
-	handler Handler
-	self    registration
-	log     *slog.Logger
-	kicks   chan struct{} // wakes the pump
-	slots   *slots        // of the Pool; nil without one
+	q        *Queue
+	cfg      ConsumeConfig
+	handler  Handler
+	self     registration
+	log      *slog.Logger
+	handlers failureLog
+	kicks    chan struct{} // wakes the pump
+	slots    *slots        // of the Pool; nil without one
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -94,6 +95,7 @@ func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
 		kicks:   make(chan struct{}, 1),
 		running: map[receipt]*running{}, mean: -1, settleWithin: settleTimeout,
 	}
+	c.handlers.log = c.log
 	c.changed = sync.NewCond(&c.mu)
 	c.slots = cfg.Pool.join(c.kick, c.self.forget)
 	c.self.slots = c.slots
@@ -300,9 +302,7 @@ func (c *consumer) handle(ctx context.Context, cancel context.CancelCauseFunc, m
 			defer time.AfterFunc(c.cfg.Timeout, func() { cancel(errTimeout) }).Stop()
 		}
 		if c.cfg.MaxRun > 0 {
-			defer time.AfterFunc(c.cfg.MaxRun, func() {
-				giveUp()
-			}).Stop()
+			defer time.AfterFunc(c.cfg.MaxRun, giveUp).Stop()
 		}
 		return c.handler(ctx, m)
 	})
@@ -316,11 +316,11 @@ func (c *consumer) verdict(work context.Context, m Message, err error) (verb, ar
 	if work.Err() != nil { // the drain ended, which is not the message's fault
 		return "u", ""
 	}
-	level, reason := slog.LevelInfo, err.Error()
+	reason := err.Error()
 	if panicked, ok := errors.AsType[*loop.PanicError](err); ok {
-		level, reason = slog.LevelError, fmt.Sprintf("panic: %v", panicked.Value)
+		reason = fmt.Sprintf("panic: %v", panicked.Value)
 	}
-	c.log.Log(work, level, "a handler failed", "message", m.ID, "attempt", m.Attempt, "error", err)
+	c.handlers.failed(work, m, err)
 	return failedAs(err, "n", c.cfg.Backoff(m.Attempt, err), reason)
 }
 

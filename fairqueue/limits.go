@@ -225,7 +225,10 @@ type throttleError struct {
 	pause time.Duration
 }
 
-func (e throttleError) Unwrap() error { return e.error }
+// errThrottled has the code by which hooks know such an error.
+var errThrottled = &millrace.Error{Code: "throttled", Message: "the handler throttles its tenant"}
+
+func (e throttleError) Unwrap() []error { return []error{errThrottled, e.error} }
 
 // Throttle is for a handler that is told to slow down, for example by an API that has a limit
 // for each customer. The messages of the tenant wait for d, and this one is the next of them,

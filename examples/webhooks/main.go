@@ -190,7 +190,7 @@ func (s *service) deliver(ctx context.Context, m fairqueue.Message) error {
 	return outcome(response)
 }
 
-// outcome maps an answer to nil, to a retry with backoff, to a retry at the time that the
+// outcome maps an answer to nil, to a retry with backoff, to a pause of the tenant for as long as its
 // endpoint asks for, or to a dead letter.
 func outcome(response *http.Response) error {
 	if response.StatusCode/100 == 2 {
@@ -202,7 +202,7 @@ func outcome(response *http.Response) error {
 		return fairqueue.NoRetry(err)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if seconds, wrong := strconv.Atoi(response.Header.Get("Retry-After")); wrong == nil {
-			return fairqueue.RetryAfter(time.Duration(seconds)*time.Second, err)
+			return fairqueue.Throttle(time.Duration(seconds)*time.Second, err)
 		}
 	}
 	return err

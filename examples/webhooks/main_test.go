@@ -110,14 +110,15 @@ func TestAnswersOfEndpoints(t *testing.T) {
 		status  int
 		after   string
 		delayed time.Duration // at least; 0 for no retry
+		paused  bool          // the tenant
 		dead    bool
 	}{
-		{"accepted", http.StatusOK, "", 0, false},
-		{"gone", http.StatusGone, "", 0, true},
-		{"too many", http.StatusTooManyRequests, "60", time.Minute, false},
-		{"away", http.StatusServiceUnavailable, "60", time.Minute, false},
-		{"too many, until a date", http.StatusTooManyRequests, "Fri, 31 Dec 2027 23:59:59 GMT", 100 * time.Millisecond, false},
-		{"broken", http.StatusInternalServerError, "60", 100 * time.Millisecond, false},
+		{"accepted", http.StatusOK, "", 0, false, false},
+		{"gone", http.StatusGone, "", 0, false, true},
+		{"too many", http.StatusTooManyRequests, "60", 0, true, false},
+		{"away", http.StatusServiceUnavailable, "60", 0, true, false},
+		{"too many, until a date", http.StatusTooManyRequests, "Fri, 31 Dec 2027 23:59:59 GMT", 100 * time.Millisecond, false, false},
+		{"broken", http.StatusInternalServerError, "60", 100 * time.Millisecond, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -138,6 +139,9 @@ func TestAnswersOfEndpoints(t *testing.T) {
 			}
 			if got, want := got.Delayed > 0, test.delayed > 0; got != want {
 				t.Errorf("delivered again = %v, want %v", got, want)
+			}
+			if got := got.Waiting > 0; got != test.paused {
+				t.Errorf("the tenant waits = %v, want %v", got, test.paused)
 			}
 			for _, msg := range millracetest.Messages(t, s.queue, millracetest.Match{State: fairqueue.Delayed}) {
 				if wait := msg.Until.Sub(msg.Written); wait < test.delayed {

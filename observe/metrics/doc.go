@@ -43,7 +43,7 @@
 //
 // An outcome is ok; the code of a millrace.Error; the first word of an error of Redis in
 // lower case, such as loading or readonly (full if its memory is full); interrupted,
-// timeout or panic; or error, which for a call is usually a lost connection. Outcomes of
+// timeout or panic; throttled for a handler that returned fairqueue.Throttle; or error, which for a call is usually a lost connection. Outcomes of
 // recruits are those of [steal.Outcome]. A task is the name of a job; Prometheus itself
 // uses the label job for the scrape.
 //
