@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -516,4 +517,30 @@ func TestBusyTenantsAreListed(t *testing.T) {
 	redistest.Eventually(t, "nothing is listed", func() bool { return len(stats(t, q).Flows) == 0 })
 	stop()
 	<-done
+}
+
+// TestOldestAgeOfAThrottledTenant: a message that is handed back or throttled waits since its write: a tenant that is
+// throttled again and again is not young.
+func TestOldestAgeOfAThrottledTenant(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	before := time.Now()
+	write(t, q, "a:x")
+	m := read(t, q, 1)[0]
+	after := time.Now()
+	redistest.Eventually(t, "a moment has passed", func() bool { return time.Since(after) > 50*time.Millisecond })
+	_, _, err := q.Exchange(t.Context(), map[string]error{m.Receipt: Throttle(time.Hour, errors.New("429"))}, ReadConfig{})
+	if err != nil && !errors.Is(err, ErrEmpty) {
+		t.Fatal(err)
+	}
+	s := stats(t, q)
+	if least := time.Since(before) - 20*time.Millisecond; s.OldestAge < 50*time.Millisecond || s.OldestAge > time.Since(before)+20*time.Millisecond {
+		t.Errorf("the oldest is %s old, want %s at least", s.OldestAge, least)
+	}
+	if err := q.Limits().Resume(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := eventually(t, q); got.PickupDelay < 50*time.Millisecond || got.Attempt != 1 {
+		t.Errorf("pickup delay %s, attempt %d, want more than 50 ms of the first", got.PickupDelay, got.Attempt)
+	}
 }

@@ -6,7 +6,7 @@
 -- Needs    record, flows, limits, owners, dedupes, deliveries
 -- Touches  hot, young, flight, delayed, deadlines, dead, deaths
 -- Gives    header(body) -> deadline or nil; priority; flow; the owner, '=TENANT'; dedupe id; cost
---          past_of(id) -> how many deliveries a message had, and why it was given back last, or ''
+--          past_of(id) -> how many deliveries a message had; why it was given back last, or ''; since when it waits
 --          returned: how many messages wait again by this call
 --          count(field, by): adds to a counter of K
 --          enqueue(flow, id, priority, made, since, why): makes a message wait that had so many deliveries
@@ -31,8 +31,8 @@ local function header(body)
 end
 
 local function past_of(id)
-  local made, why = string.match(sets['a' .. id] or redis.call('HGET', hot, 'a' .. id) or '', '^(%d+);%d+;([^\1]*)')
-  return tonumber(made or 0), why or ''
+  local made, since, why = string.match(sets['a' .. id] or redis.call('HGET', hot, 'a' .. id) or '', '^(%d+);(%d+);([^\1]*)')
+  return tonumber(made or 0), why or '', tonumber(since or math.floor(id / 1000))
 end
 
 local function remove(id, body)
@@ -89,7 +89,7 @@ local function give_back(receipt, value, failed, wait, limit, reason, took)
     n.cancelled = math.max(0, n.cancelled - 1)
     return 0
   end
-  local made, why = past_of(id)
+  local made, why, since = past_of(id)
   local deadline, priority, flow = header(body)
   made = made + (failed and 1 or 0)
   if reason ~= '' then
@@ -105,7 +105,7 @@ local function give_back(receipt, value, failed, wait, limit, reason, took)
     redis.call('ZADD', delayed, now + wait, flow .. '\1' .. priority .. id)
     due_at(now + wait)
   else
-    enqueue(flow, id, priority, made, now, why)
+    enqueue(flow, id, priority, made, failed and now or since, why) -- else no handler has had it yet
   end
   if deadline then
     redis.call('ZADD', deadlines, deadline, id)
