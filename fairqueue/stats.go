@@ -60,6 +60,7 @@ type FlowStats struct {
 	Handling  time.Duration // mean time of handlers for the last messages; negative if unknown
 	Held      bool          // the next message waits because its tenant has its share of the handlers, or its most in flight
 	NotBefore time.Time     // until when it sleeps, because of its rate, a pause or a throttle; zero if it does not
+	ByRate    bool          // it sleeps because of its rate
 	Paused    bool          // without an end, until it is resumed
 	Limits    Limits        // those that apply
 }
@@ -329,7 +330,7 @@ func (s *Stats) describe(ctx context.Context, l look, flows []string, general Ow
 			f.OldestAge = max(0, s.At.Sub(writtenAt(heads[i])))
 		}
 		score := reply.Text()
-		f.NotBefore, _ = wakeTime(score)
+		f.NotBefore, f.ByRate = wakeTime(score)
 		f.Paused = f.Paused || f.NotBefore.Equal(farFuture)
 		if f.Waiting+f.InFlight > 0 || score != "" {
 			s.OldestAge = max(s.OldestAge, f.OldestAge)

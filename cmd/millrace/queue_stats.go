@@ -73,25 +73,26 @@ func tableOfFlows(w io.Writer, s fairqueue.Stats) {
 	if s.Streams > 0 {
 		heading = "FLOW"
 	}
-	fmt.Fprintf(w, "\n%s\tWAITING\tIN FLIGHT\tOLDEST\tHANDLING\tHELD\n", heading)
+	fmt.Fprintf(w, "\n%s\tWAITING\tIN FLIGHT\tOLDEST\tHANDLING\tWAITS FOR\n", heading)
 	age := func(waiting int, oldest time.Duration) string {
 		if waiting == 0 {
 			return "-"
 		}
 		return readable.Duration(oldest)
 	}
+	waitsFor := diagnosis.WhyWaits(s)
 	for _, f := range s.Flows {
-		name, handling, held := jsontype.Text(f.Tenant).String(), "-", "-"
+		name, handling, why := jsontype.Text(f.Tenant).String(), "-", "-"
 		if f.Stream >= 0 {
 			name = fmt.Sprintf("stream %d", f.Stream)
 		}
 		if f.Handling >= 0 {
 			handling = readable.Duration(f.Handling)
 		}
-		if f.Held {
-			held = "held"
+		if f.Waiting > 0 {
+			why = waitsFor(f).Words()
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", name, f.Waiting, f.InFlight, age(f.Waiting, f.OldestAge), handling, held)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", name, f.Waiting, f.InFlight, age(f.Waiting, f.OldestAge), handling, why)
 	}
 	if more := s.FlowCount - len(s.Flows); more > 0 {
 		fmt.Fprintf(w, "%d more\n", more)

@@ -83,8 +83,8 @@ func TestQueueTables(t *testing.T) {
 	printed = s.run("queue", "stats", name).stdout
 	if got, want := masked(printed), name+` (a flow for each tenant), paused
 
-TENANT WAITING IN FLIGHT OLDEST HANDLING HELD
-a b 1 0 - - -
+TENANT WAITING IN FLIGHT OLDEST HANDLING WAITS FOR
+a b 1 0 - - the queue's pause
 all 1 0 -
 
 0 delayed, 0 dead

@@ -23,6 +23,7 @@ const (
 	Slow         = "slow"
 	TenantFull   = "tenant_full"
 	TenantPaused = "tenant_paused"
+	Limited      = "limited"
 	Old          = "old"
 	DeadDropped  = "dead_dropped"
 )
@@ -84,14 +85,14 @@ func of(severity finding.Severity, code, tenant string) Finding {
 type queue struct {
 	fairqueue.Stats
 
-	oldest time.Duration // age of the oldest message that no pause holds back
+	oldest time.Duration // age of the oldest message that no pause and no limit holds back
 	busy   int           // handlers
 }
 
 func newQueue(s fairqueue.Stats) *queue {
 	q := &queue{Stats: s}
 	for _, f := range s.Flows {
-		if !f.Paused {
+		if !f.Paused && !q.limited(f) {
 			q.oldest = max(q.oldest, f.OldestAge)
 		}
 	}
@@ -99,6 +100,67 @@ func newQueue(s fairqueue.Stats) *queue {
 		q.busy += r.InFlight
 	}
 	return q
+}
+
+// Why says what the next message of a flow waits for.
+type Why string
+
+// Reasons.
+const (
+	ForReader   Why = "reader"    // the queue has none
+	ForQueue    Why = "queue"     // it is paused
+	ForPause    Why = "pause"     // of its tenant, or a throttle
+	ForRate     Why = "rate"      // of its tenant
+	ForInFlight Why = "in_flight" // its tenant has its most in flight
+	ForHandlers Why = "handlers"  // its tenant has its share of them
+	ForTurn     Why = "turn"
+)
+
+// Words returns what the message waits for.
+func (w Why) Words() string {
+	return map[Why]string{
+		ForReader: "a reader", ForQueue: "the queue's pause", ForPause: "a pause", ForRate: "its rate",
+		ForInFlight: "its most in flight", ForHandlers: "its handlers", ForTurn: "its turn",
+	}[w]
+}
+
+// WhyWaits returns what the next message of a flow of a queue waits for.
+func WhyWaits(s fairqueue.Stats) func(fairqueue.FlowStats) Why {
+	q := newQueue(s)
+	unread := len(q.readers()) > 0
+	return func(f fairqueue.FlowStats) Why {
+		why := q.why(f)
+		switch {
+		case q.Paused:
+			return ForQueue
+		case unread && why == ForTurn:
+			return ForReader
+		}
+		return why
+	}
+}
+
+// why returns what the next message of a flow waits for while the queue is read.
+func (q *queue) why(f fairqueue.FlowStats) Why {
+	switch {
+	case f.Paused:
+		return ForPause
+	case f.NotBefore.After(q.At) && f.ByRate:
+		return ForRate
+	case f.NotBefore.After(q.At):
+		return ForPause
+	case f.Held && f.Limits.MaxInFlight > 0 && f.InFlight >= f.Limits.MaxInFlight:
+		return ForInFlight
+	case f.Held:
+		return ForHandlers
+	}
+	return ForTurn
+}
+
+// limited reports whether a tenant's own limit, a pause that ends or a throttle holds its messages back.
+func (q *queue) limited(f fairqueue.FlowStats) bool {
+	why := q.why(f)
+	return f.Stream < 0 && !f.Paused && (why == ForRate || why == ForPause || why == ForInFlight)
 }
 
 // free returns how many messages wait that a reader could have, without those of some tenants,
@@ -182,7 +244,7 @@ func (q *queue) paused() []Finding {
 // floods looks for a tenant with most of the messages that wait.
 func (q *queue) floods() (all []Finding) {
 	for _, u := range q.Flows {
-		if u.Stream >= 0 || u.Waiting < finding.FloodMessages || finding.FloodShare*u.Waiting <= q.Waiting || u.Paused || q.Paused {
+		if u.Stream >= 0 || u.Waiting < finding.FloodMessages || finding.FloodShare*u.Waiting <= q.Waiting || u.Paused || q.Paused || q.limited(u) {
 			continue
 		}
 		f := of(finding.Note, Flood, u.Tenant)
@@ -197,7 +259,7 @@ func (q *queue) floods() (all []Finding) {
 			f.Waits = u.OldestAge
 			f.Text += fmt.Sprintf("; its own wait for %s", readable.Duration(u.OldestAge))
 		}
-		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", u.Tenant) + " --rate N"
+		f.Advice = q.or(u.Limits.Rate > 0, "its rate", u.Tenant, "--rate N")
 		all = append(all, f)
 	}
 	return all
@@ -206,7 +268,7 @@ func (q *queue) floods() (all []Finding) {
 // slow looks for a tenant whose messages have a third of the handlers, and take long.
 func (q *queue) slow() (all []Finding) {
 	for _, u := range q.Flows {
-		slow := u.Handling >= finding.SlowHandling || u.Held && (u.Handling < 0 || u.Handling > finding.QuickHandling)
+		slow := u.Handling >= finding.SlowHandling || q.why(u) == ForHandlers && (u.Handling < 0 || u.Handling > finding.QuickHandling)
 		if u.Stream >= 0 || !slow || q.Capacity == 0 || finding.SlowShare*u.InFlight < q.Capacity || u.InFlight == 0 || q.Paused {
 			continue
 		}
@@ -223,15 +285,28 @@ func (q *queue) slow() (all []Finding) {
 		} else if u.Waiting > 0 && u.OldestAge >= finding.OldAge {
 			f.Severity = finding.Warning
 		}
-		f.Advice = "Or limit it: millrace " + q.tenantCommand("set", u.Tenant) + " --max-in-flight N"
+		f.Advice = q.or(u.Limits.MaxInFlight > 0, "its most in flight", u.Tenant, "--max-in-flight N")
 		all = append(all, f)
 	}
 	return all
 }
 
+// or returns advice to limit a tenant, or to lower the limit that it has.
+func (q *queue) or(has bool, limit, tenant, flag string) string {
+	what := "limit it"
+	if has {
+		what = "lower " + limit
+	}
+	return "Or " + what + ": millrace " + q.tenantCommand("set", tenant) + " " + flag
+}
+
 // others returns for how long messages of other tenants wait, and adds it to the text.
 func (q *queue) others(u fairqueue.FlowStats, text *string) time.Duration {
 	n, longest := q.free(func(f fairqueue.FlowStats) bool { return f.Tenant == u.Tenant })
+	if n <= 0 && q.Waiting > u.Waiting {
+		*text += "; the others wait for their own limits and pauses"
+		return 0
+	}
 	if n <= 0 {
 		*text += "; nobody else waits"
 		return 0
@@ -243,10 +318,12 @@ func (q *queue) others(u fairqueue.FlowStats, text *string) time.Duration {
 
 // tenants looks for tenants whose settings hold their own messages back or refuse them.
 func (q *queue) tenants() []Finding {
-	var full, paused []Finding
+	var full, paused, limited []Finding
 	for _, f := range q.Flows {
 		switch {
 		case f.Stream >= 0 || f.Waiting == 0:
+		case q.limited(f) && !q.Paused && (f.OldestAge >= finding.OldAge || f.Waiting >= finding.FloodMessages):
+			limited = append(limited, q.limit(f))
 		case f.Limits.MaxWaiting > 0 && f.Waiting >= f.Limits.MaxWaiting:
 			n := of(finding.Warning, TenantFull, f.Tenant)
 			n.Waits, n.Command = f.OldestAge, q.tenantCommand("show", f.Tenant)
@@ -264,7 +341,29 @@ func (q *queue) tenants() []Finding {
 			paused = append(paused, n)
 		}
 	}
-	return append(q.first(full, "refuses messages of %s more tenants"), q.first(paused, "has %s more tenants paused")...)
+	all := append(q.first(full, "refuses messages of %s more tenants"), q.first(paused, "has %s more tenants paused")...)
+	return append(all, q.first(limited, "holds back %s more tenants by their own limits")...)
+}
+
+// limit describes a tenant whose own limit holds its messages back. It is no flood: the others go on.
+func (q *queue) limit(f fairqueue.FlowStats) Finding {
+	n := of(finding.Note, Limited, f.Tenant)
+	if f.OldestAge >= finding.OldAge {
+		n.Severity = finding.Warning
+	}
+	set := "If its handlers can take more: millrace " + q.tenantCommand("set", f.Tenant)
+	var by string
+	switch q.why(f) {
+	case ForRate:
+		by, n.Advice = "its rate", set+" --rate N"
+	case ForInFlight:
+		by, n.Advice = fmt.Sprintf("its most in flight, %d", f.Limits.MaxInFlight), set+" --max-in-flight N"
+	default:
+		by, n.Command = "a pause or a throttle for another "+readable.Duration(f.NotBefore.Sub(q.At)), q.tenantCommand("resume", f.Tenant)
+		n.Advice = "A handler throttles where an API asks it to wait."
+	}
+	n.Waits, n.Text = f.OldestAge, fmt.Sprintf("holds back %s by %s: %s, the oldest for %s", named(f.Tenant), by, waits(f.Waiting), readable.Duration(f.OldestAge))
+	return n
 }
 
 // first returns the most urgent findings, and one that counts the rest: a default concerns all

@@ -50,7 +50,9 @@ func TestOfQueue(t *testing.T) {
 	t.Parallel()
 	one := []fairqueue.ReaderStats{reads("worker-1", 10, 10, time.Second)}
 	paused := func(f *fairqueue.FlowStats) { f.Paused = true }
-	sleeps := func(f *fairqueue.FlowStats) { f.NotBefore = noon.Add(time.Second) }
+	sleeps := func(f *fairqueue.FlowStats) { f.NotBefore, f.ByRate, f.Limits.Rate = noon.Add(time.Second), true, 2 }
+	throttled := func(f *fairqueue.FlowStats) { f.NotBefore = noon.Add(time.Hour) }
+	full := func(f *fairqueue.FlowStats) { f.Held, f.InFlight, f.Limits.MaxInFlight = true, 5, 5 }
 	for name, c := range map[string]struct {
 		stats fairqueue.Stats
 		want  []string
@@ -150,6 +152,16 @@ func TestOfQueue(t *testing.T) {
 			"note tenant_paused of {a} for 1h0m0s: has tenant a paused: 5 messages wait (queue tenant resume orders a)",
 		}},
 		"a rate that holds back all that waits": {in(9, nil, flow("a", 5, time.Minute, sleeps)), nil},
+		"a flood that its rate holds back": {in(9, one, flow("acme", 32743, 20*time.Minute, sleeps), flow("b", 1126, 20*time.Minute, throttled)), []string{
+			"warning limited of {acme} for 20m0s: holds back tenant acme by its rate: 32,743 messages wait, the oldest for 20m0s",
+			"warning limited of {b} for 20m0s: holds back tenant b by a pause or a throttle for another 1h0m0s: 1,126 messages wait, the oldest for 20m0s (queue tenant resume orders b)",
+		}},
+		"a flood at its most in flight": {in(9, one, flow("acme", 500, 20*time.Second, full), flow("b", 1, time.Millisecond)), []string{
+			"note limited of {acme} for 20s: holds back tenant acme by its most in flight, 5: 500 messages wait, the oldest for 20s",
+		}},
+		"a flood beside others that wait for their limits": {in(9, one, flow("acme", 500, time.Second), flow("b", 99, time.Minute, sleeps)), []string{
+			"note flood of {acme} for 0s: is flooded by tenant acme: 500 of 599 waiting messages are its own; the others wait for their own limits and pauses (queue tenant pause orders acme)",
+		}},
 		"a pause of a tenant, and no reader for the others": {in(9, nil, flow("big", 5, time.Hour, paused), flow("b", 2, 15*time.Second)), []string{
 			"critical no_reader for 15s: has no reader: 2 messages wait, the oldest for 15s",
 			"note tenant_paused of {big} for 1h0m0s: has tenant big paused: 5 messages wait (queue tenant resume orders big)",

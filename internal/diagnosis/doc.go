@@ -20,6 +20,7 @@
 //	a tenant has most of the messages that wait               flood
 //	a tenant has a third of the handlers, for long            slow
 //	a tenant is paused, and its messages wait                 tenant_paused
+//	a tenant's own limit or throttle holds its messages back  limited
 //	a tenant has as many messages as may wait                 tenant_full
 //	a message is old, and no cause above makes it wait        old
 //	dead messages are there, and others were dropped          dead_dropped

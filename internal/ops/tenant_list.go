@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/jsontype"
 )
 
@@ -17,6 +18,7 @@ type TenantStats struct {
 	Handling  int64      `json:"handling_ms" doc:"How long handlers took for its last messages, on average; -1 if unknown." example:"42"`
 	State     string     `json:"state" enum:"ready,held,asleep,paused" doc:"ready: its next message waits for its turn; held: it has its share of the handlers, or its most in flight; asleep: by its rate, or a pause that ends; paused." example:"ready"`
 	Until     *time.Time `json:"until,omitempty" doc:"When a tenant that is asleep goes on, in UTC. Absent in other states."`
+	Why       string     `json:"why" enum:"turn,handlers,in_flight,rate,pause,queue,reader" doc:"What its next message waits for: its turn; its handlers, of which it has its share; its most in flight; its rate; a pause or a throttle of it; the pause of the queue; a reader, of which there is none." example:"turn"`
 	Limits    Limits     `json:"limits" doc:"Those that count for it."`
 }
 
@@ -30,10 +32,10 @@ type Tenants struct {
 }
 
 // OfTenant converts the numbers of a flow that is a tenant, at an instant.
-func OfTenant(f fairqueue.FlowStats, at time.Time) TenantStats {
+func OfTenant(f fairqueue.FlowStats, why diagnosis.Why, at time.Time) TenantStats {
 	doc := TenantStats{
 		Tenant: Tenant{jsontype.Text(f.Tenant)}, Waiting: f.Waiting, InFlight: f.InFlight,
-		OldestAge: f.OldestAge.Milliseconds(), Handling: -1, State: "ready", Limits: OfLimits(f.Limits),
+		OldestAge: f.OldestAge.Milliseconds(), Handling: -1, State: "ready", Why: string(why), Limits: OfLimits(f.Limits),
 	}
 	if f.Handling >= 0 {
 		doc.Handling = f.Handling.Milliseconds()
@@ -52,9 +54,10 @@ func OfTenant(f fairqueue.FlowStats, at time.Time) TenantStats {
 // OfTenants converts the numbers of a queue without streams.
 func OfTenants(s fairqueue.Stats, all fairqueue.Limits) Tenants {
 	doc := Tenants{Default: OfLimits(all), Count: s.FlowCount, Tenants: []TenantStats{}, At: s.At}
+	why := diagnosis.WhyWaits(s)
 	for _, f := range s.Flows {
 		if f.Stream < 0 {
-			doc.Tenants = append(doc.Tenants, OfTenant(f, s.At))
+			doc.Tenants = append(doc.Tenants, OfTenant(f, why(f), s.At))
 		}
 	}
 	return doc

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
@@ -202,9 +203,9 @@ func (m *model) tenantRows() []row {
 	if s == nil {
 		return nil
 	}
-	all := make([]row, 0, len(s.Flows))
+	all, why := make([]row, 0, len(s.Flows)), diagnosis.WhyWaits(*s)
 	for _, f := range s.Flows {
-		t := ops.OfTenant(f, s.At)
+		t := ops.OfTenant(f, why(f), s.At)
 		r := row{id: strconv.Quote(f.Tenant), tenant: f.Tenant, cells: []cell{
 			label(t.String()), amount(f.Waiting), amount(f.InFlight), length(f.Handling), age(f.Waiting, f.OldestAge),
 			label(tenantState(t, s.At)), label(t.Limits.String()),

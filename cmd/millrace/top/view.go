@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
@@ -273,8 +274,8 @@ func (m *model) card() []string {
 	if f == nil {
 		return []string{strong.Styled(of), "", "no messages wait or are in flight now; p and r still pause and resume it"}
 	}
-	at := m.stats().At
-	t := ops.OfTenant(*f, at)
+	at, why := m.stats().At, diagnosis.WhyWaits(*m.stats())(*f)
+	t := ops.OfTenant(*f, why, at)
 	lines := []string{strong.Styled(of), ""}
 	for _, l := range [][2]string{
 		{"waiting", readable.Number(f.Waiting)},
@@ -282,6 +283,7 @@ func (m *model) card() []string {
 		{"oldest", age(f.Waiting, f.OldestAge).text},
 		{"handling", length(f.Handling).text},
 		{"state", tenantState(t, at)},
+		{"waits for", why.Words()},
 		{"limits", t.Limits.String()},
 	} {
 		lines = append(lines, fmt.Sprintf("%-10s  %s", l[0], l[1]))

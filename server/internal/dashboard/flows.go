@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
@@ -35,6 +36,7 @@ type flowRow struct {
 	Path string // of its page; empty for a stream
 
 	State   string // why it waits, if not for its turn or its handlers
+	Stopped bool   // paused, or throttled: it can be resumed
 	Limited string // its limits in words; empty for none
 
 	Waits, Oldest, Flying, Takes measure
@@ -72,12 +74,17 @@ const (
 const maxFlows = 15
 
 // state says why a tenant may not start a message now.
-func state(f fairqueue.FlowStats, now time.Time) string {
-	switch {
-	case f.Paused:
+func state(f fairqueue.FlowStats, why diagnosis.Why, now time.Time) string {
+	switch why {
+	case diagnosis.ForRate:
+		return "rate"
+	case diagnosis.ForInFlight:
+		return "most in flight"
+	case diagnosis.ForPause:
+		if !f.Paused {
+			return "paused for " + ago(f.NotBefore.Sub(now))
+		}
 		return "paused"
-	case f.NotBefore.After(now):
-		return "waits " + ago(f.NotBefore.Sub(now))
 	}
 	return ""
 }
@@ -91,8 +98,9 @@ func most(flows []fairqueue.FlowStats) (m fairqueue.FlowStats) {
 }
 
 func newFlowRow(f fairqueue.FlowStats, s fairqueue.Stats, most fairqueue.FlowStats, path string) flowRow {
+	why := diagnosis.WhyWaits(s)(f)
 	r := flowRow{
-		FlowStats: f, Key: "t" + token(f.Tenant), Path: path, State: state(f, s.At),
+		FlowStats: f, Key: "t" + token(f.Tenant), Path: path, State: state(f, why, s.At), Stopped: why == diagnosis.ForPause,
 		Waits:  measure{readable.Number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
 		Oldest: measure{ago(f.OldestAge), "", hundredths(part(f.OldestAge, most.OldestAge)), "used", false},
 		Flying: measure{readable.Number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},

@@ -162,3 +162,26 @@ func TestFlowsOnThePage(t *testing.T) {
 		t.Errorf("the order is %q", current)
 	}
 }
+
+// TestButtonOfALimitedTenant: a tenant whose rate holds it back can be paused, and one that is throttled resumed.
+func TestButtonOfALimitedTenant(t *testing.T) {
+	t.Parallel()
+	s := fairqueue.Stats{At: time.Now(), Capacity: 10}
+	until := s.At.Add(time.Minute)
+	for state, c := range map[string]struct {
+		flow    fairqueue.FlowStats
+		stopped bool
+	}{
+		"rate":            {fairqueue.FlowStats{NotBefore: until, ByRate: true}, false},
+		"paused for 1m0s": {fairqueue.FlowStats{NotBefore: until}, true},
+		"paused":          {fairqueue.FlowStats{NotBefore: until, Paused: true}, true},
+		"most in flight":  {fairqueue.FlowStats{Held: true, InFlight: 5, Limits: fairqueue.Limits{MaxInFlight: 5}}, false},
+		"":                {fairqueue.FlowStats{Held: true, InFlight: 5}, false},
+	} {
+		c.flow.Stream = -1
+		r := newFlowRow(c.flow, s, fairqueue.FlowStats{}, "")
+		if r.State != state || r.Stopped != c.stopped {
+			t.Errorf("%+v: state %q, can be resumed %t, want %q, %t", c.flow, r.State, r.Stopped, state, c.stopped)
+		}
+	}
+}

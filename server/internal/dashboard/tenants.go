@@ -177,7 +177,7 @@ func (d *Dashboard) tenant(a *asked) (scene, error) {
 			p.Message = d.selectionPath(queue, selection{Place: string(fairqueue.Waiting), Tenant: tenant}, "") + "#browser"
 			p.Dead = d.selectionPath(queue, selection{Place: string(fairqueue.Dead), Tenant: tenant}, "") + "#browser"
 		}
-		stopped := limits.Paused || p.Listed && p.Flow.State != ""
+		stopped := limits.Paused || p.Listed && p.Flow.Stopped
 		if !p.Default {
 			p.Controls = d.tenantDialogs(queue, tenant, p.Flow.Waiting, stopped)
 		}

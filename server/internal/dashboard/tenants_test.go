@@ -26,8 +26,8 @@ func TestTenantPages(t *testing.T) {
 	page.says("It has no limits of its own, and the queue has no default that counts for it.")
 
 	page = h.follow(h.post(path+"/pause", url.Values{"minutes": {"10"}}))
-	if got := page.one("data-state", ""); !strings.HasPrefix(got, "waits ") {
-		t.Errorf("its state is %q, want how long it waits", got)
+	if got := page.one("data-state", ""); !strings.HasPrefix(got, "paused for ") {
+		t.Errorf("its state is %q, want for how long it is paused", got)
 	}
 	page = h.follow(h.post(path+"/pause", url.Values{"view": {"queue"}}))
 	if got := page.one("data-quick", "t"+token(noisy)); got != "Resume" {
