@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"fmt"
+	"strconv"
 
 	"github.com/millrace/millrace"
 )
@@ -26,7 +28,7 @@ type SearchConfig struct {
 	// Tenant selects the messages of one tenant. Defaults to all tenants.
 	Tenant string
 
-	// ID is the id of one message. Defaults to any.
+	// ID is the id of one message. Unless it is in flight, no other is examined. Defaults to any.
 	ID string
 
 	// Headers are headers that the message has, with these values. Defaults to any.
@@ -123,6 +125,9 @@ func (q *Queue) look(ctx context.Context, cfg *SearchConfig, found *Found, visit
 		return err
 	}
 	found.Total = map[State]int{Waiting: stats.Waiting, InFlight: stats.InFlight, Delayed: stats.Delayed, Dead: stats.Dead}[b.State]
+	if cfg.ID != "" && cfg.After == "" && b.State != InFlight { // whose receipts have random ends
+		return q.find(ctx, cfg, b, found, visit)
+	}
 	found.Next = cfg.After
 	for more := true; more && found.Looked < cfg.Look; {
 		b.Max = min(cfg.Look-found.Looked, maxRead)
@@ -143,6 +148,67 @@ func (q *Queue) look(ctx context.Context, cfg *SearchConfig, found *Found, visit
 		more = more && next != ""
 	}
 	return nil
+}
+
+// find calls visit with the message that a search by its id selects. It examines no other.
+func (q *Queue) find(ctx context.Context, cfg *SearchConfig, b BrowseConfig, found *Found, visit func(Message) bool) error {
+	before, err := q.before(ctx, b.State, cfg.ID)
+	if err != nil || before == "" {
+		return err
+	}
+	_, err = q.scan(ctx, BrowseConfig{State: b.State, Max: 1, After: before}, func(list []Message) bool {
+		for _, m := range list {
+			if found.Looked++; b.selects(m) && cfg.matches(m) {
+				visit(m)
+			}
+		}
+		return false
+	})
+	return err
+}
+
+// before returns the place right before a message in a state, empty if it is not in that state.
+func (q *Queue) before(ctx context.Context, state State, id string) (string, error) {
+	number, _ := strconv.ParseInt(id, 10, 64) // idForm has only digits
+	previous := fmt.Sprintf("%016d", max(0, number-1))
+	l := look{q: q, name: "search"}
+	reply, err := l.pipe(ctx, [][]string{{"HGET", ":hot", id}, {"ZSCORE", ":dead", id}})
+	if err != nil {
+		return "", err
+	}
+	stored, died := reply.Text(), reply.Text()
+	if err := reply.Err(); err != nil {
+		return "", err
+	}
+	h, _, err := readHeader(stored)
+	switch {
+	case state == Dead && died != "":
+		return "dead " + died + " " + previous, nil
+	case state == Dead || err != nil: // without its body it is in no other state
+		return "", nil
+	}
+	start := h.flow + "\x01" + string(h.priority)
+	places := []string{"delayed"}
+	if state == Waiting {
+		places = []string{"blocked", "asleep", "active"}
+	}
+	var commands [][]string
+	for _, place := range places {
+		of := h.flow
+		if state == Delayed {
+			of = start + id
+		}
+		commands = append(commands, []string{"ZSCORE", ":" + place, of})
+	}
+	if reply, err = l.pipe(ctx, commands); err != nil {
+		return "", err
+	}
+	for _, place := range places {
+		if score := reply.Text(); score != "" {
+			return place + " " + score + " " + start + previous, reply.Err()
+		}
+	}
+	return "", reply.Err()
 }
 
 // decodePage returns the cursor for Redis in an end of a page.

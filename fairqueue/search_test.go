@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace"
 )
@@ -56,7 +57,7 @@ func TestSearch(t *testing.T) {
 		"text":       {SearchConfig{Text: "y-12"}, 10, 130, 1},
 		"both":       {SearchConfig{Text: "y-12", Tenant: "t0"}, 5, 65, 1},
 		"bounded":    {SearchConfig{Text: "y-12", Look: 60}, 10, 130, 3},
-		"bounded id": {SearchConfig{ID: written[129].ID, Look: 129}, 1, 130, 2},
+		"bounded id": {SearchConfig{ID: written[129].ID, Look: 129}, 1, 1, 1},
 	} {
 		got, looked, pages := search(t, q, c.cfg)
 		if len(got) != c.found || looked != c.look || pages != c.pages {
@@ -103,5 +104,55 @@ func TestSearchFar(t *testing.T) {
 	found, err := q.Search(t.Context(), SearchConfig{Text: "far"})
 	if err != nil || len(found.Messages) != 1 || found.Messages[0].ID != id || found.Looked != 1021 || found.Next != "" {
 		t.Fatalf("found %+v: %v", found, err)
+	}
+}
+
+// TestSearchByID finds a message in each state among many that differ little, and examines no other unless it is in flight.
+func TestSearchByID(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []Config{{}, {Streams: 4, PerTenant: 2}} {
+		q := open(t, cfg)
+		states := []State{Waiting, Delayed, InFlight, Dead}
+		for i := range 300 {
+			d := Draft{Tenant: fmt.Sprint("t", i%3), Priority: i%2 - 1, Body: []byte("x")}
+			if i%3 == 0 {
+				d.Delay = time.Hour
+			}
+			if _, err := q.Write(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, m := range read(t, q, 100) {
+			if i%2 == 0 {
+				nack(t, q, NackConfig{Dead: true, Reason: "why"}, m)
+			}
+		}
+		if cfg.Streams == 0 {
+			if err := q.Limits().Pause(t.Context(), "t1", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		places := map[string]State{}
+		for _, state := range states {
+			list, _, err := q.Browse(t.Context(), BrowseConfig{State: state, Max: 1000})
+			if err != nil || len(list) < 50 {
+				t.Fatalf("%d messages are %s, %v, want 50 at least", len(list), state, err)
+			}
+			for _, m := range list {
+				places[m.ID] = state
+			}
+		}
+		for id, at := range places {
+			for _, state := range states {
+				found, err := q.Search(t.Context(), SearchConfig{ID: id, State: state})
+				want := 0
+				if state == at {
+					want = 1
+				}
+				if err != nil || len(found.Messages) != want || want == 1 && found.Messages[0].ID != id || state != InFlight && found.Looked > 1 {
+					t.Fatalf("message %s, which is %s, as %s: %+v, %v", id, at, state, found, err)
+				}
+			}
+		}
 	}
 }

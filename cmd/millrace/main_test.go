@@ -154,7 +154,9 @@ func TestNoServer(t *testing.T) {
 		case "retry", "redrive", "purge":
 			args = append(args, "K", "--all")
 		case "browse", "groups", "stats", "show", "pause", "resume", "read", "keep":
-			args = append(args, "K")
+			if args = append(args, "K"); args[0]+args[1] == "queueshow" {
+				args = append(args, "1795226400140077")
+			}
 		case "write":
 			args = append(args, "K", "--tenant", "t")
 		case "position":

@@ -26,6 +26,7 @@ type queueCommands struct {
 	Work     queueWork     `cmd:"" help:"Run a shell command for each message."`
 	Stats    queueStats    `cmd:""`
 	Browse   queueBrowse   `cmd:""`
+	Show     queueShow     `cmd:""`
 	Ls       queueLs       `cmd:""`
 	Resize   queueResize   `cmd:""`
 	Position queuePosition `cmd:""`

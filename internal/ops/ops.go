@@ -68,7 +68,7 @@ func All() []Row {
 	return []Row{
 		ListQueues, GetQueueStats.row(), ListTenants.row(), ListLimits.row(), GetPosition.row(), ListSources.row(), SetPosition.row(),
 		WorkRound.row(), ReceiveMessages.row(), AckMessages.row(), NackMessages.row(), ExtendMessages.row(),
-		WriteMessage.row(), WriteMessages.row(), CancelMessages.row(), BrowseMessages.row(), SearchMessages.row(),
+		WriteMessage.row(), WriteMessages.row(), CancelMessages.row(), BrowseMessages.row(), SearchMessages.row(), ShowMessage.row(),
 		PauseQueue.row(), ResumeQueue.row(), ResizeQueue.row(), DeleteQueue.row(),
 		ListDead.row(), GroupDead.row(), RedriveDead.row(), PurgeDead.row(), KeepDead.row(),
 		PauseTenant.row(), ResumeTenant.row(), PurgeTenant.row(), GetLimits.row(), ChangeLimits.row(), ClearLimits.row(),

@@ -26,7 +26,7 @@ func TestOperations(t *testing.T) {
 	s := serve(t, api.Config{})
 	t.Run("all", func(t *testing.T) {
 		for name, test := range map[string]func(service, string){
-			"messages": messages, "settling": settling, "rounds": rounds, "batches": batches, "dead": dead, "schedules": schedules, "queues": queues, "tenants": tenants, "browsing": browsing,
+			"messages": messages, "settling": settling, "rounds": rounds, "batches": batches, "dead": dead, "schedules": schedules, "queues": queues, "tenants": tenants, "browsing": browsing, "showing": showing,
 			"icks": icks, "parked": parked, "leases": leases, "hashes": hashes, "counters": counters, "audit": audits,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -560,4 +560,41 @@ func TestListsInPart(t *testing.T) {
 	s.ask("GET", "/v1/icks", nil).want(200, `{"icks":[],`+registry+`}`)
 	s.ask("GET", "/v1/hashes", nil).want(200, `{"namespaces":[],`+registry+`}`)
 	s.ask("GET", "/v1/leases", nil).want(200, `{"leases":[],"incomplete":"1 of 64 parts of the index of leases could not be read"}`)
+}
+
+// showing finds a message in each state, and says what it waits for.
+func showing(s service, name string) {
+	t, q := s.t, "/v1/queues/"+name
+	write := func(draft object) string {
+		t.Helper()
+		return read[ops.Written](s.ask("POST", q+"/messages", draft).want(201, "")).ID
+	}
+	first := write(object{"tenant": "a"})
+	later := write(object{"tenant": "a", "delay": "1h"})
+	show := func(id string) ops.ShownMessage {
+		t.Helper()
+		return read[ops.ShownMessage](s.ask("GET", q+"/messages/"+id, nil).want(200, ""))
+	}
+	if m := show(first); m.State != "waiting" || m.WaitsFor != "turn" || m.ID != first || m.Attempts != 0 {
+		t.Errorf("the message is %+v, want it to wait for its turn", m)
+	}
+	s.ask("POST", q+"/tenants/pause", object{"tenant": "a"}).want(200, "")
+	if m := show(first); m.WaitsFor != "pause" {
+		t.Errorf("the message of a paused tenant is %+v, want it to wait for the pause", m)
+	}
+	s.ask("POST", q+"/tenants/resume", object{"tenant": "a"}).want(200, "")
+	if m := show(later); m.State != "delayed" || m.WaitsFor != "" || m.Until == nil {
+		t.Errorf("the message is %+v, want it to be delayed", m)
+	}
+	taken := s.take(q, nil)[0]
+	if m := show(first); m.State != "in_flight" || m.Until == nil || m.Attempts != 1 {
+		t.Errorf("the message is %+v, want it in flight", m)
+	}
+	s.ask("POST", q+"/nack", object{"receipts": []string{taken.Receipt}, "dead": true, "reason": "no such street"}).want(200, "")
+	if m := show(first); m.State != "dead" || m.Reason != "no such street" || m.Since == nil {
+		t.Errorf("the message is %+v, want it dead", m)
+	}
+	s.ask("POST", q+"/dead/purge", object{"ids": []string{first}}).want(200, "")
+	s.ask("GET", q+"/messages/"+first, nil).refused(404, "not_found")
+	s.ask("GET", q+"/messages/17", nil).refused(400, "bad_argument")
 }

@@ -35,6 +35,7 @@ func (a *API) routeQueues() {
 
 	askQueue(a, ops.BrowseMessages)
 	askQueue(a, ops.SearchMessages)
+	askQueue(a, ops.ShowMessage)
 	askQueue(a, ops.ListDead)
 	askQueue(a, ops.GroupDead)
 	tellQueue(a, ops.RedriveDead)

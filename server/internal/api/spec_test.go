@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,8 @@ func readSpec(t testing.TB, handler http.Handler) *spec {
 	for path := range s.at("paths").(map[string]any) {
 		s.paths = append(s.paths, pathPattern{path, regexp.MustCompile("^" + name.ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")})
 	}
+	// Concrete paths match before those with more parameters, as OpenAPI wants it.
+	slices.SortFunc(s.paths, func(a, b pathPattern) int { return strings.Count(a.path, "{") - strings.Count(b.path, "{") })
 	return s
 }
 

@@ -193,6 +193,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		mux.HandleFunc("POST /queues/{name}/tenants/{tenant}/"+word, d.actOnTenant(word, a))
 	}
 	mux.HandleFunc("GET /queues/{name}/tenants", d.openTenant)
+	mux.HandleFunc("GET /queues/{name}/messages/{id}", d.openMessage)
 	mux.HandleFunc("POST /schedules/new", d.create)
 	mux.HandleFunc("POST /queues/{name}/write", d.writeMessage)
 	mux.HandleFunc("GET /open/{section}", d.open)

@@ -3,11 +3,14 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/jsontype"
+	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -156,4 +159,26 @@ func (p searchPage) words() string {
 		}
 	}
 	return text.String()
+}
+
+// openMessage leads from the id of a message to the search that shows it, in whichever state it is.
+func (d *Dashboard) openMessage(w http.ResponseWriter, r *http.Request) {
+	queue, ok := untoken(r.PathValue("name"))
+	if !ok {
+		d.refuse(w, r, errNoPage)
+		return
+	}
+	q, err := fairqueue.New(d.cfg.Client, queue, fairqueue.Config{})
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	in := ops.MessageID{Queue: jsontype.Text(queue), ID: r.PathValue("id")}
+	found, err := ops.ShowMessage.Do(r.Context(), q, in)
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	at := url.Values{"state": {found.State}, "id": {found.ID}}
+	http.Redirect(w, r, d.link("queues", queue, "search")+"?"+at.Encode(), http.StatusSeeOther)
 }

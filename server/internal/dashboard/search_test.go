@@ -32,6 +32,13 @@ func TestSearchPage(t *testing.T) {
 		page.one("data-message", want)
 		page.one("data-message", "*")
 	}
+	for id, state := range map[string]string{ids[0]: "waiting", dead[0]: "dead"} {
+		if got, want := h.get("/queues/orders/messages/"+id).want(http.StatusSeeOther).header.Get("Location"), "/queues/orders/search?id="+id+"&state="+state; got != want {
+			t.Errorf("the link to a message leads to %q, want %q", got, want)
+		}
+	}
+	h.get("/queues/orders/messages/1795226400100027").want(http.StatusNotFound).says("has no message 1795226400100027")
+	h.get("/queues/orders/messages/17").want(http.StatusBadRequest)
 	h.get("/queues/orders/search?state=odd").want(http.StatusOK).says("not \"odd\"")
 }
 
