@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -39,7 +40,7 @@ type ConsumeConfig struct {
 	Pool *Pool
 
 	// Name is shown to people for this consumer: at most 512 bytes without control
-	// characters. Defaults to the process's number.
+	// characters. Defaults to the program's name and the process's number, which in a container is 1: "billing/1".
 	Name string
 
 	// Visibility is the longest time until the messages of a dead consumer come again. A
@@ -117,7 +118,8 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 		c.Concurrency = defaultConcurrency
 	}
 	if c.Name == "" {
-		c.Name = strconv.Itoa(os.Getpid())
+		program, _ := os.Executable()
+		c.Name = filepath.Base(program) + "/" + strconv.Itoa(os.Getpid())
 	}
 	if c.Visibility == 0 {
 		c.Visibility = defaultVisibility

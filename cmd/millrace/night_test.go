@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -48,6 +49,8 @@ func work(url string) error {
 			took = 50 * time.Millisecond
 		case "bolt":
 			took = 2 * time.Second
+		case "initech": // whose API answers 429
+			return fairqueue.Throttle(10*time.Minute, errors.New("429 Too Many Requests"))
 		}
 		retry.Sleep(ctx, took)
 		return nil
@@ -154,7 +157,7 @@ func (n *night) over(cause, says string) {
 	})
 }
 
-// TestNight: a queue without readers, a flood, a slow tenant, killed workers and a full Redis.
+// TestNight: a queue without readers, a flood, a slow tenant, a throttled one, killed workers and a full Redis.
 // Each is noticed, by name, on the page and by the command, and goes by the command that the
 // notice names.
 func TestNight(t *testing.T) {
@@ -186,6 +189,11 @@ func TestNight(t *testing.T) {
 	n.write("quiet", 20)
 	do(n.noticed("slow", "has slow handlers for tenant bolt"))
 	n.over("slow", "has slow handlers for tenant bolt")
+
+	n.write("initech", 200)
+	do(n.noticed("limited", "holds back tenant initech by a pause or a throttle"))
+	do([]string{"queue", "tenant", "purge", nightQueue, "initech", "--yes"})
+	n.over("limited", "holds back tenant initech")
 
 	kill()
 	n.write("quiet", 1)
