@@ -28,7 +28,7 @@ test test/% servers more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, PostgreSQL, Chromium
+deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, ruby, PHP, PostgreSQL, Chromium
 	@internal/repo/scripts/test-deps
 
 # Two at a time: installing takes one CPU, and tests leave CPUs idle.

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -17,6 +18,7 @@ import (
 var channelBehaviours = []behaviour{
 	{"marks fold in the icks that the hash picks", channelAdd},
 	{"consumers share the icks and hand them over", channelShares},
+	{"a worker makes rounds beside a consumer", channelRounds},
 	{"a resize strands no mark", channelResize},
 	{"jobs go round all masters", channelJobs},
 	{"delete leaves no key behind", channelDelete},
@@ -129,6 +131,36 @@ func channelShares(t *testing.T, on running) {
 	want(t, "members handed out", all.count(), 100, nil)
 	leave()
 	<-left
+	atRest(t, c, channelSize, 1)
+}
+
+// channelRounds is what a worker behind HTTP does.
+func channelRounds(t *testing.T, on running) {
+	c := newChannel(t, on)
+	var all collector
+	consume(t, openChannel(t, on.client(t), c.Name()), ick.ConsumeConfig{}, all.handle)
+	_, err := c.AddNow(t.Context(), members(100)...)
+	must(t, "AddNow", err)
+	worker := openChannel(t, on.client(t), c.Name())
+	round := ick.Round{Worker: "worker", Max: 10, Block: 200 * time.Millisecond, Lease: time.Minute}
+	own := 0
+	redistest.Eventually(t, "the worker has its share of the Icks", func() bool {
+		batches, _, err := worker.Exchange(t.Context(), round)
+		must(t, "Exchange", err)
+		round.Done = map[string][]string{}
+		for _, b := range batches {
+			own += len(b.Entries)
+			round.Done[b.Token] = b.Members()
+			must(t, "handle", all.handle(t.Context(), b.Entries))
+		}
+		if _, err := c.AddNow(t.Context(), members(200)...); err != nil {
+			must(t, "AddNow", err)
+		}
+		return own > 0 && all.count() == 200
+	})
+	round.Leave = true
+	_, _, err = worker.Exchange(t.Context(), round)
+	must(t, "Exchange", err)
 	atRest(t, c, channelSize, 1)
 }
 

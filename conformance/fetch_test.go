@@ -48,7 +48,7 @@ func wantFetch(t *testing.T, c *fetch.Cache, key string, load func(context.Conte
 	t.Helper()
 	r, err := fetch.Get(t.Context(), c, key, load)
 	want(t, "Get "+key, r.Value, value, err)
-	want(t, "outcome of Get "+key, r.Outcome.String(), outcome.String(), nil)
+	want(t, "outcome of Get "+key, string(r.Outcome), string(outcome), nil)
 }
 
 // fetchOnce lets a computation end when all callers have found that there is no
@@ -113,7 +113,7 @@ func fetchStale(t *testing.T, on running) {
 	r, err := fetch.Get(t.Context(), both[1], "key", says("three"))
 	close(release)
 	want(t, "Get of an old value", r.Value, "one", err)
-	want(t, "its outcome", r.Outcome.String(), fetch.Stale.String(), nil)
+	want(t, "its outcome", string(r.Outcome), string(fetch.Stale), nil)
 	if r.Age <= 0 {
 		t.Errorf("age of an old value = %v", r.Age)
 	}
@@ -129,7 +129,7 @@ func fetchNone(t *testing.T, on running) {
 	}
 	r, err := fetch.Get(t.Context(), both[1], "key", says("value"))
 	wantError(t, "Get of what there is not", err, millrace.ErrNotFound)
-	want(t, "its outcome", r.Outcome.String(), fetch.Negative.String(), nil)
+	want(t, "its outcome", string(r.Outcome), string(fetch.Negative), nil)
 }
 
 func fetchForget(t *testing.T, on running) {

@@ -54,7 +54,7 @@ type Cache struct {
 	mu      sync.Mutex
 	flights map[string]*flight // by key; new callers join them
 
-	outcomes [outcomes]atomic.Uint64
+	outcomes map[Outcome]*atomic.Uint64 // calls by outcome; all are there
 	loads    atomic.Uint64
 	early    atomic.Uint64
 }
@@ -189,6 +189,10 @@ func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (
 	if err != nil {
 		host = "unknown host"
 	}
+	outcomes := make(map[Outcome]*atomic.Uint64)
+	for _, o := range []Outcome{Failed, Hit, Negative, Stale, Miss, Waited, Bypass, Remembered} {
+		outcomes[o] = new(atomic.Uint64)
+	}
 	return &Cache{
 		name: name, cfg: cfg, keys: keys, leases: leases,
 		holder: fmt.Sprintf("%s, process %d", host, os.Getpid()),
@@ -198,6 +202,8 @@ func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (
 		random:  rand.Float64,
 		slots:   make(chan struct{}, cfg.Concurrency),
 		flights: make(map[string]*flight),
+
+		outcomes: outcomes,
 	}, nil
 }
 
@@ -222,29 +228,19 @@ func checkName(name string) error {
 func checkKey(key string) error { return names.Check(errName, "key", key, maxKey) }
 
 // Outcome is how a call got its result.
-type Outcome int
+type Outcome string
 
 // The outcomes; see the diagram of the package.
 const (
-	Failed     Outcome = iota // there is only an error
-	Hit                       // a fresh value was stored
-	Negative                  // it was stored that there is none: the error is millrace.ErrNotFound
-	Stale                     // an old value was stored, and another call computes a new one, or that failed
-	Miss                      // this call computed
-	Waited                    // another call computed, and this one waited
-	Bypass                    // this call, or one that it waited for, computed without Redis
-	Remembered                // Redis does not answer, and this process remembered the result
-	outcomes
+	Failed     Outcome = "failed"     // there is only an error
+	Hit        Outcome = "hit"        // a fresh value was stored
+	Negative   Outcome = "negative"   // it was stored that there is none: the error is millrace.ErrNotFound
+	Stale      Outcome = "stale"      // an old value was stored, and another call computes a new one, or that failed
+	Miss       Outcome = "miss"       // this call computed
+	Waited     Outcome = "waited"     // another call computed, and this one waited
+	Bypass     Outcome = "bypass"     // this call, or one that it waited for, computed without Redis
+	Remembered Outcome = "remembered" // Redis does not answer, and this process remembered the result
 )
-
-// String returns the name of the outcome in lower case.
-func (o Outcome) String() string {
-	names := [outcomes]string{"failed", "hit", "negative", "stale", "miss", "waited", "bypass", "remembered"}
-	if o < 0 || o >= outcomes {
-		return "unknown"
-	}
-	return names[o]
-}
 
 // Result is a value with its outcome.
 type Result[T any] struct {

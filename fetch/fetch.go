@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -49,6 +50,7 @@ func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context
 		value, err = decode[T](payload)
 		return err
 	})
+	a.outcome = cmp.Or(a.outcome, Failed)
 	c.outcomes[a.outcome].Add(1)
 	if c.cfg.Enlister != nil && (a.outcome == Hit || a.outcome == Negative) {
 		c.cfg.Enlister.Enlist(ctx)
@@ -68,7 +70,7 @@ type request struct {
 }
 
 // answer is the result of a call or a flight. Without an error, or with
-// [millrace.ErrNotFound] from a load, the outcome is not Failed.
+// [millrace.ErrNotFound] from a load, the outcome is neither empty nor Failed.
 type answer struct {
 	outcome Outcome
 	payload []byte

@@ -7,15 +7,12 @@ import (
 	"errors"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redis/retry"
-	"github.com/millrace/millrace/internal/redis/script"
 )
 
 const (
@@ -98,7 +95,7 @@ type serving struct {
 
 // run attends until ctx ends, and starts and stops the loops accordingly.
 func (m *member) run(ctx context.Context) error {
-	var over []*serving // since the last attend
+	var over []handover // since the last attend
 	for ctx.Err() == nil {
 		pause := heartbeat - heartbeat/10 + mathrand.N(heartbeat/5)
 		switch err := m.attend(ctx, over); {
@@ -117,7 +114,7 @@ func (m *member) run(ctx context.Context) error {
 		case <-ctx.Done():
 		case s := <-m.ended:
 			m.end(ctx, s, ctx.Err() != nil)
-			over = append(over, s)
+			over = append(over, handover{s.index, s.epoch})
 		}
 		timer.Stop()
 	}
@@ -126,34 +123,14 @@ func (m *member) run(ctx context.Context) error {
 
 // attend sends a heartbeat with the loops that ended since the last one, and starts and stops
 // loops as the reply says.
-func (m *member) attend(ctx context.Context, over []*serving) error {
-	c := m.channel
-	known := c.known()
-	var released, retired []string
-	for _, s := range over {
-		if s.epoch == known.epoch {
-			retired = append(retired, strconv.Itoa(s.index))
-		} else {
-			released = append(released, strconv.Itoa(s.index))
-		}
-	}
-	args := append([]string{m.token, strconv.FormatInt(memberTTL.Milliseconds(), 10)}, known.args()...)
-	args = append(args, strconv.Itoa(len(released)))
-	args = append(append(args, released...), retired...)
+func (m *member) attend(ctx context.Context, over []handover) error {
 	asked := time.Now()
 	within, cancel := context.WithTimeout(ctx, heartbeat)
 	defer cancel()
-	r, err := c.call(within, "attend", args...)
+	mine, surplus, err := m.channel.attend(within, m.token, memberTTL, over)
 	if err != nil {
 		return err
 	}
-	c.entry.Touch()
-	seen := readLayout(r)
-	mine, surplus := indices(r), indices(r)
-	if r.Err() != nil {
-		return r.Err()
-	}
-	c.learn(seen)
 	m.until = asked.Add(memberTTL - memberTTL/100)
 	if m.failures > 0 {
 		m.channel.cfg.Ick.Logger.InfoContext(ctx, "the channel answers again", "failures", m.failures)
@@ -212,17 +189,9 @@ func (m *member) start(ctx context.Context, index int) error {
 
 // idle retires an Ick that has nothing to do and that producers no longer use.
 func (m *member) idle(ctx context.Context, s *serving) error {
-	c := m.channel
-	known := c.known()
-	if s.index < known.size {
-		return nil
-	}
-	if err := c.moveParked(ctx, s.ick); err != nil {
-		return err
-	}
-	empty, err := s.ick.retire(ctx, known.epoch)
-	if err == nil && empty {
-		s.epoch = known.epoch
+	epoch, err := m.channel.retire(ctx, s.index, s.ick)
+	if epoch != 0 {
+		s.epoch = epoch
 		s.stop()
 	}
 	return err
@@ -230,30 +199,6 @@ func (m *member) idle(ctx context.Context, s *serving) error {
 
 // closed reports whether the client was closed. All other errors may end while the loop continues.
 func closed(err error) bool { return errors.Is(err, rueidis.ErrClosing) }
-
-// moveParked moves the parked members of an Ick that is no longer used to their current Icks,
-// where they are tried again.
-func (c *Channel) moveParked(ctx context.Context, k *Ick) error {
-	for {
-		page, _, err := k.parkedPage(ctx, 0)
-		if errors.Is(err, millrace.ErrNotFound) || errors.Is(err, errRetired) {
-			return nil
-		}
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		marks, members := make([]mark, len(page)), make([]string, len(page))
-		for i, p := range page {
-			marks[i], members[i] = mark{p.Member, formatScore(p.Score)}, p.Member
-		}
-		if _, err := c.add(ctx, marks); err != nil {
-			return err
-		}
-		if _, err := k.Drop(ctx, members...); err != nil {
-			return err
-		}
-	}
-}
 
 // attendFailed ends all handlers when other consumers may have taken the Icks.
 func (m *member) attendFailed(ctx context.Context, err error) {
@@ -312,32 +257,4 @@ func (m *member) release(ctx context.Context) {
 	if _, err := m.channel.tidy(ctx, m.token); err != nil {
 		m.channel.cfg.Ick.Logger.WarnContext(ctx, "a consumer could not leave the channel; others take its Icks within seconds", "error", err)
 	}
-}
-
-// retire closes the Ick if it is empty, and reports whether it is closed.
-func (k *Ick) retire(ctx context.Context, epoch int64) (bool, error) {
-	reply, err := k.call(ctx, "retire", strconv.FormatInt(epoch, 10))
-	if err != nil {
-		return false, err
-	}
-	return reply.Bool(), reply.Err()
-}
-
-// reopen opens the Ick again if it was retired before epoch.
-func (k *Ick) reopen(ctx context.Context, epoch int64) error {
-	_, err := k.call(ctx, "reopen", strconv.FormatInt(epoch, 10))
-	return err
-}
-
-// indices reads a list of Ick indices.
-func indices(r *script.Reply) []int {
-	list := r.List()
-	found := make([]int, 0, list.Len())
-	for list.More() {
-		if index := list.Int(); index >= 0 && index < maxSize {
-			found = append(found, int(index))
-		}
-	}
-	r.Join(list)
-	return found
 }

@@ -160,18 +160,7 @@ func (c *consumer) handle(ctx context.Context, r Reservation) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
-	reasons := make(map[string][]string)
-	for member, reason := range failed {
-		reasons[reason] = append(reasons[reason], member)
-	}
-	for reason, members := range reasons {
-		c.ick.cfg.Logger.WarnContext(ctx, "members failed and are parked",
-			"ick", c.ick.name, "members", len(members), "reason", reason)
-		if _, err := c.ick.park(ctx, r.Token, c.cfg, reason, members); err != nil {
-			return fmt.Errorf("park failed members: %w", err)
-		}
-	}
-	return nil
+	return c.ick.parkAll(ctx, r.Token, c.cfg, failed)
 }
 
 // wait sleeps until a producer wakes it, a mark is due, or it is time to poll.

@@ -51,7 +51,8 @@
 // name: a hash of the member selects its Ick, and each Ick has one consumer at a time. The
 // channel's own name cannot be used for an Ick. Consumers send a heartbeat each second to a
 // table beside the Icks, and the same call divides the Icks evenly among live consumers. The
-// table only avoids double work; the token prevents lost marks.
+// table only avoids double work; the token prevents lost marks. A consumer is a [Channel.Consume], or
+// a worker that makes rounds with [Channel.Exchange], such as one in another language behind HTTP.
 //
 // The number of Icks may be changed at any time, and no mark is moved. A larger number is used
 // at once. After a smaller one, the Icks at the end are served until they are empty, and then

@@ -3,6 +3,7 @@ package ick
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"strconv"
@@ -60,6 +61,21 @@ func (k *Ick) park(ctx context.Context, token string, cfg ConsumeConfig, reason 
 		}
 	}
 	return parked, nil
+}
+
+// parkAll parks members by their reasons, and logs that.
+func (k *Ick) parkAll(ctx context.Context, token string, cfg ConsumeConfig, failed map[string]string) error {
+	reasons := make(map[string][]string)
+	for member, reason := range failed {
+		reasons[reason] = append(reasons[reason], member)
+	}
+	for reason, members := range reasons {
+		k.cfg.Logger.WarnContext(ctx, "members failed and are parked", "ick", k.name, "members", len(members), "reason", reason)
+		if _, err := k.park(ctx, token, cfg, reason, members); err != nil {
+			return fmt.Errorf("park failed members: %w", err)
+		}
+	}
+	return nil
 }
 
 // Parked is a member that failed and waits for its next try.

@@ -11,7 +11,7 @@ import (
 )
 
 // dirtyMembers returns the members that wait or are reserved, sorted.
-func dirtyMembers[D Dirty](t testing.TB, client rueidis.Client, d D) []string {
+func dirtyMembers[D dirty](t testing.TB, client rueidis.Client, d D) []string {
 	t.Helper()
 	all := map[string]bool{}
 	for _, k := range statsOf(t, d) {
@@ -34,7 +34,7 @@ func dirtyMembers[D Dirty](t testing.TB, client rueidis.Client, d D) []string {
 // WantDirty reports an error unless exactly these members are dirty, in any order: they wait, or
 // are reserved. Members that failed and are parked are not among them. Without members nothing may
 // be dirty.
-func WantDirty[D Dirty](t testing.TB, client rueidis.Client, d D, members ...string) {
+func WantDirty[D dirty](t testing.TB, client rueidis.Client, d D, members ...string) {
 	t.Helper()
 	got := dirtyMembers(t, client, d)
 	missing := without(members, got)

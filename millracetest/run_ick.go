@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/failure"
 )
 
-// Dirty is an Ick or a channel of Icks.
-type Dirty interface {
+// dirty is an Ick or a channel of Icks.
+type dirty interface {
 	*ick.Ick | *ick.Channel
 
 	Name() string
@@ -59,7 +59,7 @@ const mostFailures = 3
 // A run of a channel whose last marks are not due takes a second or more of real time to know it.
 //
 // In the handler use t.Error. After t.Fatal the batch counts as failed, and the run goes on.
-func RunUntilClean[D Dirty](t testing.TB, d D, handler ick.Handler, cfg CleanConfig) CleanResult {
+func RunUntilClean[D dirty](t testing.TB, d D, handler ick.Handler, cfg CleanConfig) CleanResult {
 	t.Helper()
 	r := &cleaning[D]{t: t, d: d, handler: handler, cfg: cfg}
 	step := dueEvery
@@ -82,7 +82,7 @@ func RunUntilClean[D Dirty](t testing.TB, d D, handler ick.Handler, cfg CleanCon
 }
 
 // cleaning is one call of RunUntilClean.
-type cleaning[D Dirty] struct {
+type cleaning[D dirty] struct {
 	t       testing.TB
 	d       D
 	handler ick.Handler
@@ -207,7 +207,7 @@ type sums struct {
 	owned                     bool // each Ick with marks has a consumer
 }
 
-func sum[D Dirty](t testing.TB, d D) sums {
+func sum[D dirty](t testing.TB, d D) sums {
 	t.Helper()
 	s := sums{owned: true}
 	for _, k := range statsOf(t, d) {
@@ -222,7 +222,7 @@ func sum[D Dirty](t testing.TB, d D) sums {
 }
 
 // statsOf returns the states of the Icks; there are none if nothing was added yet.
-func statsOf[D Dirty](t testing.TB, d D) []ick.Stats {
+func statsOf[D dirty](t testing.TB, d D) []ick.Stats {
 	t.Helper()
 	var all []ick.Stats
 	var err error

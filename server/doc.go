@@ -14,7 +14,7 @@
 //	request ────┼──────────┤          ┌─▶ /v1/, /openapi.json   api    ├──▶ Redis, or a fleet
 //	            │          └─▶ guard ─┼─▶ /metrics         ┐          │       ▲
 //	            │                     └─▶ /       dashboard ┴─ survey ─┼───────┘
-//	            │  Run: survey, recruiter, totals                      │
+//	            │  Run: survey, recruiter, trackers, totals            │
 //	            └──────────────────────────────────────────────────────┘
 //
 // The API calls the structures as a Go program does. Pages and metrics show the results
@@ -36,8 +36,8 @@
 //     origin may make the service work for GETs, whose answers it cannot read: use TLS.
 //   - Without credentials the service answers only to the names in [Config.Hosts], which
 //     stops DNS rebinding.
-//   - Every client with access may do everything. There are no roles: run a second
-//     service with a Redis user that may do less.
+//   - A client may have a role, viewer, worker or operator, and be limited to names with a
+//     prefix: see [ParseAuth]. Without a role it may do everything.
 //
 // # Slow clients
 //

@@ -34,24 +34,45 @@ const (
 )
 
 // Run does the work between requests, until ctx ends: it surveys the structures for
-// pages and metrics, does due upkeep, and adds this process's counts to the totals of
+// pages and metrics, keeps the trackers, does due upkeep, and adds this process's counts to the totals of
 // all processes. When ctx ends, /readyz fails and requests that wait return. Run returns
 // the cause of ctx. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.drain)()
 	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{
+	runs := []func(context.Context) error{
 		s.survey.Run,
 		s.recruiter.Run,
 		func(ctx context.Context) error {
 			return upkeep.Publish(ctx, s.recruiter, s.cfg.Client, upkeep.PublishConfig{Logger: s.cfg.Logger})
 		},
-	} {
+	}
+	if len(s.cfg.Trackers) > 0 {
+		runs = append(runs, s.keeper.Run, s.fill)
+	}
+	for _, run := range runs {
 		all.Go(func() { _ = run(ctx) }) // returns the cause of ctx
 	}
 	all.Wait()
 	s.close()
 	return context.Cause(ctx)
+}
+
+// fill completes the first pass of each tracker, which jobs would take long for.
+func (s *Server) fill(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, t := range s.cfg.Trackers {
+		all.Go(func() {
+			if stats, err := t.Stats(ctx); err == nil && stats.Passes > 0 {
+				return
+			}
+			if err := t.Fill(ctx, nil); err != nil && ctx.Err() == nil {
+				s.cfg.Logger.WarnContext(ctx, "a tracker is not filled yet; its jobs go on", "tracker", t.Name(), "error", err)
+			}
+		})
+	}
+	all.Wait()
+	return nil
 }
 
 // Serve serves on a listener and calls Run, until ctx ends. Then it accepts no more

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -15,12 +16,14 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/observe/metrics"
+	"github.com/millrace/millrace/observe/metrics/trackermetrics"
 	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server/internal/access"
 	"github.com/millrace/millrace/server/internal/api"
 	"github.com/millrace/millrace/server/internal/dashboard"
 	"github.com/millrace/millrace/steal"
+	"github.com/millrace/millrace/tracker"
 )
 
 // Config configures a service. It needs a Client.
@@ -36,6 +39,10 @@ type Config struct {
 	// partitions, or to Client. A server whose maxmemory-policy is not noeviction is
 	// refused; no setting accepts it.
 	Counters []scatter.Server
+
+	// Trackers have a Source, and the service keeps them in step with it: it fills them when it starts,
+	// and runs their jobs each second. Any tracker is answered over HTTP. Defaults to none.
+	Trackers []*tracker.Tracker
 
 	// Auth is the list of clients that have access; others get 401, except for /healthz
 	// and /readyz. Defaults to access for every client, which is for a loopback address,
@@ -76,6 +83,7 @@ type Server struct {
 	dashboard *dashboard.Dashboard
 	survey    *survey.Survey
 	recruiter *steal.Recruiter
+	keeper    *steal.Recruiter // of Config.Trackers
 	counters  *scatter.Scatter
 	bodies    bodies
 	draining  atomic.Bool
@@ -108,6 +116,9 @@ func New(cfg Config) (*Server, error) {
 // jobRate is the chance of the service's own upkeep at each request.
 const jobRate = 0.001
 
+// keepInterval is how often the jobs of trackers run, and how long a slice may take.
+const keepInterval = time.Second
+
 // build makes the parts of the service.
 func (s *Server) build() error {
 	cfg := s.cfg
@@ -137,6 +148,17 @@ func (s *Server) build() error {
 	err = errors.Join(cfg.Registry.Register(survey.Collector(s.survey)), cfg.Registry.Register(metrics.Collector(s.recruiter)))
 	if err != nil {
 		return err
+	}
+	s.keeper = steal.New(steal.Config{Floor: keepInterval, Budget: keepInterval, Logger: cfg.Logger, Hooks: hooks})
+	for _, t := range cfg.Trackers {
+		for _, job := range t.Jobs() {
+			if err := s.keeper.Install(job, 0); err != nil {
+				return err
+			}
+		}
+		if err := cfg.Registry.Register(trackermetrics.Collector(t)); err != nil {
+			return err
+		}
 	}
 	if s.api, err = api.New(api.Config{
 		Client: cfg.Client, Counters: s.counters, Prefix: cfg.Prefix, Enlister: s.recruiter, Hooks: hooks, Logger: cfg.Logger,

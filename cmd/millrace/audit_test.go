@@ -125,6 +125,15 @@ func TestCommandsAreAudited(t *testing.T) {
 	run("ick.drop search: millrace ick parked rm search --all", "ick parked rm search --all")
 	run("ick.delete search: millrace ick rm search --force", "ick rm search --force")
 
+	no("ick channel add pages 1 page:17")
+	run("channel.resize pages: millrace ick channel resize pages 2", "ick channel resize pages 2")
+	run("channel.delete pages: millrace ick channel rm pages", "ick channel rm pages")
+
+	no("pinned set flags a 1 --ttl 1h")
+	no("pinned rm flags a")
+	no("tracker add tasks item-17")
+	run("tracker.delete tasks: millrace tracker rm tasks", "tracker rm tasks")
+
 	no("hash set sessions user:1 a 1")
 	no("hash set sessions user:1 b 1")
 	no("hash rm sessions user:1 a")
@@ -160,7 +169,7 @@ func TestEachCommandIsAuditedOrNot(t *testing.T) {
 	var not []string
 	for why, commands := range map[string]string{
 		"they look":                                          `completion; context ls; doctor; version`,
-		"they do the work of programs":                       `lease run; queue work`,
+		"they do the work of programs":                       `ick channel work; lease run; queue work`,
 		"their actions and requests are audited":             `serve; top`,
 		"they change only what they made, or a file of ours": `bench; demo; context rm; context set; context use`,
 	} {

@@ -17,6 +17,8 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
+	"github.com/millrace/millrace/tracker"
 )
 
 // completeNames is the command that the completion scripts run.
@@ -147,7 +149,7 @@ func (a *app) names(ctx context.Context, w wanted) []string {
 	}
 	defer client.Close()
 	lists := map[string]func(context.Context, rueidis.Client) iter.Seq2[string, error]{
-		"queue": fairqueue.List, "ick": ick.List, "lease": lease.List, "namespace": expiry.List,
+		"queue": fairqueue.List, "ick": ick.List, "channel": ick.ListChannels, "lease": lease.List, "namespace": expiry.List, "pinned": pinned.List, "tracker": tracker.List,
 	}
 	var names []string
 	if list := lists[w.kind]; list != nil {

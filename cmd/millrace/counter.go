@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/dial"
@@ -80,6 +82,7 @@ func useScatter(servers []scatter.Server, cfg scatter.Config, do func(s *scatter
 type counterAdd struct {
 	ops.Counter
 	ops.Addition
+	More []jsontype.Text `arg:"" optional:"" help:"More pairs of counter and number: all go to one server in one call, all of them or none."`
 
 	AllowEvictable bool `help:"Accept a server that may evict counters when its memory is full."`
 }
@@ -89,33 +92,80 @@ func (*counterAdd) Help() string {
 }
 
 func (c *counterAdd) Run(ctx context.Context, a *app) error {
+	counts, err := c.counts()
+	if err != nil {
+		return err
+	}
 	cfg := scatter.Config{AllowEvictable: c.AllowEvictable}
 	if c.ShardKey == "" {
 		cfg.Shard = scatter.RoundRobin()
 	}
-	return a.withScatter(ctx, cfg, func(s *scatter.Scatter) (any, table, error) {
-		doc, err := ops.AddToCounter.Do(ctx, ops.OneCounter{Of: s, Name: string(c.Name)}, c.Addition)
+	return a.withScatter(ctx, cfg, func(s *scatter.Scatter) (doc any, line table, err error) {
+		if len(counts) > 1 {
+			var added ops.CountsAdded
+			added, err = ops.AddToCounters.Do(ctx, s, ops.Counts{Counts: counts, ShardKey: c.ShardKey})
+			doc, line = added, says("added to %s on %s", readable.Count(added.Counters, "counter"), added.Server)
+		} else {
+			var added ops.Added
+			added, err = ops.AddToCounter.Do(ctx, ops.OneCounter{Of: s, Name: string(c.Name)}, c.Addition)
+			doc, line = added, says("added %s on %s", readable.Number(added.Added), added.Server)
+		}
 		if errors.Is(err, millrace.ErrEvictable) {
 			err = millrace.ErrEvictable.Errorf("%s", err).WithHint("Set maxmemory-policy to noeviction, or accept the risk with --allow-evictable.")
 		}
-		return doc, says("added %s on %s", readable.Number(doc.Added), doc.Server), err
+		return doc, line, err
 	})
+}
+
+// counts reads the pairs.
+func (c *counterAdd) counts() (map[string]int64, error) {
+	counts := map[string]int64{c.Name.String(): c.N}
+	for pair := range slices.Chunk(c.More, 2) {
+		if len(pair) == 1 {
+			return nil, errUsage.Errorf("counters and numbers come in pairs, and %s has no number", pair[0])
+		}
+		n, err := strconv.ParseInt(string(pair[1]), 10, 64)
+		if err != nil {
+			return nil, errUsage.Errorf("%s of %s is not a whole number of 64 bits", pair[1], pair[0])
+		}
+		if _, twice := counts[pair[0].String()]; twice {
+			return nil, errUsage.Errorf("the counter %s is given twice", pair[0])
+		}
+		counts[pair[0].String()] = n
+	}
+	return counts, nil
 }
 
 type counterGet struct {
 	watchable
 	ops.Counter
+	More []jsontype.Text `arg:"" optional:"" help:"More counters, read with the first one in one call to each server."`
 }
 
-func (*counterGet) Help() string { return `The command prints that sum, and fails.` }
+func (*counterGet) Help() string {
+	return `The command prints that sum, and fails.`
+}
 
 func (c *counterGet) Run(ctx context.Context, a *app) error {
-	return a.withScatter(ctx, scatter.Config{}, func(s *scatter.Scatter) (any, table, error) {
-		doc, err := ops.GetCounter.Do(ctx, ops.OneCounter{Of: s, Name: string(c.Name)}, c.Counter)
-		if err != nil && (!errors.Is(err, millrace.ErrPartial) || doc.Answered == 0) {
+	return a.withScatter(ctx, scatter.Config{}, func(s *scatter.Scatter) (doc any, lines table, err error) {
+		var of ops.Answers
+		if len(c.More) > 0 {
+			var sums ops.Sums
+			sums, err = ops.GetCounters.Do(ctx, s, ops.CounterNames{Names: append([]string{string(c.Name)}, jsontype.Strings(c.More)...)})
+			doc, of, lines = sums, sums.Answers, func(w io.Writer) {
+				for _, row := range sums.Counters {
+					fmt.Fprintf(w, "%s\t%s\n", row.Name, readable.Number(row.Value))
+				}
+			}
+		} else {
+			var sum ops.Counted
+			sum, err = ops.GetCounter.Do(ctx, ops.OneCounter{Of: s, Name: string(c.Name)}, ops.CounterQuery{})
+			doc, of, lines = sum, sum.Answers, says("%s on %s", readable.Number(sum.Value), readable.Count(sum.Servers, "server"))
+		}
+		if err != nil && (!errors.Is(err, millrace.ErrPartial) || of.Answered == 0) {
 			return nil, nil, err
 		}
-		return doc, says("%s on %s", readable.Number(doc.Value), readable.Count(doc.Servers, "server")), besides{err}
+		return doc, lines, besides{err}
 	})
 }
 

@@ -28,12 +28,26 @@ func TestCounter(t *testing.T) {
 	for range 20 {
 		answer[ops.Added](s, "counter", "add", "n", "-1000")
 	}
-	if got, want := answer[ops.Counted](s, "counter", "get", "n"), (ops.Counted{Value: 8 - 20_000, Servers: 2, Answered: 2}); !cmp.Equal(got, want) {
+	if got, want := answer[ops.Counted](s, "counter", "get", "n"), (ops.Counted{Value: 8 - 20_000, Answers: ops.Answers{Servers: 2, Answered: 2}}); !cmp.Equal(got, want) {
 		t.Errorf("counter get = %+v, want %+v", got, want)
 	}
 	s.want("-19,992 on 2 servers\n", "counter", "get", "n")
 
+	session := answer[ops.CountsAdded](s, "counter", "add", "x", "2", "y", "-3", "--shard-key", "a")
+	if want := (ops.CountsAdded{Counters: 2, Server: first}); session != want {
+		t.Errorf("counter add of two = %+v, want %+v", session, want)
+	}
+	s.want("added to 2 counters on "+first+"\n", "counter", "add", "x", "1", "y", "1", "--shard-key", "a")
+	both := ops.Sums{Counters: []ops.CounterValue{{Name: "y", Value: -2}, {Name: "x", Value: 3}}, Answers: ops.Answers{Servers: 2, Answered: 2}}
+	if diff := cmp.Diff(both, answer[ops.Sums](s, "counter", "get", "y", "x")); diff != "" {
+		t.Errorf("counter get of two (-want +got):\n%s", diff)
+	}
+	s.want("y  -2\nx  3\n", "counter", "get", "y", "x")
+
 	two.Kill()
+	if got := s.run("counter", "get", "n", "x", "--json"); got.code != 1 || !strings.Contains(got.stdout, `"missing":["`+two.URL()) || !strings.Contains(got.stderr, `"partial"`) {
+		t.Errorf("counter get of two without a server = %+v, want what there is, and what is missing", got)
+	}
 	got := s.run("counter", "get", "n", "--json")
 	var doc ops.Counted
 	var f failure
@@ -116,5 +130,9 @@ func TestCounterRefuses(t *testing.T) {
 	s := shell{t: t, url: "redis://127.0.0.1:1"}
 	s.refused(2, "bad_name", "counter", "get", "")
 	s.refused(2, "bad_usage", "counter", "add", "n", "one")
+	s.refused(2, "bad_usage", "counter", "add", "n", "1", "m")
+	s.refused(2, "bad_usage", "counter", "add", "n", "1", "m", "one")
+	s.refused(2, "bad_usage", "counter", "add", "n", "1", "n", "2")
+	s.refused(2, "bad_name", "counter", "add", "n", "1", "mr:x", "2")
 	shell{t: t, url: "redis://127.0.0.1:1,fleet://h:1"}.refused(2, "bad_url", "counter", "get", "n")
 }

@@ -23,6 +23,7 @@ type ickCommands struct {
 	Stats    ickStats    `cmd:""`
 	Ls       ickLs       `cmd:""`
 	Parked   ickParked   `cmd:"" help:"List, retry or drop members that rest because they failed."`
+	Channel  ickChannel  `cmd:"" help:"Share dirty lists among several workers."`
 	Rm       ickRm       `cmd:""`
 }
 
@@ -48,6 +49,11 @@ func openIck(name ops.Ick, cfg ick.Config) opener[*ick.Ick] {
 
 type ickAdd struct {
 	ops.Ick
+	markArguments
+}
+
+// markArguments are pairs of a score and a member.
+type markArguments struct {
 	Score  jsontype.Text   `arg:"" help:"Unix seconds since when the member is dirty, inf, -inf, or the word now: the server's clock."`
 	Member jsontype.Text   `arg:"" help:"What is dirty."`
 	More   []jsontype.Text `arg:"" optional:"" help:"More pairs of score and member."`
@@ -60,13 +66,13 @@ func (c *ickAdd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return perform(ctx, a, openIck(c.Ick, ick.Config{}), ops.AddMarks, marks, func(doc ops.Marked) table {
-		return says("%d new, %d lowered", doc.New, doc.Lowered)
-	})
+	return perform(ctx, a, openIck(c.Ick, ick.Config{}), ops.AddMarks, marks, tableOfMarked)
 }
 
+func tableOfMarked(doc ops.Marked) table { return says("%d new, %d lowered", doc.New, doc.Lowered) }
+
 // marks reads the pairs.
-func (c *ickAdd) marks() (in ops.Marks, err error) {
+func (c *markArguments) marks() (in ops.Marks, err error) {
 	words := append([]jsontype.Text{c.Score, c.Member}, c.More...)
 	if len(words)%2 != 0 {
 		return in, errUsage.Errorf("scores and members come in pairs, and %s has no member", words[len(words)-1])

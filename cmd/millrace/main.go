@@ -43,6 +43,8 @@ type commands struct {
 	Ick      ickCommands      `cmd:"" help:"Dirty lists: marks that fold, batches that are never lost."`
 	Hash     hashCommands     `cmd:"" help:"Hashes whose fields expire one by one."`
 	Lease    leaseCommands    `cmd:"" help:"Locks that stay until their deadline, with fences."`
+	Pinned   pinnedCommands   `cmd:"" help:"Values that exist until their time and not after it."`
+	Tracker  trackerCommands  `cmd:"" help:"Which identifiers have work queued in a table of SQL."`
 	Counter  counterCommands  `cmd:"" help:"Counters over several servers: written to one, read from all."`
 	Queue    queueCommands    `cmd:"" help:"Queues for many tenants: a flood of one does not delay the others."`
 	Schedule scheduleCommands `cmd:"" help:"Messages written to a queue by the clock: every so often, or by a cron expression."`

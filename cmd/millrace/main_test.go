@@ -139,6 +139,10 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "f", "v")
 		case "hash get", "hash ttl":
 			args = append(args, "f")
+		case "pinned set":
+			args = append(args, "K", "k", "v", "--ttl", "1s")
+		case "pinned get", "pinned ttl", "pinned rm", "tracker queued":
+			args = append(args, "K", "k")
 		}
 		switch args[len(args)-1] {
 		case "add":
@@ -153,6 +157,8 @@ func TestNoServer(t *testing.T) {
 			}
 		case "retry", "redrive", "purge":
 			args = append(args, "K", "--all")
+		case "work":
+			args = append(args, "K", "--exec", "true")
 		case "browse", "groups", "stats", "show", "pause", "resume", "read", "keep":
 			if args = append(args, "K"); args[0]+args[1] == "queueshow" {
 				args = append(args, "1795226400140077")
@@ -178,7 +184,7 @@ func TestNoServer(t *testing.T) {
 		case "release":
 			args = append(args, "K", "--token", "t")
 		case "ls":
-			if len(args) == 3 { // of something with a name
+			if len(args) == 3 && args[1] != "channel" { // of something with a name
 				args = append(args, "K")
 			}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -205,6 +207,17 @@ func over(ended <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// runShell runs a command of the shell with input until it ends or ctx does. The reason is the last line of its standard error.
+func (a *app) runShell(ctx context.Context, g *guard, command string, grace time.Duration, env []string, input []byte) (end ending, reason string, err error) {
+	said := &tail{to: a.stderr}
+	end, err = program{
+		args: []string{"/bin/sh", "-c", command}, env: env, stdin: bytes.NewReader(input), stdout: a.stdout, stderr: said,
+		log: a.logger(), grace: grace, guard: g,
+	}.run(ctx, context.Background())
+	lines := strings.Split(strings.TrimSpace(string(said.last)), "\n")
+	return end, strings.TrimSpace(strings.ToValidUTF8(lines[len(lines)-1], "")), err
 }
 
 // tail keeps the end of the text written through it.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,14 +65,14 @@ func (c *queueWork) Run(ctx context.Context, a *app) error {
 		err = q.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error {
 			return c.handle(ctx, a, guard, m)
 		})
-		return nil, nil, unlessInterrupted(ctx, err)
+		return nil, nil, unlessInterrupted(ctx, err, fairqueue.ErrUnsettled)
 	})
 }
 
-// unlessInterrupted returns why Consume ended, or nil if that was a signal, with which queue work ends, and
+// unlessInterrupted returns why Consume ended, or nil if that was a signal, with which the command ends, and
 // everything was settled.
-func unlessInterrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) && !errors.Is(err, fairqueue.ErrUnsettled) {
+func unlessInterrupted(ctx context.Context, err, unsettled error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) && !errors.Is(err, unsettled) {
 		return nil
 	}
 	return err
@@ -92,14 +91,7 @@ func (c *queueWork) handle(ctx context.Context, a *app, guard *guard, m fairqueu
 	if err != nil {
 		return fairqueue.NoRetry(err)
 	}
-	said := &tail{to: a.stderr}
-	p := program{
-		args: []string{"/bin/sh", "-c", c.Exec}, env: env, stdin: bytes.NewReader(m.Body), stdout: a.stdout, stderr: said,
-		log: a.logger(), grace: c.Grace, guard: guard,
-	}
-	end, err := p.run(ctx, context.Background())
-	lines := strings.Split(strings.TrimSpace(string(said.last)), "\n")
-	reason := strings.TrimSpace(strings.ToValidUTF8(lines[len(lines)-1], ""))
+	end, reason, err := a.runShell(ctx, guard, c.Exec, c.Grace, env, m.Body)
 	switch {
 	case errors.Is(err, syscall.E2BIG): // the headers are too many
 		return fairqueue.NoRetry(err)
@@ -109,14 +101,20 @@ func (c *queueWork) handle(ctx context.Context, a *app, guard *guard, m fairqueu
 		return context.Cause(ctx)
 	case end.code == 0:
 		return nil
-	case end.code == exitBadData && reason != "":
-		return fairqueue.NoRetry(fmt.Errorf("%s", reason)) //nolint:err113 // the program gave the reason
 	case end.code == exitBadData:
-		return fairqueue.NoRetry(programError{code: end.code})
+		return fairqueue.NoRetry(badData(reason))
 	case reason != "":
 		return fmt.Errorf("%w: %s", programError{code: end.code}, reason)
 	}
 	return programError{code: end.code}
+}
+
+// badData is the error of exit code 65.
+func badData(reason string) error {
+	if reason == "" {
+		return programError{code: exitBadData}
+	}
+	return errors.New(reason) //nolint:err113 // the program gave the reason
 }
 
 // variables returns an environment, or an error if a value cannot be in one. Left out, the command

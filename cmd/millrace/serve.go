@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/open"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server"
+	"github.com/millrace/millrace/tracker"
 )
 
 type serveCommand struct {
@@ -29,6 +30,9 @@ type serveCommand struct {
 	TLSKey       string `name:"tls-key" placeholder:"FILE" help:"The certificate's key, in PEM."`
 	Prefix       string `placeholder:"/PATH" help:"The path below which all of it lies, for a proxy that passes paths on as they are."`
 	Counters     string `placeholder:"URL,URL" help:"The servers over which counters are scattered. Defaults to the Redis at hand, or the fleet's partitions."`
+	Trackers     string `placeholder:"FILE" help:"Trackers to keep in step with tables of PostgreSQL: a JSON list of name, table, id and where. The database is that of $$MILLRACE_DATABASE_URL, or of an entry."`
+
+	tracked []servedTracker // the entries of that file
 }
 
 func (*serveCommand) Help() string {
@@ -38,12 +42,15 @@ Without a Redis it starts a private one, which ends with it: for a first try, si
 
 Secrets are given in files and in the environment, where other users of the machine do not see them. The service sends traces over OTLP (HTTP) if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says where to.
 
+With --trackers the service reads tables of PostgreSQL, a page at a time, so that it answers which identifiers have work queued. Each entry has name, table, id (the column of the identifiers, with an index) and where (the condition of a row with work queued), and may have indexed (there is an index on id with that condition), integer_id (id has whole numbers) and database.
+
 Examples:
 
     millrace serve
     millrace serve --redis redis://127.0.0.1:6379 --allow-actions
     MILLRACE_AUTH="bearer $(openssl rand -hex 16)" millrace serve --listen 0.0.0.0:8420
-    millrace serve --listen :8420 --auth-file /etc/millrace/auth --tls-cert cert.pem --tls-key key.pem`
+    millrace serve --listen :8420 --auth-file /etc/millrace/auth --tls-cert cert.pem --tls-key key.pem
+    MILLRACE_DATABASE_URL=postgres://reader@db/archive millrace serve --trackers /etc/millrace/trackers.json`
 }
 
 // servedDoc says where the service is.
@@ -62,6 +69,9 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := c.readTrackers(a); err != nil {
+		return err
+	}
 	traces, err := openTraces(ctx, a.env)
 	if err != nil {
 		return err
@@ -74,9 +84,15 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	}
 	defer redis.close()
 
+	trackers, closeDatabases, err := c.trackers(ctx, a, redis.client, tracker.Config{Logger: logger, Hooks: traces.hooks()})
+	if err != nil {
+		return err
+	}
+	defer closeDatabases()
+
 	cfg := server.Config{
 		Client: redis.client, Fleet: redis.fleet, Counters: redis.counters,
-		Auth: auth, Prefix: c.Prefix, Actions: c.AllowActions, Logger: logger,
+		Trackers: trackers, Auth: auth, Prefix: c.Prefix, Actions: c.AllowActions, Logger: logger,
 		Hooks: traces.hooks(), Wrap: traces.wrap,
 	}
 	if auth == nil {

@@ -43,6 +43,7 @@ const (
 // do not replace those of another.
 func Actions() []string {
 	return []string{
+		"channel.delete", "channel.resize",
 		"hash.delete",
 		"ick.delete", "ick.drop", "ick.retry",
 		"lease.release",
@@ -51,6 +52,7 @@ func Actions() []string {
 		"queue.return", "queue.write",
 		"schedule.create", "schedule.pause", "schedule.remove", "schedule.resume", "schedule.run", "schedule.set",
 		"tenant.clear", "tenant.limits", "tenant.pause", "tenant.purge", "tenant.resume",
+		"tracker.delete",
 	}
 }
 

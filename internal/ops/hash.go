@@ -135,15 +135,11 @@ var SetFields = operation(Row{
 	Examples: []string{"hash set sessions user:17 token 3f9a --ttl 30m", "hash set sessions user:17 theme dark", "hash set sessions user:17 token 77c0 --keep-ttl"},
 }, func(ctx context.Context, h OneHash, in FieldsToSet) (doc FieldsSet, err error) {
 	fields := make(map[string][]byte, len(in.Fields))
-	for given, value := range in.Fields {
-		name, err := jsontype.ParseText(given)
-		if err != nil {
-			return doc, err
-		}
-		if _, twice := fields[string(name)]; twice {
-			return doc, ErrRequest.Errorf("body.fields has the field %.40q twice, as text and in its base64 form", name)
-		}
-		fields[string(name)] = []byte(value)
+	for name, value := range parsedNames("body.fields", in.Fields, &err) {
+		fields[name] = []byte(value)
+	}
+	if err != nil {
+		return doc, err
 	}
 	cfg := in.Config()
 	cfg.IfNone, cfg.IfExist = in.If == "none", in.If == "exist"

@@ -65,26 +65,33 @@ var AddMarks = operation(Row{
 	Summary:  "Mark members as dirty",
 	Detail:   "Either members, with the server's time as score, or marks with scores. A member that waits already keeps the lower score. All of them or none.",
 	Examples: []string{"ick add search now doc:17", "ick add search 1700000000 doc:17 1700000003.5 doc:18 -inf doc:19", "ick add search now -- --a-member-with-hyphens"},
-}, func(ctx context.Context, k *ick.Ick, in Marks) (doc Marked, err error) {
-	if (len(in.Members) > 0) == (len(in.Marks) > 0) {
-		return doc, ErrRequest.Errorf("give either members or marks")
-	}
-	if len(in.Members) > 0 {
-		added, err := k.AddNow(ctx, jsontype.Strings(in.Members)...)
-		return Marked(added), err
-	}
-	marks := make([]ick.Entry, len(in.Marks))
-	for i, m := range in.Marks {
-		marks[i] = ick.Entry{Member: string(m.Member), Score: float64(m.Score)}
-	}
-	added, err := k.Add(ctx, marks...)
-	return Marked(added), err
-})
+}, func(ctx context.Context, k *ick.Ick, in Marks) (Marked, error) { return in.add(ctx, k) })
 
-// Marks is the In of [AddMarks].
+// Marks is the In of [AddMarks] and [AddToChannel].
 type Marks struct {
 	Members []jsontype.Text `json:"members,omitempty" minItems:"1" maxItems:"1000" doc:"Dirty members, with the score of now." example:"[\"doc:17\"]"`
 	Marks   []Entry         `json:"marks,omitempty" minItems:"1" maxItems:"1000" doc:"Dirty members with scores."`
+}
+
+// add adds them to an Ick or a channel.
+func (m Marks) add(ctx context.Context, to interface {
+	Add(ctx context.Context, marks ...ick.Entry) (ick.Added, error)
+	AddNow(ctx context.Context, members ...string) (ick.Added, error)
+},
+) (doc Marked, err error) {
+	if (len(m.Members) > 0) == (len(m.Marks) > 0) {
+		return doc, ErrRequest.Errorf("give either members or marks")
+	}
+	if len(m.Members) > 0 {
+		added, err := to.AddNow(ctx, jsontype.Strings(m.Members)...)
+		return Marked(added), err
+	}
+	marks := make([]ick.Entry, len(m.Marks))
+	for i, mark := range m.Marks {
+		marks[i] = ick.Entry{Member: string(mark.Member), Score: float64(mark.Score)}
+	}
+	added, err := to.Add(ctx, marks...)
+	return Marked(added), err
 }
 
 // Entry is a member with its score.

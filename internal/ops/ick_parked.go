@@ -11,7 +11,7 @@ import (
 
 // ListParked lists members that failed.
 var ListParked = operation(Row{
-	ID: "listParked", Words: "ick parked ls", Method: http.MethodGet, Path: ickPath + "/parked", Statuses: []int{http.StatusNotFound}, Class: Look,
+	ID: "listParked", Words: "ick parked ls", Method: http.MethodGet, Path: ickPath + "/parked", Statuses: []int{http.StatusNotFound, http.StatusConflict}, Class: Look,
 	Summary:  "List parked members, the next retry first",
 	Detail:   "Members that wait for a retry because a consumer's handler failed on them.",
 	Examples: []string{"ick parked ls search", "ick parked search --json"},

@@ -13,7 +13,7 @@ import (
 
 // GetIckStats shows the numbers of a dirty list.
 var GetIckStats = operation(Row{
-	ID: "getIckStats", Words: "ick stats", Method: http.MethodGet, Path: ickPath + "/stats", Statuses: []int{http.StatusNotFound}, Class: Look,
+	ID: "getIckStats", Words: "ick stats", Method: http.MethodGet, Path: ickPath + "/stats", Statuses: []int{http.StatusNotFound, http.StatusConflict}, Class: Look,
 	Summary:  "Show sizes, ages and counters",
 	Detail:   "Ages read scores as Unix seconds. The counters count since the list began, over all processes of Millrace.",
 	Examples: []string{"ick stats search", "ick stats search --json"},

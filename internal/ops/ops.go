@@ -76,10 +76,13 @@ func All() []Row {
 		NextTicks.row(), PreviewTicks.row(),
 		ListIcks, DeleteIck.row(), GetIckStats.row(), AddMarks.row(), ReserveMarks.row(), CommitMarks.row(), ExchangeMarks.row(),
 		ListParked.row(), RetryParked.row(), DropParked.row(),
+		ListChannels, AddToChannel.row(), GetChannelStats.row(), ResizeChannel.row(), DeleteChannel.row(), WorkChannel.row(),
 		ListLeases, ShowLeases, GetLease.row(), AcquireLease, RefreshLease.row(), ReleaseLease.row(),
 		ListHashes, GetHash.row(), GetField.row(), SetFields.row(), IncrementField.row(), DeleteHash.row(), DeleteFields.row(),
 		GetTTLs.row(), ExpireFields.row(), PersistFields.row(),
-		AddToCounter.row(), GetCounter.row(), ShowCounterServers.row(),
+		ListPinned, SetPinned.row(), GetPinned.row(), GetPinnedTTL.row(), ExpirePinned.row(), DeletePinned.row(),
+		ListTrackers, AskTracker.row(), AddToTracker.row(), GetTrackerStats.row(), DeleteTracker.row(),
+		AddToCounter.row(), AddToCounters.row(), GetCounter.row(), GetCounters.row(), ShowCounterServers.row(),
 		ListActions,
 	}
 }

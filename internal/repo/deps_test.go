@@ -21,6 +21,7 @@ const (
 	etcd      = "go.etcd.io"
 	grpc      = "google.golang.org/grpc"
 	huma      = "github.com/danielgtaylor/huma"
+	pgx       = "github.com/jackc/pgx"
 	goCron    = "github.com/netresearch/go-cron"
 
 	charm         = "charm.land"
@@ -118,6 +119,10 @@ var depRules = []depRule{
 	{
 		of: but(under(module), rooms("server/internal/api", "internal/jsontype")), never: under(huma),
 		why: "huma's last release is of February 2026: only the API and its documents import it, whose tests hold what we rely on, so that it can be replaced",
+	},
+	{
+		of: but(under(module), rooms("cmd/millrace")), never: under(pgx),
+		why: "a program brings its own driver to package tracker; the command has one for millrace serve --trackers",
 	},
 }
 
@@ -321,6 +326,9 @@ func TestDependencyRules(t *testing.T) {
 
 		{"huma where it may be", 16, edges{"/server/internal/api": huma + "/v2 " + huma + "/v2/adapters/humago", "/internal/jsontype": huma + "/v2"}, nil},
 		{"huma where it may not be", 16, edges{"/cmd/millrace": huma + "/v2"}, []string{"/cmd/millrace " + huma + "/v2"}},
+
+		{"a driver in the command", 17, edges{"/cmd/millrace": pgx + "/v5/stdlib /tracker"}, nil},
+		{"a driver in the service", 17, edges{"/server": pgx + "/v5", "/tracker": pgx + "/v5/stdlib"}, []string{"/server " + pgx + "/v5", "/tracker " + pgx + "/v5/stdlib"}},
 	}
 	fired := map[int]bool{}
 	for _, tc := range tests {

@@ -20,7 +20,7 @@ func Collector(c *fetch.Cache) prometheus.Collector {
 			fetch.Failed: s.Failed, fetch.Hit: s.Hits, fetch.Negative: s.Negatives, fetch.Stale: s.Stale,
 			fetch.Miss: s.Misses, fetch.Waited: s.Waited, fetch.Bypass: s.Bypassed, fetch.Remembered: s.Remembered,
 		} {
-			ch <- prometheus.MustNewConstMetric(calls, prometheus.CounterValue, float64(n), outcome.String())
+			ch <- prometheus.MustNewConstMetric(calls, prometheus.CounterValue, float64(n), string(outcome))
 		}
 		ch <- prometheus.MustNewConstMetric(loads, prometheus.CounterValue, float64(s.Loads))
 		ch <- prometheus.MustNewConstMetric(early, prometheus.CounterValue, float64(s.Early))

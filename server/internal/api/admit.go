@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +54,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkQuery(r.URL.RawQuery); err != nil {
+	if err := checkQuery(r.URL.RawQuery, a.lists[operation]); err != nil {
 		return nil, err
 	}
 	if r.ContentLength == 0 {
@@ -112,17 +111,14 @@ func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation str
 	return "", errMethod.Errorf("this path has no method %s", r.Method)
 }
 
-// repeatable are the query parameters that may be repeated.
-var repeatable = []string{"field", "header"}
-
-// checkQuery refuses parameters that would be ignored otherwise.
-func checkQuery(raw string) error {
+// checkQuery refuses parameters that would be ignored otherwise: those that an operation has, and that are there twice.
+func checkQuery(raw string, lists map[string]bool) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return errRequest.Errorf("the query is invalid: %s", err)
 	}
 	for name, list := range values {
-		if len(list) > 1 && !slices.Contains(repeatable, name) {
+		if len(list) > 1 && !lists[name] {
 			return errRequest.Errorf("the query has %q more than once", name)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server/internal/access"
+	"github.com/millrace/millrace/tracker"
 )
 
 const (
@@ -99,17 +100,21 @@ func (c Config) withDefaults() (Config, error) {
 type API struct {
 	cfg      Config
 	mux      *http.ServeMux
-	bodies   map[string]*huma.Schema // by pattern of the operation
+	bodies   map[string]*huma.Schema    // by pattern of the operation
+	lists    map[string]map[string]bool // the parameters that may be repeated, by pattern of the operation
 	huma     huma.API
 	document []byte // of /openapi.json
 	counters *scatter.Scatter
 	audit    *audit.Log
 
-	queues  cache[queueUse, *fairqueue.Queue]
-	icks    cache[ickUse, *ick.Ick]
-	hashes  cache[string, *expiry.Hashes]
-	answers *pinned.Keys
-	lockers map[bool]*lease.Locker // by AllowEvictable
+	queues   cache[queueUse, *fairqueue.Queue]
+	icks     cache[ickUse, *ick.Ick]
+	channels cache[ickUse, *ick.Channel]
+	hashes   cache[string, *expiry.Hashes]
+	pinned   cache[string, *pinned.Keys]
+	trackers cache[string, *tracker.Tracker]
+	answers  *pinned.Keys
+	lockers  map[bool]*lease.Locker // by AllowEvictable
 
 	background sync.WaitGroup // work that continues after an answer
 
@@ -123,7 +128,7 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, audit: audit.New(cfg.Client, cfg.Logger, slog.LevelWarn), lockers: make(map[bool]*lease.Locker)}
+	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), lists: make(map[string]map[string]bool), counters: cfg.Counters, audit: audit.New(cfg.Client, cfg.Logger, slog.LevelWarn), lockers: make(map[bool]*lease.Locker)}
 	if a.counters == nil { // with one client of the caller's, there is nothing to close
 		if a.counters, err = scatter.New(scatter.Clients(cfg.Client), scatter.Config{Hooks: cfg.Hooks}); err != nil {
 			return nil, err
@@ -146,8 +151,11 @@ func New(cfg Config) (*API, error) {
 	a.routeQueues()
 	a.routeSchedules()
 	a.routeIcks()
+	a.routeChannels()
 	a.routeLeases()
 	a.routeHashes()
+	a.routePinned()
+	a.routeTrackers()
 	a.routeCounters()
 	a.routeAudit()
 	return a, a.publish()

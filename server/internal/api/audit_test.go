@@ -167,8 +167,8 @@ func TestARepeatIsAuditedOnce(t *testing.T) {
 // log, or in the list of programs' operations here.
 func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 	t.Parallel()
-	programs := strings.Fields(`ackMessages acquireLease addMarks addToCounter commit deleteFields exchange expireFields
-		extendMessages incrementField persistFields receiveMessages refreshLease reserve setFields work writeMessage writeMessages`)
+	programs := strings.Fields(`ackMessages acquireLease addMarks addToChannel addToCounter addToCounters addToTracker commit deleteFields deletePinned exchange expirePinned expireFields
+		extendMessages incrementField persistFields receiveMessages refreshLease reserve setFields setPinned work workChannel writeMessage writeMessages`)
 	var spec struct {
 		Paths map[string]map[string]struct{ OperationID string }
 	}

@@ -8,9 +8,13 @@
 //	PUT    /v1/queues/orders/schedules/daily      {"cron":"0 3 * * *","tenant":"acme"}  ──▶ 200 {"next_at":...}
 //	POST   /v1/queues/orders/ack                  {"receipts":["..."]}   ──▶ 200 {"acked":1,"stale":0}
 //	POST   /v1/icks/search/marks                  {"members":["doc:17"]}  ──▶ 200 {"new":1,"lowered":0}
+//	POST   /v1/channels/pages/work                {"worker":"w1","max":100,"block":"20s"}  ──▶ 200 {"batches":[...]}
 //	POST   /v1/leases/nightly/acquire             {"ttl":"10m"}    ──▶ 200 {"token":...}, or 409 held
 //	POST   /v1/hashes/sessions/user:17/set        {"fields":{"token":"3f9a"},"ttl":"30m"}
+//	POST   /v1/pinned/flags/user:17/set           {"value":"on","ttl":"30m"}
+//	GET    /v1/trackers/tasks/queued?id=item-17   ──▶ 200 {"answers":[{"state":"queued",...}]}
 //	POST   /v1/counters/impressions/add           {"n":1}
+//	POST   /v1/counters                           {"counts":{"impressions":1,"clicks":1}}
 //	GET    /openapi.json                          all of it
 //
 // The way of a request:
@@ -58,7 +62,8 @@
 //     (package access), method, path and key. A repeat gets the same status and body, with
 //     the header Idempotency-Replayed.
 //   - An answer that is true for a time is stored for four fifths of it: that of acquire and
-//     refresh until the lease ends, that of receive and extend until the messages are visible.
+//     refresh until the lease ends, that of receive and extend until the messages are visible, that of
+//     a worker's round until its messages are, or its lease of a channel ends.
 //     One that is true for less than a second is not stored. A repeat after that runs again:
 //     acquire takes the lease under the same token, and receive gets the messages that come.
 //   - A refusal (4xx) is not stored. It changed nothing, so the request may be repeated under
@@ -72,7 +77,7 @@
 //     after all, the structure remembers it for 24 hours and returns its answer. The same
 //     holds if the process was killed before it stored the answer, and while a server is too
 //     full to store one; then a reused key is not refused either.
-//   - Structures do not remember operations that are idempotent by nature: marks, retry and
+//   - Structures do not remember operations that are idempotent by nature: marks, rounds of a channel, retry and
 //     drop of parked members, resize, purge, redrive of all, pause and resume, every PUT and every DELETE. Repeating
 //     them changes nothing more, but the answer may have other counts.
 //   - A server that may evict any key may evict an answer. A failover may lose one.

@@ -24,7 +24,7 @@ func (a *API) routeIcks() {
 	tell(a, a.openIck, ops.DropParked)
 }
 
-// ickUse is a dirty list, and how to reserve from it.
+// ickUse is a dirty list or a channel, and how to reserve from it.
 type ickUse struct {
 	name     string
 	settle   time.Duration
@@ -33,13 +33,17 @@ type ickUse struct {
 
 // openIck returns the dirty list that a request is about.
 func (a *API) openIck(_ context.Context, in hasName) (*ick.Ick, error) {
-	var cfg ick.Config
+	cfg, use := a.ickConfig(in)
+	return a.icks.get(use, func() (*ick.Ick, error) { return ick.New(a.cfg.Client, use.name, cfg) })
+}
+
+// ickConfig returns how a request uses a dirty list or a channel.
+func (a *API) ickConfig(in hasName) (cfg ick.Config, use ickUse) {
 	if with, ok := in.(hasBody); ok {
 		if reserves, ok := with.body().(interface{ Config() ick.Config }); ok {
 			cfg = reserves.Config()
 		}
 	}
-	cfg.Enlister, cfg.Hooks = a.cfg.Enlister, a.cfg.Hooks
-	use := ickUse{in.Structure(), cfg.Settle, cfg.Backwash}
-	return a.icks.get(use, func() (*ick.Ick, error) { return ick.New(a.cfg.Client, use.name, cfg) })
+	cfg.Logger, cfg.Enlister, cfg.Hooks = a.cfg.Logger, a.cfg.Enlister, a.cfg.Hooks
+	return cfg, ickUse{in.Structure(), cfg.Settle, cfg.Backwash}
 }

@@ -60,6 +60,7 @@ func TestReplay(t *testing.T) {
 		{"POST", q + "/receive", object{"max": 2, "visibility": "1h"}, 200}, // the same messages with the same receipts
 		{"POST", "/v1/hashes/" + name + "/h/incr", object{"field": "n", "by": 1}, 200},
 		{"POST", "/v1/counters/" + name + "/add", object{"n": 1}, 200},
+		{"POST", "/v1/counters", object{"counts": object{name: 1, name + "-2": 1}}, 200},
 		{"POST", "/v1/leases/" + name + "/acquire", object{"ttl": "1h"}, 200},
 		{"POST", q + "/pause", nil, 200},
 		{"DELETE", q, nil, 200},
@@ -72,7 +73,7 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	s.ask("POST", "/v1/hashes/"+name+"/h/incr", object{"field": "n", "by": 1}).want(200, `{"value":2}`)
-	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
+	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":2,"servers":1,"answered":1}`)
 }
 
 // TestRefusalIsNotKept: a request that the state refused runs again under its key, and
@@ -475,6 +476,7 @@ func TestKilledInBetween(t *testing.T) {
 		{"/v1/hashes/" + name + "/h/incr", object{"field": "n", "by": 1}},
 		{"/v1/leases/" + name + "/acquire", object{"ttl": "30s"}},
 		{"/v1/counters/" + name + "/add", object{"n": 1}},
+		{"/v1/counters", object{"counts": object{name: 1, name + "-2": 1}}},
 	} {
 		first := serve(t, api.Config{Client: client}).ask("POST", tt.path, tt.body, k)
 		forget(t, client)
@@ -489,7 +491,7 @@ func TestKilledInBetween(t *testing.T) {
 		t.Errorf("%d messages, want one", len(got))
 	}
 	s.ask("GET", "/v1/hashes/"+name+"/h", nil).want(200, `{"fields":[{"field":"n","value":"1","ttl_ms":-1}]}`)
-	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
+	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":2,"servers":1,"answered":1}`)
 }
 
 // TestKilledADayAgo: a structure remembers a request whose answer was not stored for a

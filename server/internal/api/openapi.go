@@ -36,8 +36,11 @@ var tags = []*huma.Tag{
 	{Name: "queues", Description: "Messages of many tenants, who take turns; each is delivered until it is acknowledged, cancelled, expired or dead."},
 	{Name: "schedules", Description: "Messages that a queue writes by the clock, without another process."},
 	{Name: "icks", Description: "Dirty lists (Ick): repeated marks fold into one, and no mark is forgotten."},
+	{Name: "channels", Description: "Dirty lists for several workers: several lists behind one name, each with one worker at a time."},
 	{Name: "leases", Description: "Locks with a deadline and a fence."},
 	{Name: "hashes", Description: "Hashes whose fields expire one by one, at their time by the server's clock."},
+	{Name: "pinned", Description: "Values that exist until their time and not after it, by the server's clock."},
+	{Name: "trackers", Description: "Which identifiers have work queued in a table of SQL, answered from memory."},
 	{Name: "counters", Description: "Counters over several servers: written to one, read from all."},
 	{Name: "audit", Description: "What operators changed, and when."},
 }
@@ -165,10 +168,11 @@ func short(d time.Duration) string {
 // publish serves the description, after all operations are registered.
 func (a *API) publish() error {
 	spec := a.huma.OpenAPI()
-	for _, item := range spec.Paths {
+	for path, item := range spec.Paths {
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
 			if o != nil {
 				asStrings(o.Parameters)
+				a.lists[o.Method+" "+path] = listsIn(o.Parameters)
 			}
 		}
 	}
@@ -212,6 +216,17 @@ func asStrings(parameters []*huma.Param) {
 			p.Schema.PrecomputeMessages()
 		}
 	}
+}
+
+// listsIn returns the names of parameters that may be repeated.
+func listsIn(parameters []*huma.Param) map[string]bool {
+	lists := make(map[string]bool)
+	for _, p := range parameters {
+		if p.Schema != nil && p.Schema.Type == huma.TypeArray {
+			lists[p.Name] = true
+		}
+	}
+	return lists
 }
 
 // neverNull marks everything in a schema as not nullable.

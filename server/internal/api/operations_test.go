@@ -2,7 +2,10 @@ package api_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,7 +19,9 @@ import (
 	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
+	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server/internal/api"
+	"github.com/millrace/millrace/tracker"
 )
 
 // TestOperations goes through all that the API can do. Each request and each
@@ -27,7 +32,7 @@ func TestOperations(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		for name, test := range map[string]func(service, string){
 			"messages": messages, "settling": settling, "rounds": rounds, "batches": batches, "dead": dead, "schedules": schedules, "queues": queues, "tenants": tenants, "browsing": browsing, "showing": showing,
-			"icks": icks, "parked": parked, "leases": leases, "hashes": hashes, "counters": counters, "audit": audits,
+			"icks": icks, "parked": parked, "channels": channels, "leases": leases, "hashes": hashes, "pinned": pinnedValues, "trackers": trackers, "counters": counters, "audit": audits,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -459,6 +464,73 @@ func parked(s service, name string) {
 	s.ask("GET", k+"/parked", nil).want(200, `{"parked":[],"more":false}`)
 }
 
+func channels(s service, name string) {
+	c := "/v1/channels/" + name
+	s.ask("GET", c+"/stats", nil).refused(404, "not_found")
+	s.ask("POST", c+"/marks", object{"members": []string{"a", "b"}, "marks": []object{{"member": "a", "score": 1}}}).refused(400, "bad_request")
+	s.ask("POST", c+"/marks", object{"marks": []object{{"member": "a", "score": 1.5}, {"member": jsontype.Text("\xff"), "score": 2}}}).want(200, `{"new":2,"lowered":0}`)
+	s.ask("POST", c+"/marks", object{"members": []string{"a", "b"}}).want(200, `{"new":1,"lowered":0}`)
+	s.ask("POST", c+"/resize", object{"size": 1025}).refused(400, "bad_request")
+	s.ask("POST", c+"/resize", object{"size": 2}).want(200, `{"size":2}`)
+
+	one := func(more object) ops.ChannelTaken {
+		more["worker"] = "one"
+		return read[ops.ChannelTaken](s.ask("POST", c+"/work", more).want(200, ""))
+	}
+	first := one(object{"max": 10, "block": "1s"})
+	var done, failed []object
+	seen := []string{}
+	for _, b := range first.Batches {
+		for _, e := range b.Entries {
+			seen = append(seen, string(e.Member))
+			settled := object{"token": b.Token, "members": []jsontype.Text{e.Member}}
+			if e.Member == "b" {
+				settled["reason"] = "too large"
+				failed = append(failed, settled)
+			} else {
+				done = append(done, settled)
+			}
+		}
+	}
+	if slices.Sort(seen); !slices.Equal(seen, []string{"a", "b", "\xff"}) {
+		s.t.Fatalf("the worker has %q", seen)
+	}
+	s.ask("POST", c+"/work", object{"worker": "two", "max": 10}).want(200, `{"batches":[],"committed":0,"kept":0}`)
+	if got := one(object{"max": 0, "lease": "1m"}); len(got.Batches) != 0 {
+		s.t.Errorf("to keep its lists the worker gets %+v", got)
+	}
+	k := key(name)
+	for range 2 { // the second one is a repeat after a lost answer
+		s.ask("POST", c+"/work", object{"worker": "one", "max": 10, "done": done, "failed": failed}, k).want(200, `{"batches":[],"committed":2,"kept":0}`)
+	}
+	s.ask("POST", c+"/work", object{"worker": "one", "max": 10, "done": failed}).refused(400, "bad_request")
+	s.ask("POST", c+"/work", object{"worker": "one", "max": 10, "done": done, "failed": done}).refused(400, "bad_request")
+	s.ask("POST", c+"/work", object{"worker": "one", "max": 10, "done": []object{{"token": "1-ABCDEFGH", "members": []string{"a"}}}}).refused(400, "bad_argument")
+	s.ask("POST", c+"/work", object{"worker": "one", "max": 10, "lease": "2h"}).refused(400, "bad_argument")
+	s.ask("POST", c+"/work", object{"max": 10}).refused(400, "bad_request")
+	s.ask("POST", c+"/work", object{"worker": strings.Repeat("é", 64), "max": 10}).refused(400, "bad_argument")
+
+	parked := read[ops.ParkedPage](s.ask("GET", "/v1/icks/"+name+"%2F0/parked", nil)).Parked
+	parked = append(parked, read[ops.ParkedPage](s.ask("GET", "/v1/icks/"+name+"%2F1/parked", nil)).Parked...)
+	parked = append(parked, read[ops.ParkedPage](s.ask("GET", "/v1/icks/"+name+"%2F2/parked", nil)).Parked...)
+	parked = append(parked, read[ops.ParkedPage](s.ask("GET", "/v1/icks/"+name+"%2F3/parked", nil)).Parked...)
+	if len(parked) != 1 || parked[0].Member != "b" || parked[0].Reason != "too large" {
+		s.t.Errorf("parked %+v, want b", parked)
+	}
+	stats := read[ops.ChannelStats](s.ask("GET", c+"/stats", nil).want(200, ""))
+	if stats.Size != 2 || stats.Consumers != 2 || stats.Distinct != 0 || stats.Parked != 1 || stats.Counters.Committed != 2 {
+		s.t.Errorf("stats %+v", stats)
+	}
+	for _, worker := range []string{"one", "two"} {
+		s.ask("POST", c+"/work", object{"worker": worker, "max": 0, "leave": true}).want(200, `{"batches":[],"committed":0,"kept":0}`)
+	}
+	if got := read[ops.Channels](s.ask("GET", "/v1/channels", nil).want(200, "")).Channels; !slices.Contains(got, jsontype.Text(name)) {
+		s.t.Errorf("channels %v, want %s", got, name)
+	}
+	s.ask("DELETE", c, nil).want(200, `{"lost":1}`)
+	s.ask("DELETE", c, nil).want(200, `{"lost":0}`)
+}
+
 func leases(s service, name string) {
 	l := "/v1/leases/" + name
 	s.ask("GET", l, nil).want(200, `{"held":false,"fence":0}`)
@@ -529,6 +601,74 @@ func hashes(s service, name string) {
 	s.ask("GET", h, nil).want(200, `{"fields":[]}`)
 }
 
+func pinnedValues(s service, name string) {
+	p := "/v1/pinned/" + name + "/user:17"
+	s.ask("GET", p, nil).refused(404, "not_found")
+	s.ask("POST", p+"/set", object{"value": "on", "ttl": "1h", "if": "exist"}).want(200, `{"set":false}`)
+	s.ask("POST", p+"/set", object{"value": jsontype.Text("\xff"), "ttl": "1h"}, key(name)).want(200, `{"set":true}`)
+	s.ask("POST", p+"/set", object{"value": "off", "ttl": "1h", "if": "none"}).want(200, `{"set":false}`)
+	s.ask("POST", p+"/set", object{"value": jsontype.Text("\xff"), "ttl": "1h"}, key(name)).want(200, `{"set":true}`)
+	if got := read[ops.PinnedValue](s.ask("GET", p, nil).want(200, "")); got.Value != "\xff" || got.TTL < 3500_000 || got.TTL > 3600_000 {
+		s.t.Errorf("pinned %+v, want it for an hour", got)
+	}
+	s.ask("POST", p+"/expire", object{"ttl": "2h"}).want(200, `{"exists":true}`)
+	if got := read[ops.PinnedValue](s.ask("GET", p, nil).want(200, "")); got.TTL < 7000_000 {
+		s.t.Errorf("pinned %+v, want it for two hours", got)
+	}
+	s.ask("POST", p+"/expire", object{"ttl": "0s"}).refused(400, "bad_argument")
+	s.ask("POST", p+"/set", object{"value": "on", "ttl": "0s"}).refused(400, "bad_argument")
+	s.ask("POST", p+"/set", object{"value": "on"}).refused(400, "bad_request")
+	s.ask("GET", "/v1/pinned/http/x", nil).refused(400, "bad_name")
+	s.ask("GET", "/v1/pinned/"+name+"/%7B", nil).refused(400, "bad_name")
+	if got := read[ops.Namespaces](s.ask("GET", "/v1/pinned", nil).want(200, "")).Namespaces; !slices.Contains(got, jsontype.Text(name)) {
+		s.t.Errorf("namespaces %v, want %s", got, name)
+	}
+	s.ask("DELETE", p, nil).want(200, `{"deleted":1}`)
+	s.ask("DELETE", p, nil).want(200, `{"deleted":0}`)
+	s.ask("POST", p+"/expire", object{"ttl": "1h"}).want(200, `{"exists":false}`)
+}
+
+func trackers(s service, name string) {
+	t := "/v1/trackers/" + name
+	s.ask("GET", t+"/queued?id=a&id=%FF", nil).want(200, `{"answers":[{"id":"a","state":"unknown","age_ms":0},{"id":{"base64":"/w=="},"state":"unknown","age_ms":0}]}`)
+	s.ask("POST", t+"/add", object{"ids": []jsontype.Text{"a", "\xff"}}).want(200, `{}`)
+	got := read[ops.TrackerAnswers](s.ask("GET", t+"/queued?id=%FF&id=b", nil).want(200, "")).Answers
+	if len(got) != 2 || got[0].State != "queued" || got[0].ID != "\xff" || got[1].State != "unknown" {
+		s.t.Errorf("answers %+v", got)
+	}
+	direct, err := tracker.New(redistest.Shared(s.t).Client(s.t), name, tracker.Config{Source: noRows{}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := direct.Fill(s.t.Context(), nil); err != nil {
+		s.t.Fatal(err)
+	}
+	if got := read[ops.TrackerAnswers](s.ask("GET", t+"/queued?id=b", nil).want(200, "")).Answers; len(got) != 1 || got[0].State != "not_queued" {
+		s.t.Errorf("after a pass %+v", got)
+	}
+	if got := read[ops.TrackerStats](s.ask("GET", t+"/stats", nil).want(200, "")); got.Tracked != 2 || got.Passes != 1 || got.Counters.Added != 2 {
+		s.t.Errorf("stats %+v", got)
+	}
+	s.ask("GET", t+"/queued", nil).refused(400, "bad_request")
+	s.ask("GET", t+"/queued?id=", nil).refused(400, "bad_request")
+	s.ask("GET", t+"/queued?id=a&id=", nil).refused(400, "bad_argument")
+	s.ask("GET", t+"/queued?id="+strings.Repeat("x", 513), nil).refused(400, "bad_argument")
+	s.ask("GET", t+"/queued?id="+strings.Repeat("x&id=", 1000)+"x", nil).refused(400, "bad_request")
+	s.ask("POST", t+"/add", object{"ids": []string{}}).refused(400, "bad_request")
+	s.ask("GET", "/v1/queues/q/search?id=1&id=2", nil).refused(400, "bad_request") // there it is one
+	if got := read[ops.Trackers](s.ask("GET", "/v1/trackers", nil).want(200, "")).Trackers; !slices.Contains(got, jsontype.Text(name)) {
+		s.t.Errorf("trackers %v, want %s", got, name)
+	}
+	s.ask("DELETE", t, nil).want(200, `{"deleted":2}`)
+	s.ask("DELETE", t, nil).want(200, `{"deleted":0}`)
+}
+
+// noRows is a table without rows.
+type noRows struct{}
+
+func (noRows) Rows(context.Context, string, int) (tracker.Page, error) { return tracker.Page{}, nil }
+func (noRows) Pending(context.Context, []string) ([]string, error)     { return nil, nil }
+
 func counters(s service, name string) {
 	c := "/v1/counters/" + name
 	s.ask("POST", c+"/add", object{"n": 5}).want(200, "")
@@ -541,6 +681,43 @@ func counters(s service, name string) {
 	s.ask("POST", "/v1/queues/mr:q/messages", object{"tenant": "a"}).refused(400, "bad_name")
 	s.ask("POST", "/v1/leases/mr:l/acquire", object{"ttl": "1s"}).refused(400, "bad_name")
 	s.ask("POST", c+"/add", object{"n": 9223372036854775807}).refused(409, "overflow")
+
+	clicks, odd := name+":clicks", name+"\xff"
+	session := func(counts any) object { return object{"counts": counts} }
+	s.ask("POST", "/v1/counters", session(object{clicks: 2, `{"base64":"` + base64.StdEncoding.EncodeToString([]byte(odd)) + `"}`: -7})).want(200, `{"counters":2,"server":"0"}`)
+	s.ask("POST", "/v1/counters", object{"counts": object{clicks: 1}, "shard_key": "ad:17", "every": "1m"}).want(200, "")
+	s.ask("GET", "/v1/counters?name="+url.QueryEscape(odd)+"&name="+clicks+"&name="+name, nil).want(200, fmt.Sprintf(
+		`{"counters":[{"name":%s,"value":-7},{"name":%q,"value":2},{"name":%q,"value":3}],"servers":1,"answered":1}`, asJSON(s.t, jsontype.Text(odd)), clicks, name))
+	buckets, err := scatter.Bucket{}.Keys(clicks, time.Now().Add(-time.Minute), time.Now().Add(time.Minute))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, c := range read[ops.Sums](s.ask("GET", "/v1/counters?name="+strings.Join(buckets, "&name="), nil).want(200, "")).Counters {
+		sum += c.Value
+	}
+	if sum != 1 {
+		s.t.Errorf("the buckets of this minute have %d, want 1", sum)
+	}
+	s.ask("POST", "/v1/counters", session(object{clicks: 1, name: 9223372036854775807})).refused(409, "overflow")
+	s.ask("GET", "/v1/counters/"+clicks, nil).want(200, `{"value":2,"servers":1,"answered":1}`) // none of the session
+	s.ask("POST", "/v1/counters", session(object{})).refused(400, "bad_request")
+	s.ask("POST", "/v1/counters", session(object{"mr:x": 1})).refused(400, "bad_name")
+	s.ask("POST", "/v1/counters", session(object{"a": 1, `{"base64":"YQ=="}`: 2})).refused(400, "bad_request")
+	s.ask("POST", "/v1/counters", session(object{`{"base64":"?"}`: 2})).refused(400, "bad_argument")
+	s.ask("POST", "/v1/counters", `{"counts":{"a":1.5}}`).refused(400, "bad_request")
+	s.ask("POST", "/v1/counters", object{"counts": object{"a": 1}, "every": "1500ms"}).refused(400, "bad_argument")
+	s.ask("GET", "/v1/counters", nil).refused(400, "bad_request")
+	s.ask("GET", "/v1/counters?name=mr:x", nil).refused(400, "bad_name")
+}
+
+func asJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // TestListsInPart: an incomplete list is returned, and says that it is incomplete.

@@ -115,12 +115,12 @@ func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *recei
 	return take(ctx, a, q, ops.ReceiveMessages, in.of(), in.of().Invisible())
 }
 
-// take does an operation that takes messages, until the service drains, and says for how long its answer is true.
-func take[In, Out any](ctx context.Context, a *API, q *fairqueue.Queue, o ops.Operation[*fairqueue.Queue, In, Out], in In, visibility time.Duration) (Out, error) {
+// take does an operation that takes messages or marks, until the service drains, and says for how long its answer is true.
+func take[S, In, Out any](ctx context.Context, a *API, structure S, o ops.Operation[S, In, Out], in In, holds time.Duration) (Out, error) {
 	ctx, done := a.whileServing(ctx)
 	defer done()
-	out, err := o.Do(ctx, q, in)
-	trueFor(ctx, visibility)
+	out, err := o.Do(ctx, structure, in)
+	trueFor(ctx, holds)
 	if errors.Is(err, errDraining) {
 		err = nil
 	}

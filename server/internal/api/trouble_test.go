@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -193,15 +194,21 @@ func TestDrain(t *testing.T) {
 	answers := make(chan answer)
 	go func() { answers <- s.ask("POST", "/v1/queues/"+name+"/receive", object{"block": "1m"}) }()
 	go func() { answers <- s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h", "wait": "1m"}) }()
-	for range 2 {
+	go func() {
+		answers <- s.ask("POST", "/v1/channels/"+name+"/work", object{"worker": "w", "max": 1, "block": "1m"})
+	}()
+	for range 3 {
 		<-waiting
 	}
 	begun := time.Now()
 	s.api.Drain()
-	for range 2 {
-		if got := <-answers; strings.Contains(got.what, "/receive") {
+	for range 3 {
+		switch got := <-answers; {
+		case strings.Contains(got.what, "/receive"):
 			got.want(200, `{"messages":[]}`)
-		} else {
+		case strings.Contains(got.what, "/work"):
+			got.want(200, `{"batches":[],"committed":0,"kept":0}`)
+		default:
 			got.refused(503, "unavailable")
 		}
 	}
@@ -269,6 +276,15 @@ func TestPartialCounter(t *testing.T) {
 	if p.Value != int64(on["first"]) || len(p.Missing) != 1 || p.Missing[0] != "second" {
 		t.Errorf("partial %+v, want what first has: %d", p, on["first"])
 	}
+	s.ask("GET", "/v1/counters/n?partial=true", nil).want(200, fmt.Sprintf(`{"value":%d,"servers":2,"answered":1,"missing":["second"]}`, on["first"]))
+	s.ask("GET", "/v1/counters?name=n&name=m&partial=true", nil).want(200,
+		fmt.Sprintf(`{"counters":[{"name":"n","value":%d},{"name":"m","value":0}],"servers":2,"answered":1,"missing":["second"]}`, on["first"]))
+	if p := s.ask("GET", "/v1/counters?name=n&name=m", nil).refused(503, "partial"); len(p.Missing) != 1 || !strings.Contains(p.Hint, "partial=true") {
+		t.Errorf("several in part %+v, want who is missing, and how to get the others", p)
+	}
+	first.Kill()
+	s.ask("GET", "/v1/counters/n?partial=true", nil).refused(503, "partial")
+	s.ask("GET", "/v1/counters?name=n&partial=true", nil).refused(503, "partial")
 }
 
 // TestLargeHash: one with more fields than an answer may have is not read whole.

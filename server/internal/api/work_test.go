@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/server/internal/api"
@@ -184,5 +186,112 @@ func TestASlowTenantOverHTTP(t *testing.T) {
 	t.Logf("the quiet tenant waits for %v in the middle, %v at most", delays[quiet/2], delays[quiet-1])
 	if worst := delays[quiet-1]; worst > slow/2 {
 		t.Errorf("a quiet message waited for %v, as long as for a slow one", worst)
+	}
+}
+
+// TestWorkersOfAChannel: workers of two services share a channel. A member has one worker at a time, also when it is marked
+// again, and all of them are handled, although a worker dies with members in hand and the channel is resized.
+func TestWorkersOfAChannel(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	services := []service{serve(t, api.Config{Client: client}), serve(t, api.Config{Client: client})}
+	const c = "/v1/channels/pages"
+	var mu sync.Mutex
+	inHand, handled := map[jsontype.Text]string{}, map[jsontype.Text]int{}
+	resizing := false
+	ctx, stop := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer stop()
+	work := func(name string, s service) {
+		next := object{"worker": name, "max": 3, "block": "200ms", "lease": "2s"}
+		for ctx.Err() == nil {
+			taken := read[ops.ChannelTaken](s.ask("POST", c+"/work", next).want(200, ""))
+			done := []object{}
+			for _, b := range taken.Batches {
+				members := []jsontype.Text{}
+				for _, e := range b.Entries {
+					mu.Lock()
+					if other, ok := inHand[e.Member]; ok && !resizing {
+						t.Errorf("%s has %s while %s has it", name, e.Member, other)
+					}
+					inHand[e.Member] = name
+					mu.Unlock()
+					members = append(members, e.Member)
+				}
+				done = append(done, object{"token": b.Token, "members": members})
+			}
+			time.Sleep(time.Millisecond) // the work
+			mu.Lock()
+			for _, b := range taken.Batches {
+				for _, e := range b.Entries {
+					delete(inHand, e.Member)
+					handled[e.Member]++
+				}
+			}
+			mu.Unlock()
+			next["done"] = done
+		}
+		next["leave"], next["max"] = true, 0
+		s.ask("POST", c+"/work", next).want(200, "")
+	}
+	mark := func(from, to int) {
+		members := []string{}
+		for i := from; i < to; i++ {
+			members = append(members, fmt.Sprint("page:", i))
+		}
+		services[0].ask("POST", c+"/marks", object{"members": members}).want(200, "")
+	}
+	all := func(what string, n, times int) {
+		t.Helper()
+		redistest.Eventually(t, what, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range n {
+				if handled[jsontype.Text(fmt.Sprint("page:", i))] < times {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	services[0].ask("POST", c+"/resize", object{"size": 8}).want(200, "") // more than workers
+	for i := range 4 {
+		workers.Go(func() { work(fmt.Sprint("w", i), services[i%2].in(t)) })
+	}
+	mark(0, 100)
+	all("all members", 100, 1)
+	mark(0, 100)
+	all("all members again", 100, 2)
+
+	// A worker dies with members in hand, and the channel is resized: a member may then be handled twice.
+	mu.Lock()
+	resizing = true
+	mu.Unlock()
+	mark(100, 150)
+	var lost []ops.Reserved
+	redistest.Eventually(t, "the worker that dies has members", func() bool {
+		mark(100, 150)
+		lost = read[ops.ChannelTaken](services[1].ask("POST", c+"/work", object{"worker": "dies", "max": 5, "lease": "1s", "block": "100ms"}).want(200, "")).Batches
+		return len(lost) > 0
+	})
+	for _, size := range []int{9, 2, 5} {
+		services[0].ask("POST", c+"/resize", object{"size": size}).want(200, "")
+		mark(100+size, 160)
+	}
+	mark(150, 200)
+	all("all members, those of the dead worker, too", 200, 1)
+	redistest.Eventually(t, "nothing is left, in five lists", func() bool {
+		s := read[ops.ChannelStats](services[0].ask("GET", c+"/stats", nil).want(200, ""))
+		return s.Distinct == 0 && len(s.Icks) == 5 && s.Consumers == 4
+	})
+	// A late commit of the dead worker does no harm.
+	for _, b := range lost {
+		services[0].ask("POST", c+"/work", object{"worker": "dies", "max": 0, "leave": true, "done": []object{{"token": b.Token, "members": []string{"page:120"}}}}).want(200, "")
+	}
+	stop()
+	workers.Wait()
+	if s := read[ops.ChannelStats](services[0].ask("GET", c+"/stats", nil).want(200, "")); s.Consumers != 0 || s.Distinct != 0 {
+		t.Errorf("at the end the channel has %+v", s)
 	}
 }
