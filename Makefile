@@ -9,7 +9,7 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
 # third of the time without it, and so do the agents of a fleet, of which fleet/agent runs all with it: `make more`
 # tests them with it, too.
-PROGRAMS := /(cmd/millrace|conformance|deploy|examples|internal/(bench|chaos|fleet|repo|screen))(/|$$)
+PROGRAMS := /(clients|cmd/millrace|conformance|deploy|examples|internal/(bench|chaos|fleet|repo|screen))(/|$$)
 packages = $(or $(shell go list ./... | grep $(1) '$(PROGRAMS)'),$(error go list ./... names no package: see above))
 # Vet runs with the linters, since half its time here would go to the packages of others. Most tests wait for servers,
 # so twice as many packages are tested at a time as there are CPUs.
@@ -28,7 +28,7 @@ test test/% servers more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, ruby, PHP, PostgreSQL, Chromium
+deps: ## Install what the tests need: a Redis server, a C compiler, node, tsc, python3, ruby, PHP, curl, PostgreSQL, Chromium
 	@internal/repo/scripts/test-deps
 
 # Two at a time: installing takes one CPU, and tests leave CPUs idle.

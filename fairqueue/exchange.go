@@ -9,18 +9,20 @@ import (
 	"github.com/millrace/millrace/internal/redis/reqid"
 )
 
-// Exchange settles deliveries and then reads as [Queue.Read] does, in one call to Redis unless
-// they are many. It is for workers in other processes that make a call for each of their rounds,
-// such as those over HTTP.
+// Exchange settles deliveries and then reads as [Queue.Read] does, in one call to Redis unless they are many. It is for
+// workers in other processes that make a call for each of their rounds, such as those over HTTP.
 //
-// Ended has the results of the handlers, by receipt, up to 1,000 of them. They decide about the
-// messages as in [Queue.Consume]: nil acknowledges one; see [RetryAfter], [NoRetry] and
-// [Throttle]; after another error it comes again after [Backoff]. Stale are the receipts that are.
+// Ended has the results of the handlers, by receipt, up to 1,000 of them. They decide about the messages as in
+// [Queue.Consume]: nil acknowledges one; see [RetryAfter], [NoRetry] and [Throttle]; after another error it comes again
+// after [Backoff]. Stale are the receipts that are.
 //
-// Deliveries are settled also if there is nothing to read, which is [ErrEmpty] or [ErrPaused].
-// After another error some may be: settle all again, and those that were settled are stale then.
+// Deliveries are settled also if there is nothing to read, which is [ErrEmpty] or [ErrPaused]. With a negative Max it reads
+// nothing, and its Worker still counts as there: for one whose handlers are all busy.
+// After another error some deliveries may be settled: settle all again, and those that were settled are stale then.
 // Errors: as of [Queue.Read] and [Queue.Nack].
 func (q *Queue) Exchange(ctx context.Context, ended map[string]error, cfg ReadConfig) (messages []Message, stale []string, err error) {
+	settlesOnly := cfg.Max < 0
+	cfg.Max = max(cfg.Max, 0)
 	cfg, err = cfg.withDefaults()
 	if err != nil {
 		return nil, nil, err
@@ -42,11 +44,16 @@ func (q *Queue) Exchange(ctx context.Context, ended map[string]error, cfg ReadCo
 	}
 	var verdicts []int
 	request := workRequest{q: q, settle: settle, max: min(cfg.Max, callBudget/q.readCost())}
-	if request.cost() > callBudget || reqid.Seeded(ctx) { // a repeat must find the answer
+	if request.cost() > callBudget || settlesOnly || reqid.Seeded(ctx) { // a repeat must find the answer
 		if verdicts, err = q.settleAll(ctx, settle); err != nil {
 			return nil, nil, err
 		}
 		settle = nil
+	}
+	if settlesOnly {
+		_, leave := q.enter(cfg)
+		leave()
+		return nil, staleOf(texts, verdicts), nil
 	}
 	err = q.observe(ctx, "work", func(ctx context.Context) error {
 		var some []int
@@ -55,10 +62,15 @@ func (q *Queue) Exchange(ctx context.Context, ended map[string]error, cfg ReadCo
 		return err
 	})
 	q.ended(ctx, messages, err)
+	return messages, staleOf(texts, verdicts), err
+}
+
+// staleOf returns the receipts that are stale.
+func staleOf(texts []string, verdicts []int) (stale []string) {
 	for i, verdict := range verdicts {
 		if verdict == 0 {
 			stale = append(stale, texts[i])
 		}
 	}
-	return messages, stale, err
+	return stale
 }

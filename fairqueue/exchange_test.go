@@ -60,6 +60,12 @@ func TestExchange(t *testing.T) {
 	wantError(t, err, ErrEmpty)
 	want(t, "moments offered, of the one exchange that found nothing", idle.n, 1, nil)
 	want(t, "stale when nothing is left", fmt.Sprint(stale), fmt.Sprint([]string{first[0].Receipt}), nil)
+	write(t, q, "h:waits")
+	none, stale, err := q.Exchange(t.Context(), map[string]error{last[0].Receipt: nil}, ReadConfig{Worker: "w2", Max: -1, Block: time.Hour})
+	want(t, "a round that takes none", bodies(none), "", err)
+	want(t, "its stale", len(stale), 1, nil)
+	want(t, "waiting after it, with that of the throttled tenant", stats(t, q).Waiting, 2, nil)
+	want(t, "whether its worker counts", q.shared.workers.of["w2"] != nil, true, nil)
 	many := map[string]error{}
 	for i := range 1001 {
 		many[fmt.Sprint(i)] = nil

@@ -100,14 +100,8 @@ func (q *Queue) settle(ctx context.Context, verb, arg string, texts []string) (g
 		all[i] = settlement{r, verb, arg}
 	}
 	verdicts, err := q.settleAll(ctx, all)
-	var stale []string
-	for i, verdict := range verdicts {
-		if verdict == 0 {
-			stale = append(stale, texts[i])
-		} else {
-			good++
-		}
-	}
+	stale := staleOf(texts, verdicts)
+	good = len(verdicts) - len(stale)
 	if err != nil {
 		return good, err
 	}

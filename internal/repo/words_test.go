@@ -54,7 +54,7 @@ var wordForm = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
 func TestWords(t *testing.T) {
 	t.Parallel()
 	words := slices.Collect(maps.Keys(retired))
-	kinds := []string{".go", ".lua", ".md", ".html", ".js", ".css", ".yaml", ".sh", ".tmpl"}
+	kinds := []string{".go", ".lua", ".md", ".html", ".js", ".css", ".py", ".ts", ".yaml", ".sh", ".tmpl"}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

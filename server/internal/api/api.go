@@ -118,6 +118,7 @@ type API struct {
 
 	background sync.WaitGroup // work that continues after an answer
 
+	rounds   rounds
 	draining context.Context //nolint:containedctx // requests that wait end with it
 	drain    context.CancelFunc
 }

@@ -18,7 +18,7 @@ func (a *API) routeChannels() {
 	tell(a, a.openChannel, ops.AddToChannel)
 	tell(a, a.openChannel, ops.ResizeChannel)
 	on(a, ops.WorkChannel.Row, a.openChannel, func(ctx context.Context, c *ick.Channel, in *channelRound) (ops.ChannelTaken, error) {
-		return take(ctx, a, c, ops.WorkChannel, in.Body, in.lease())
+		return take(ctx, a, c, ops.WorkChannel, in.Body, in.lease(), len(in.Body.Done)+len(in.Body.Failed) > 0)
 	})
 }
 

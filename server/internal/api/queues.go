@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/ops"
+	"github.com/millrace/millrace/internal/redis/reqid"
 )
 
 func (a *API) routeQueues() {
@@ -112,16 +114,17 @@ func (r *receive) of() ops.Receive {
 func (r *receive) wait() (field string, d time.Duration) { return "block", r.of().Block.Duration }
 
 func (a *API) receiveMessages(ctx context.Context, q *fairqueue.Queue, in *receive) (ops.Messages, error) {
-	return take(ctx, a, q, ops.ReceiveMessages, in.of(), in.of().Invisible())
+	return take(ctx, a, q, ops.ReceiveMessages, in.of(), in.of().Invisible(), false)
 }
 
-// take does an operation that takes messages or marks, until the service drains, and says for how long its answer is true.
-func take[S, In, Out any](ctx context.Context, a *API, structure S, o ops.Operation[S, In, Out], in In, holds time.Duration) (Out, error) {
+// take does an operation that takes messages or marks, until the service drains, and says for how long its answer is true. One
+// that settles others fails then: it may have ended before that, and is to be repeated.
+func take[S, In, Out any](ctx context.Context, a *API, structure S, o ops.Operation[S, In, Out], in In, holds time.Duration, settles bool) (Out, error) {
 	ctx, done := a.whileServing(ctx)
 	defer done()
 	out, err := o.Do(ctx, structure, in)
 	trueFor(ctx, holds)
-	if errors.Is(err, errDraining) {
+	if errors.Is(err, errDraining) && !settles {
 		err = nil
 	}
 	return out, err
@@ -136,8 +139,67 @@ type round struct {
 
 func (r *round) wait() (field string, d time.Duration) { return "block", r.Body.Block.Duration }
 
-func (a *API) work(ctx context.Context, q *fairqueue.Queue, in *round) (ops.Taken, error) {
-	return take(ctx, a, q, ops.WorkRound, in.Body, in.Body.Invisible())
+// work settles a round with an Idempotency-Key before it takes, which needs a call of its own anyway: so the end of a wait
+// cannot keep it from that.
+func (a *API) work(ctx context.Context, q *fairqueue.Queue, in *round) (taken ops.Taken, err error) {
+	worker := [2]string{q.Name(), string(in.Body.Worker)}
+	if in.Body.Leave {
+		a.rounds.end(worker)
+	}
+	asked, stale := in.Body, []string{}
+	if asked.Settles() && reqid.Seeded(ctx) {
+		var settles ops.Round
+		settles, asked = asked.Parts()
+		if taken, err = ops.WorkRound.Do(ctx, q, settles); err != nil || !asked.Takes() {
+			return taken, err
+		}
+		stale = taken.Stale
+	}
+	if asked.Takes() && asked.Worker != "" {
+		var done func()
+		ctx, done = a.rounds.begin(ctx, worker)
+		defer done()
+	}
+	taken, err = take(ctx, a, q, ops.WorkRound, asked, asked.Invisible(), asked.Settles())
+	taken.Stale = append(stale, taken.Stale...)
+	return taken, err
+}
+
+// rounds are those that may wait, by queue and worker. The zero value has none.
+type rounds struct {
+	mu sync.Mutex
+	of map[[2]string]map[*context.CancelCauseFunc]bool
+}
+
+// begin returns a context that also ends when the worker leaves.
+func (r *rounds) begin(ctx context.Context, worker [2]string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		r.of = map[[2]string]map[*context.CancelCauseFunc]bool{}
+	}
+	if r.of[worker] == nil {
+		r.of[worker] = map[*context.CancelCauseFunc]bool{}
+	}
+	r.of[worker][&cancel] = true
+	return ctx, func() {
+		cancel(nil)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if delete(r.of[worker], &cancel); len(r.of[worker]) == 0 {
+			delete(r.of, worker)
+		}
+	}
+}
+
+// end has the rounds of a worker return.
+func (r *rounds) end(worker [2]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for cancel := range r.of[worker] {
+		(*cancel)(errDraining)
+	}
 }
 
 // extendMessages also says for how long its answer is true.

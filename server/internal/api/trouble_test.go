@@ -219,6 +219,49 @@ func TestDrain(t *testing.T) {
 	s.ask("POST", "/v1/queues/"+name+"/messages", object{"tenant": "a"}).want(201, "")
 }
 
+// TestARoundWhileDraining: a round that settles and meets the end of the service is to be repeated, and then settled.
+func TestARoundWhileDraining(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	q := "/v1/queues/" + redistest.Name(t)
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "a"}}}).want(201, "")
+	taken := s.take(q, object{"max": 2, "visibility": "1h"})
+	s.api.Drain()
+	s.ask("POST", q+"/work", object{"block": "1m"}).want(200, `{"messages":[],"stale":[]}`)
+	another := serve(t, api.Config{})
+	for i, with := range [][]change{nil, {key("k")}} {
+		round := object{"max": 5, "block": "1m", "ack": []string{taken[i].Receipt}}
+		got := s.ask("POST", q+"/work", round, with...)
+		if got.status != 200 {
+			got.refused(503, "unavailable")
+			round["block"] = "0s"
+			another.ask("POST", q+"/work", round).want(200, "")
+		}
+		if stats := read[ops.QueueStats](s.ask("GET", q+"/stats", nil).want(200, "")); stats.InFlight != 1-i {
+			t.Errorf("%d messages are in flight, want that the one which was acknowledged is gone", stats.InFlight)
+		}
+	}
+}
+
+// TestAChannelRoundWhileDraining: the same of a channel.
+func TestAChannelRoundWhileDraining(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	c := "/v1/channels/" + redistest.Name(t)
+	s.ask("POST", c+"/marks", object{"members": []string{"a"}}).want(200, "")
+	batch := read[ops.ChannelTaken](s.ask("POST", c+"/work", object{"worker": "w", "max": 1, "block": "10s"}).want(200, "")).Batches[0]
+	s.api.Drain()
+	round := object{"worker": "w", "max": 1, "block": "1m", "done": []object{{"token": batch.Token, "members": []string{"a"}}}}
+	if got := s.ask("POST", c+"/work", round); got.status != 200 {
+		got.refused(503, "unavailable")
+		round["block"] = "0s"
+		serve(t, api.Config{}).ask("POST", c+"/work", round).want(200, "")
+	}
+	if stats := read[ops.ChannelStats](s.ask("GET", c+"/stats", nil).want(200, "")); stats.Reserved != 0 {
+		t.Errorf("%d members are reserved, want that the one which is done is gone", stats.Reserved)
+	}
+}
+
 // TestLongestWait: a request may wait as long as the description says, and no longer.
 func TestLongestWait(t *testing.T) {
 	t.Parallel()

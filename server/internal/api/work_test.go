@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/test/redistest"
@@ -88,11 +90,21 @@ func rounds(s service, name string) {
 		s.t.Errorf("the limits of the tenant that is throttled are %+v, want a pause", limits)
 	}
 
+	write("f", object{"body": "waits"})
+	if got := work(object{"worker": "w2", "max": 0, "block": "1m", "ack": []string{stale}}); len(got.Messages) != 0 || !slices.Equal(got.Stale, []string{stale}) {
+		s.t.Errorf("a round that takes none: %+v, want a stale receipt, at once", got)
+	}
+	if stats = read[ops.QueueStats](s.ask("GET", q+"/stats", nil).want(200, "")); stats.Waiting != 1+1 {
+		s.t.Errorf("after a round that takes none %d wait, want that of the throttled tenant and the new one", stats.Waiting)
+	}
+
 	held := next.Messages[0].Receipt
 	for _, bad := range []object{
 		{"ack": []string{held, held}},
 		{"ack": []string{held}, "dead": []object{{"receipt": held}}},
 		{"max": 1001},
+		{"max": -1},
+		{"leave": true},
 		{"concurrency": 8, "worker": "w1", "throttle": []object{{"receipt": held}}},
 	} {
 		s.ask("POST", q+"/work", bad).refused(400, "bad_request")
@@ -126,6 +138,44 @@ func TestARepeatedRound(t *testing.T) {
 	stats := read[ops.QueueStats](s.ask("GET", q+"/stats", nil).want(200, ""))
 	if stats.Counters.Acked != 1 || stats.Waiting != 1 || stats.InFlight != 1 {
 		t.Errorf("%d acknowledged, %d wait, %d in flight, want one of each", stats.Counters.Acked, stats.Waiting, stats.InFlight)
+	}
+}
+
+// TestAWorkerLeaves: rounds of a worker that leaves and wait return at once, with what they have settled.
+func TestAWorkerLeaves(t *testing.T) {
+	t.Parallel()
+	calls := make(chan string, 1000)
+	s := serve(t, api.Config{Hooks: []millrace.Hook{onCall(func(call millrace.Call) { calls <- call.Script })}})
+	q := "/v1/queues/" + redistest.Name(t)
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}}}).want(201, "")
+	first := s.take(q, object{"visibility": "1h"})[0]
+	for len(calls) > 0 {
+		<-calls
+	}
+	answers := make(chan answer)
+	go func() {
+		answers <- s.ask("POST", q+"/work", object{"worker": "w", "block": "1m", "ack": []string{first.Receipt}}, key("k"))
+	}()
+	go func() { answers <- s.ask("POST", q+"/work", object{"worker": "w", "block": "1m"}) }()
+	go func() { answers <- s.ask("POST", q+"/work", object{"worker": "another", "block": "3s"}) }()
+	redistest.Eventually(t, "the rounds wait", func() bool { return s.api.Rounds() == 3 && len(calls) >= 4 })
+	began := time.Now()
+	s.ask("POST", q+"/work", object{"worker": "w", "leave": true}).want(200, `{"messages":[],"stale":[]}`)
+	for range 2 {
+		(<-answers).want(200, `{"messages":[],"stale":[]}`)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("leaving took %s", took)
+	}
+	if got := <-answers; !strings.Contains(got.what, "another") || s.api.Rounds() != 0 {
+		t.Errorf("last returned %s; %d are left", got.what, s.api.Rounds())
+	}
+	if stats := read[ops.QueueStats](s.ask("GET", q+"/stats", nil).want(200, "")); stats.Counters.Acked != 1 {
+		t.Errorf("%d acknowledged, want what the round settled before it waited", stats.Counters.Acked)
+	}
+	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
+	if got := read[ops.Taken](s.ask("POST", q+"/work", object{"worker": "w"}).want(200, "")); len(got.Messages) != 1 {
+		t.Errorf("a worker that comes back takes %+v", got)
 	}
 }
 
