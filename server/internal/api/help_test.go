@@ -34,6 +34,7 @@ func serve(t *testing.T, cfg api.Config) service {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(a.Wait) // before its client is closed
 	return service{t, a, readSpec(t, a)}
 }
 
