@@ -150,7 +150,7 @@ func (m *legacyMover) some(ctx context.Context, source *legacySource, n int) (ta
 	defer cancel()
 	taken, moved, err := m.page(ctx, source, n)
 	if err != nil && !source.failed && !errors.Is(err, rueidis.ErrClosing) {
-		m.q.cfg.Logger.Warn("entries of a legacy stream are not moved into the queue", "queue", m.q.name, "stream", source.cfg.Stream+source.cfg.Shuffle, "error", err)
+		m.q.cfg.Logger.WarnContext(ctx, "entries of a legacy stream are not moved into the queue", "queue", m.q.name, "stream", source.cfg.Stream+source.cfg.Shuffle, "error", err)
 	}
 	if source.failed = err != nil; source.failed { // the next page begins with what this one took
 		source.again()

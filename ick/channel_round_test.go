@@ -2,6 +2,7 @@ package ick
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,10 +48,10 @@ func TestRoundOfAWorker(t *testing.T) {
 	if _, err := c.AddNow(t.Context(), "a", "b", "c"); err != nil {
 		t.Fatal(err)
 	}
-	first := wantRound(t, c, Round{Worker: "one", Max: 10}, "a b c", Committed{})
-	wantRound(t, c, Round{Worker: "one"}, "", Committed{})                       // a heartbeat
-	first = wantRound(t, c, Round{Worker: "one", Max: 10}, "a b c", Committed{}) // not settled
-	wantRound(t, c, Round{Worker: "two", Max: 10}, "", Committed{})              // all Icks have a consumer
+	wantRound(t, c, Round{Worker: "one", Max: 10}, "a b c", Committed{})
+	wantRound(t, c, Round{Worker: "one"}, "", Committed{})                        // a heartbeat
+	first := wantRound(t, c, Round{Worker: "one", Max: 10}, "a b c", Committed{}) // not settled
+	wantRound(t, c, Round{Worker: "two", Max: 10}, "", Committed{})               // all Icks have a consumer
 
 	// One member fails: it is parked with its reason, and comes again.
 	settles := handled(first, Round{Worker: "one", Max: 10})
@@ -163,7 +164,7 @@ func TestARoundEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(1500*time.Millisecond, cancel) // so that it waits for the second time
 	begun := time.Now()
-	if _, _, err := c.Exchange(ctx, Round{Worker: "one", Max: 1, Block: time.Hour, Lease: time.Hour}); err != context.Canceled { //nolint:errorlint // it is the cause
+	if _, _, err := c.Exchange(ctx, Round{Worker: "one", Max: 1, Block: time.Hour, Lease: time.Hour}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the round ended with %v", err)
 	}
 	if took := time.Since(begun); took > 10*time.Second {

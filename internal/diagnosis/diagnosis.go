@@ -353,12 +353,11 @@ func (q *queue) limit(f fairqueue.FlowStats) Finding {
 	}
 	set := "If its handlers can take more: millrace " + q.tenantCommand("set", f.Tenant)
 	var by string
-	switch q.why(f) {
-	case ForRate:
+	if why := q.why(f); why == ForRate {
 		by, n.Advice = "its rate", set+" --rate N"
-	case ForInFlight:
+	} else if why == ForInFlight {
 		by, n.Advice = fmt.Sprintf("its most in flight, %d", f.Limits.MaxInFlight), set+" --max-in-flight N"
-	default:
+	} else {
 		by, n.Command = "a pause or a throttle for another "+readable.Duration(f.NotBefore.Sub(q.At)), q.tenantCommand("resume", f.Tenant)
 		n.Advice = "A handler throttles where an API asks it to wait."
 	}

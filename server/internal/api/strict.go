@@ -82,11 +82,11 @@ func (w walker) walk(schema *huma.Schema, depth int) error {
 	if err != nil {
 		return err
 	}
-	switch token.Kind() {
-	case 'n':
+	kind := token.Kind()
+	if kind == 'n' {
 		return &placeError{what: "null is not allowed; leave the field out"}
-	case '[', '{':
-	default:
+	}
+	if kind != '[' && kind != '{' {
 		return nil
 	}
 	if depth == maxDepth {
@@ -95,7 +95,7 @@ func (w walker) walk(schema *huma.Schema, depth int) error {
 	if schema != nil && schema.Ref != "" {
 		schema = w.schemas.SchemaFromRef(schema.Ref)
 	}
-	if token.Kind() == '[' {
+	if kind == '[' {
 		err = w.walkList(schema, depth)
 	} else {
 		err = w.walkObject(schema, depth)

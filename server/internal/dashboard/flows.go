@@ -75,16 +75,15 @@ const maxFlows = 15
 
 // state says why a tenant may not start a message now.
 func state(f fairqueue.FlowStats, why diagnosis.Why, now time.Time) string {
-	switch why {
-	case diagnosis.ForRate:
+	switch {
+	case why == diagnosis.ForRate:
 		return "rate"
-	case diagnosis.ForInFlight:
+	case why == diagnosis.ForInFlight:
 		return "most in flight"
-	case diagnosis.ForPause:
-		if !f.Paused {
-			return "paused for " + ago(f.NotBefore.Sub(now))
-		}
+	case f.Paused:
 		return "paused"
+	case why == diagnosis.ForPause:
+		return "paused for " + ago(f.NotBefore.Sub(now))
 	}
 	return ""
 }
