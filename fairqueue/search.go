@@ -180,11 +180,11 @@ func (q *Queue) before(ctx context.Context, state State, id string) (string, err
 	if err := reply.Err(); err != nil {
 		return "", err
 	}
-	h, _, garbled := readHeader(stored)
+	h, _, undecodable := readHeader(stored)
 	switch {
 	case state == Dead && died != "":
 		return "dead " + died + " " + previous, nil
-	case state == Dead || garbled != nil: // without its body it is in no other state
+	case state == Dead || undecodable != nil: // without its body it is in no other state
 		return "", nil
 	}
 	start := h.flow + "\x01" + string(h.priority)
