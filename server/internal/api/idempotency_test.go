@@ -165,8 +165,12 @@ func TestAcquireAgain(t *testing.T) {
 		name := redistest.Name(t)
 		lease, k := "/v1/leases/"+name, key(name)
 		acquire := func() (ops.Acquired, bool) {
-			got := s.ask("POST", lease+"/acquire", object{"ttl": ttl}, k).want(200, "")
-			return read[ops.Acquired](got), got.header.Get(replayed) == "true"
+			got := s.ask("POST", lease+"/acquire", object{"ttl": ttl}, k)
+			for got.status == 409 { // on a busy machine the shorter lease has ended when its answer comes
+				got.refused(409, "expired")
+				got = s.ask("POST", lease+"/acquire", object{"ttl": ttl}, k)
+			}
+			return read[ops.Acquired](got.want(200, "")), got.header.Get(replayed) == "true"
 		}
 		first, _ := acquire()
 		redistest.Eventually(t, "the lease ends", func() bool {
