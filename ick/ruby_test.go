@@ -207,7 +207,7 @@ func TestBesideTheGem(t *testing.T) {
 	}
 }
 
-// gemProduces: marks fold whoever makes them, and one that comes while its member is handled is returned again.
+// gemProduces: marks of both fold, and a mark that comes while its member is handled is returned again.
 func gemProduces(t *testing.T, g *gem, k *Ick) {
 	g.add("a10 b20", `[2,0]`)
 	wantAdd(t, k, "b15 c30", 1, 1)

@@ -18,7 +18,7 @@ type TenantStats struct {
 	Handling  int64      `json:"handling_ms" doc:"How long handlers took for its last messages, on average; -1 if unknown." example:"42"`
 	State     string     `json:"state" enum:"ready,held,asleep,paused" doc:"ready: its next message waits for its turn; held: it has its share of the handlers, or its most in flight; asleep: by its rate, or a pause that ends; paused." example:"ready"`
 	Until     *time.Time `json:"until,omitempty" doc:"When a tenant that is asleep goes on, in UTC. Absent in other states."`
-	Why       string     `json:"why" enum:"turn,handlers,in_flight,rate,pause,queue,reader" doc:"What its next message waits for: its turn; its handlers, of which it has its share; its most in flight; its rate; a pause or a throttle of it; the pause of the queue; a reader, of which there is none." example:"turn"`
+	WaitsFor  string     `json:"waits_for" enum:"turn,handlers,in_flight,rate,pause,queue,reader" doc:"What its next message waits for: its turn; its handlers, of which it has its share; its most in flight; its rate; a pause or a throttle of it; the pause of the queue; a reader, of which there is none." example:"turn"`
 	Limits    Limits     `json:"limits" doc:"Those that count for it."`
 }
 
@@ -35,7 +35,7 @@ type Tenants struct {
 func OfTenant(f fairqueue.FlowStats, why diagnosis.Why, at time.Time) TenantStats {
 	doc := TenantStats{
 		Tenant: Tenant{jsontype.Text(f.Tenant)}, Waiting: f.Waiting, InFlight: f.InFlight,
-		OldestAge: f.OldestAge.Milliseconds(), Handling: -1, State: "ready", Why: string(why), Limits: OfLimits(f.Limits),
+		OldestAge: f.OldestAge.Milliseconds(), Handling: -1, State: "ready", WaitsFor: string(why), Limits: OfLimits(f.Limits),
 	}
 	if f.Handling >= 0 {
 		doc.Handling = f.Handling.Milliseconds()
