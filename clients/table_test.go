@@ -36,6 +36,7 @@ var rows = []struct {
 	{name: "a handler that takes longer than the visibility, and a drain", run: longHandler},
 	{name: "a result while a request waits", run: settledSoon},
 	{name: "lost answers", run: lostAnswers},
+	{name: "a batch", run: batch},
 	{name: "a killed worker", run: killedWorker},
 	{name: "a worker that was stopped for longer than the visibility", run: stoppedWorker},
 	{name: "requests that are refused", auth: "bearer " + secret, run: refusals},
@@ -240,6 +241,35 @@ func lostAnswers(s *shop, c client) {
 	defer mu.Unlock()
 	if lost["work"] < 5 || lost["messages"] != n || lost["batch"] != n/5 {
 		s.t.Errorf("too few answers were lost: %v", lost)
+	}
+}
+
+// batch has two messages counted, with lost answers, and hears that they have ended.
+func batch(s *shop, c client) {
+	seen := map[string]bool{}
+	var mu sync.Mutex
+	s.strike(func(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		again := seen[r.URL.Path]
+		seen[r.URL.Path] = true
+		if !again {
+			lose(w, r, next)
+		}
+		return !again
+	})
+	writer := s.run(c, object{"batch": true})
+	writer.ends()
+	_, id, _ := strings.Cut(strings.Join(writer.rest(), " "), "batch ")
+	id, _, _ = strings.Cut(id, " ")
+	w := s.run(c, quick)
+	s.settled()
+	w.drain()
+	for body, handled := range map[string]string{"m1": "-", "m2": "-", "all": "2"} {
+		want := []string{"start " + body + " 1", "of " + body + " " + id + " " + handled, "end " + body}
+		if lines := w.linesOf(body); !slices.Equal(lines, want) {
+			s.t.Errorf("message %s: %q, want %q", body, lines, want)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ end
 -- Shows a message, and reports whether there is room for more.
 local function show(where, text, at, id, record)
   local body, made = unpack(redis.call('HMGET', hot, id, 'a' .. id))
-  local owner = string.find(text, '^#') and string.match(body or '', '^[%d*]*:.#%d+(=[^\1]*)') or ''
+  local owner = string.find(text, '^#') and string.match(body or '', '^[%d*@,]*:.#%d+(=[^\1]*)') or ''
   local past, why = string.match(made or '', '^(%d+;%d+);([^\1]*)')
   text, record = text .. (past and ';' .. past or '') .. owner, state == 'dead' and record or (record or '') .. (why or '')
   for _, word in ipairs({text, at, body, record}) do
@@ -128,8 +128,8 @@ elseif state == 'flight' then
     local value = more and receipt ~= '' and redis.call('HGET', hot, receipt)
     if value and (receipts[i + 1] or string.byte(value, 31) == 46) then -- . ; else flight has it
       local ends = receipts[i + 1] or string.sub(value, 17, 29)
-      local id, flow = string.sub(receipt, 1, 16), string.match(value, '^%d*(#%d+)', 32) or string.match(value, '=.*$', 32)
-      local priority = string.match(redis.call('HGET', hot, id) or '', '^[%d*]*:(.)')
+      local id, flow = string.sub(receipt, 1, 16), string.match(value, '^%d*@?%d*(#%d+)', 32) or string.match(value, '=.*$', 32)
+      local priority = string.match(redis.call('HGET', hot, id) or '', '^[%d*@,]*:(.)')
       more = show((receipts[i + 1] and 'flight ' .. ends or 'young 0') .. ' ' .. receipt, flow .. '\1' .. (priority or '4') .. id, ends, id,
         receipt .. string.sub(value, 30, 30) .. string.sub(value, 1, 16))
     end

@@ -3,7 +3,7 @@
 -- Cancels, redrives or purges messages. A redriven message waits as if it had never been delivered, and without its
 -- deadline. The receipt of a message that was cancelled in flight stays until its reader settles or extends it.
 --
--- Needs    record, flows, limits, owners, dedupes, returns, answers, begin
+-- Needs    record, flows, limits, owners, dedupes, batches, returns, answers, begin
 -- KEYS[1]  K
 -- ARGV[1]  verb: 'cancel' to remove messages that are not done, 'redrive' to make dead ones wait, 'purge' to remove
 --          those
@@ -67,6 +67,7 @@ wake(returned + freed)
 if changed > 0 then
   answer(letters)
 end
+save_batches()
 save_states()
 save()
 return letters

@@ -43,6 +43,7 @@ type keys struct {
 	flows      map[string][]entry        // those in backlog included
 	deliveries map[string]storedDelivery // by handle
 	owners     map[string]storedOwner
+	batches    map[string]Batch // by id
 	wrong      []string
 }
 
@@ -57,7 +58,7 @@ func (q *Queue) readKeys(ctx context.Context) (*keys, error) {
 	if n := reply.Int(); n > 0 {
 		return nil, millrace.ErrTooLarge.Errorf("the queue %s has %d fields and members, or more than 16 MiB of bodies, and a check reads at most %d at one instant", q.name, n, maxChecked)
 	}
-	r := &keys{messages: map[string]string{}, flows: map[string][]entry{}, deliveries: map[string]storedDelivery{}, owners: map[string]storedOwner{}}
+	r := &keys{messages: map[string]string{}, flows: map[string][]entry{}, deliveries: map[string]storedDelivery{}, owners: map[string]storedOwner{}, batches: map[string]Batch{}}
 	r.hot, r.settings, r.young = pairs(reply.Texts()), pairs(reply.Texts()), reply.Texts()
 	for _, set := range []*map[string]float64{&r.active, &r.blocked, &r.asleep, &r.flight, &r.delayed, &r.deadlines, &r.dead} {
 		*set = map[string]float64{}
@@ -105,6 +106,8 @@ func (r *keys) parse() {
 		case field == "" || field == "w" || field == "t" || field == "d" || field[0] == 'l':
 		case idForm.MatchString(field):
 			r.messages[field] = value
+		case strings.HasPrefix(field, batchPrefix), strings.HasPrefix(field, endPrefix):
+			r.parseBatch(field, value)
 		case strings.HasPrefix(field, pastPrefix):
 			_, ok := readPast(value)
 			r.is(ok && idForm.MatchString(field[1:]) && r.hot[field[1:]] != "", "field %q of a message has %q, or there is no message", field, value)
@@ -138,7 +141,7 @@ func (r *keys) check() {
 		for _, e := range entries {
 			at(e.id(), "waits in "+flow)
 			h, _, err := readHeader(r.messages[e.id()])
-			plain := err == nil && h.deadline.IsZero() && h.cost == 1 && h.priority == e[0] && r.hot[pastPrefix+e.id()] == ""
+			plain := err == nil && h.deadline.IsZero() && h.cost == 1 && h.batch == "" && h.priority == e[0] && r.hot[pastPrefix+e.id()] == ""
 			r.is(plain == (e[17] == '.') || r.messages[e.id()] == "", "entry %q of %q has the wrong kind", e, flow)
 		}
 		n := 0
@@ -197,6 +200,7 @@ func (r *keys) check() {
 		counted["with handlers, of "+owner], counted["with other readers, of "+owner] = o.n, o.others
 		r.is(o.n > 0 || o.others > 0 || o.limited || len(o.flows) > 0 || len(r.flows[owner]) > 0, "owner %q has nothing", owner)
 	}
+	r.checkBatches()
 	hasDefault := strings.Contains(r.settings["limits"], "d")
 	r.is(hasDefault == (len(r.hot["d"]) == 32), "the field d has %d bytes, and a default limit is %v", len(r.hot["d"]), hasDefault)
 	counted["in flight"], counted["with handlers"], counted["blocked"] = r.flying, r.busy, r.held

@@ -215,6 +215,49 @@ var clockRows = map[string]clockRow{
 			}
 		},
 	},
+	"a batch": {
+		nil,
+		func(c *clockTest) {
+			id, err := c.Batches().Create(c.t.Context(), 0, Draft{Tenant: "a"})
+			want(c.t, "create", nil, nil, err)
+			want(c.t, "write", nil, nil, second(c.Write(c.t.Context(), Draft{Tenant: "a", Batch: id})))
+		},
+		func(c *clockTest) {
+			c.wants(3*time.Second, "")
+			for b, err := range c.Batches().All(c.t.Context()) {
+				want(c.t, "batches", nil, nil, err)
+				if late := b.Until.Sub(c.start) - 30*24*time.Hour; late > time.Minute {
+					c.t.Errorf("a batch is done by a wrong clock: %s too late", late)
+				}
+			}
+			there, _ := readRaw(c.t, c.Queue)
+			want(c.t, "batches", len(there.batches), 1, nil)
+			want(c.t, "what is wrong", there.wrongs(), "", nil)
+		},
+	},
+	"a batch that was cancelled": {
+		nil,
+		func(c *clockTest) {
+			id, err := c.Batches().Create(c.t.Context(), 0, Draft{Tenant: "a"})
+			want(c.t, "create", nil, nil, err)
+			for range 2 {
+				want(c.t, "write", nil, nil, second(c.Write(c.t.Context(), Draft{Tenant: "a", Batch: id})))
+			}
+			want(c.t, "read", nil, nil, second(c.Read(c.t.Context(), ReadConfig{Visibility: 5 * time.Second})))
+			want(c.t, "cancel", nil, nil, second(c.Batches().Cancel(c.t.Context(), id)))
+			c.at(jump + 6*time.Second)
+			c.draft(Draft{Body: []byte("other"), DedupeID: "d"}) // a call that does no due work
+		},
+		func(c *clockTest) {
+			c.at(3 * time.Second)
+			c.upkeep() // it moves the time of the batch, and ends a message
+			there, _ := readRaw(c.t, c.Queue)
+			want(c.t, "what is wrong", there.wrongs(), "", nil)
+			for _, b := range there.batches {
+				want(c.t, "batch", []any{b.State, b.Left}, []any{BatchCancelled, 1}, nil)
+			}
+		},
+	},
 	"a dead reader": {
 		func(c *clockTest) { c.draft(Draft{}) },
 		func(c *clockTest) { c.beats("dead", 5) },

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,9 +189,18 @@ func TestCostOfAHeadThatChanges(t *testing.T) {
 				writeDrafts(t, q, Draft{Tenant: "a", Body: []byte("next")})
 			}
 			stored, err := do(t, q.run.Client, "HGET", baseKey(q.name)+":hot", id).ToString()
-			want(t, "stored", stored[:5], "*500:", err)
+			want(t, "stored", stored[:5], "*500@", err)
 			if err := do(t, q.run.Client, "HSET", baseKey(q.name)+":hot", id, "1"+stored).Error(); err != nil {
 				t.Fatal(err)
+			}
+		},
+		"of a batch that is cancelled at its turn": func(t *testing.T, q *Queue, _ string) {
+			for range 5 {
+				writeDrafts(t, q, Draft{Tenant: "a", Body: []byte("next")})
+			}
+			for b, err := range q.Batches().All(t.Context()) {
+				want(t, "batches", nil, nil, err)
+				want(t, "cancel", nil, nil, second(q.Batches().Cancel(t.Context(), b.ID)))
 			}
 		},
 		"purged before others": func(t *testing.T, q *Queue, _ string) {
@@ -203,8 +213,11 @@ func TestCostOfAHeadThatChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			atItsTurn := strings.HasSuffix(name, "at its turn")
 			q := open(t, Config{})
-			id := writeDrafts(t, q, Draft{Tenant: "a", Body: []byte("large"), Cost: 500})[0].ID
+			batch, err := q.Batches().Create(t.Context(), 0, Draft{Tenant: "a", Body: []byte("end")})
+			want(t, "create a batch", nil, nil, err)
+			id := writeDrafts(t, q, Draft{Tenant: "a", Body: []byte("large"), Cost: 500, Batch: batch})[0].ID
 			for range 1000 {
 				writeDrafts(t, q, Draft{Tenant: "b", Body: []byte("b")})
 			}
@@ -213,16 +226,16 @@ func TestCostOfAHeadThatChanges(t *testing.T) {
 			want(t, "the mark of a head that is paid for", there.flows["=a"][0][17:], entry("$"), nil)
 			change(t, q, id)
 			there, _ = readRaw(t, q)
-			if name != "expired at its turn" {
+			if !atItsTurn {
 				want(t, "wrong with the keys", there.wrongs(), "", nil)
 			}
 			all := inOrder(t, q)
 			next, last, large := slices.Index(all, "next"), len(all)-1, slices.Index(all, "large")
-			for all[last] == "b" {
+			for all[last] == "b" || all[last] == "end" {
 				last--
 			}
 			switch {
-			case name == "expired at its turn": // nothing looks at it before
+			case atItsTurn: // nothing looks at it before
 				if next < 400 || next > 510 || last > next+4 {
 					t.Errorf("the five next messages are at places %d to %d, want them at about 500, in a row", next, last)
 				}

@@ -84,6 +84,12 @@
 // the next one, and writes the message and the new state in one step, if the schedule is still as
 // it saw it. There is no leader and no daemon, and each tick has one message.
 //
+// # Batches
+//
+// A batch ([Batches.Create]) counts messages that belong together, and when all of them have ended, the queue writes one
+// message that says so, with the counts. It is one field of numbers: what ends a message counts it, and the step that ends
+// the last one writes the message. So it is written once, and nothing has to look for batches that are done.
+//
 // # Guarantees
 //
 //   - At least once: a message is delivered again until it is acknowledged, cancelled,
@@ -95,6 +101,7 @@
 //   - Each call to Redis is applied whole or not at all. After a lost reply the library
 //     repeats it and gets the same answer.
 //   - A position of a source is written once, and none is left out.
+//   - A batch writes the message of its end once: when all its messages have ended, or after 30 days.
 //   - A stale receipt changes nothing and is [millrace.ErrStale].
 //   - When a message becomes available, one sleeping reader wakes, within about a round trip.
 //     If it dies, another one finds the message within a second. An empty queue wakes no reader.

@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
@@ -63,6 +64,10 @@ type Draft struct {
 	// A source has 1 to 512 bytes; a queue has at most 1,000. Both default to none.
 	Source   string
 	Position int64
+
+	// Batch is the batch that counts the message: see [Queue.Batches]. A draft for a batch that takes no more is refused
+	// ([ErrBatch]). Defaults to none.
+	Batch string
 }
 
 // maxPosition is the highest position: scripts count without loss up to there.
@@ -90,6 +95,8 @@ func (d Draft) check() error {
 	case d.Source != "" && d.DedupeID != "":
 		return bad.Errorf("a draft has a source or a dedupe id, not both").
 			WithHint("Leave the dedupe id out: a position is written once.")
+	case d.Batch != "" && !idForm.MatchString(d.Batch):
+		return bad.Errorf("not the id of a batch: %.60q", d.Batch)
 	case !isText(d.Headers):
 		return bad.Errorf("a header is not UTF-8 text; put bytes into the body")
 	case d.Priority < -4 || d.Priority > 4:
@@ -114,11 +121,11 @@ func isText(headers map[string]string) bool {
 	return true
 }
 
-// options are the priority, delay, TTL, cost, and dedupe id or position, as the script takes them. Each tenant
+// options are the priority, delay, TTL, cost, batch, and dedupe id or position, as the script takes them. Each tenant
 // has dedupe ids of its own.
 func (d Draft) options() string {
 	priority := strconv.Itoa(4 - d.Priority)
-	if d.Delay == 0 && d.TTL == 0 && d.Cost <= 1 && d.DedupeID == "" && d.Source == "" {
+	if d.Delay == 0 && d.TTL == 0 && d.Cost <= 1 && d.DedupeID == "" && d.Source == "" && d.Batch == "" {
 		return priority
 	}
 	name := ""
@@ -128,7 +135,7 @@ func (d Draft) options() string {
 	if d.Source != "" {
 		name = "@" + strconv.FormatInt(d.Position, 10) + " " + d.Source
 	}
-	return priority + " " + millis(d.Delay) + " " + millis(d.TTL) + " " + strconv.Itoa(max(1, d.Cost)) + " " + name
+	return priority + " " + millis(d.Delay) + " " + millis(d.TTL) + " " + strconv.Itoa(max(1, d.Cost)) + " " + cmp.Or(d.Batch, "0") + " " + name
 }
 
 // The flags in the first byte of a stored body.

@@ -53,6 +53,14 @@ var (
 		Hint:    "Number the messages of many tenants as one source, or forget sources that ended (Queue.Sources, or millrace queue position, lists them): set their positions to 0.",
 	}
 
+	// ErrBatch means that the batch of a draft takes no more messages: it has as many as it was to have, was closed or
+	// cancelled, is done, or is forgotten. The draft was not written.
+	ErrBatch = &millrace.Error{
+		Code:    "batch_over",
+		Message: "the batch takes no more messages",
+		Hint:    "Create another batch, or one without a total if more messages may come.",
+	}
+
 	// ErrTenantFull means that the tenant has as many waiting messages as its limit allows.
 	// The draft was not written.
 	ErrTenantFull = &millrace.Error{

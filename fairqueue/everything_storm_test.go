@@ -346,6 +346,7 @@ func (s *storm) drain() {
 			for one := range q.Schedules().All(ctx) {
 				errs = append(errs, q.Schedules().Remove(ctx, one.Name))
 			}
+			errs = append(errs, s.closeBatches()...)
 			_, _, err := q.Dead().RedriveMatching(ctx, fairqueue.SearchConfig{})
 			if err = errors.Join(append(errs, err)...); err != nil {
 				s.t.Errorf("after the storm: %v", err)

@@ -78,6 +78,7 @@ var refusals = []error{
 
 // alsoRefusals are those that only some calls may return.
 var alsoRefusals = map[string][]error{
+	"write": {fairqueue.ErrBatch}, "write a position": {fairqueue.ErrBatch},
 	"consume":    {fairqueue.ErrUnsettled, rueidis.ErrClosing},
 	"set limits": {millrace.ErrBadArgument}, "set unset limits": {millrace.ErrBadArgument}, "clear limits": {millrace.ErrBadArgument}, // with streams
 	"pause a tenant": {millrace.ErrBadArgument}, "resume a tenant": {millrace.ErrBadArgument}, "purge": {millrace.ErrBadArgument},
@@ -99,6 +100,7 @@ type caller struct {
 	held     []fairqueue.Message
 	position int64
 	pending  *fairqueue.Draft // has that position, and may have been written
+	batches  []stormBatch
 }
 
 // call is a call, and how often it is made beside others.
@@ -175,6 +177,10 @@ func (c *caller) calls() []call {
 		{"position", 1, c.at},
 		{"set a position", 1, func() error { return c.part().Sources().SetPosition(c.ctx, "an operator's", pick(c.r, int64(0), 7)) }},
 		{"list", 1, func() error { return last(fairqueue.List(c.ctx, pick(c.r, c.client...))) }},
+		{"create a batch", 2, c.createBatch},
+		{"close a batch", 2, c.closeBatch},
+		{"cancel a batch", 1, c.cancelBatch},
+		{"show a batch", 1, c.showBatch},
 		{"upkeep", 3, c.upkeep},
 	}
 }
@@ -230,7 +236,11 @@ func (c *caller) draft() fairqueue.Draft {
 	case 2:
 		d.Headers = map[string]string{"h": pick(c.r, "1", "2")}
 	}
-	if slices.Contains(purgedTenant, d.Tenant) || d.TTL > 0 {
+	b, counted := c.batch()
+	if counted = counted && c.r.IntN(2) == 0; counted {
+		d.Batch = b.mark(c.session)
+	}
+	if slices.Contains(purgedTenant, d.Tenant) || d.TTL > 0 || counted && b.cancellable {
 		c.s.excuse(string(d.Body))
 	}
 	return d
@@ -266,10 +276,16 @@ func (c *caller) write() error {
 func (c *caller) writePosition() error {
 	if c.pending == nil {
 		d := c.draft()
+		if len(c.parts) > 1 {
+			d.Batch = "" // it may lie in another part
+		}
 		d.Source, d.Position = fmt.Sprint("source ", c.number), c.position+1
 		c.pending = &d
 	}
 	id, err := c.Write(c.ctx, *c.pending)
+	if errors.Is(err, fairqueue.ErrBatch) { // it was not written, and is not going to be
+		c.pending.Batch = ""
+	}
 	if err == nil {
 		c.s.wrote(id, c.pending.Body)
 		c.position, c.pending = c.pending.Position, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"sync"
 	"time"
 
@@ -361,6 +362,34 @@ func ExampleLegacy_shuffle() {
 }
 
 // A nightly report, whichever replicas are alive at that time.
+// An import writes a message for each part of a file, and hears when all are done.
+func ExampleBatches_Create() {
+	client, closeAll := connect()
+	defer closeAll()
+	q, ctx := open(client), context.Background()
+	id, err := q.Batches().Create(ctx, 2, fairqueue.Draft{Tenant: "acme", Body: []byte("import 17 is done")})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, _ = q.WriteBatch(ctx,
+		fairqueue.Draft{Tenant: "acme", Body: []byte("rows 1 to 100"), Batch: id},
+		fairqueue.Draft{Tenant: "acme", Body: []byte("rows 101 to 200"), Batch: id},
+	)
+	for range 3 {
+		messages, _ := q.Read(ctx, fairqueue.ReadConfig{Block: -1})
+		fmt.Println(strings.TrimSpace(string(messages[0].Body) + " " + messages[0].Headers[fairqueue.HeaderBatchHandled]))
+		_, _ = q.Ack(ctx, messages[0].Receipt)
+	}
+	b, _ := q.Batches().Get(ctx, id)
+	fmt.Println(b.State)
+	// Output:
+	// rows 1 to 100
+	// rows 101 to 200
+	// import 17 is done 2
+	// done
+}
+
 func ExampleSchedules_Set() {
 	client, closeAll := connect()
 	defer closeAll()

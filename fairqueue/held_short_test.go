@@ -291,11 +291,11 @@ func TestWriteToAHeldFlowWakesNobody(t *testing.T) {
 // in between, until its handlers are slow.
 func TestQuickTenantsOfStreams(t *testing.T) {
 	t.Parallel()
-	for _, form := range []string{"short", "general"} {
+	for _, form := range []string{"short", "general", "of a batch"} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			s := newShortCalls(t, Config{Streams: 1, PerTenant: 1}, 1)
-			s.general = form == "general"
+			s.general = form != "short"
 			took := func(want, ms string, acks ...Message) []Message {
 				t.Helper()
 				var settle []settlement
@@ -320,7 +320,14 @@ func TestQuickTenantsOfStreams(t *testing.T) {
 				got, err := do(t, redistest.Shared(t).Client(t), "HGET", baseKey(s.q.name)+":hot", quickPrefix+"#0").ToString()
 				want(t, "the field", got, names, err)
 			}
-			write(t, s.q, "a:a1 b:b1 a:a2 a:a3 b:b2 b:b3 b:b4")
+			b := &batchTest{Queue: s.q, t: t}
+			if form == "of a batch" {
+				b.id = b.create(0)
+			}
+			for word := range strings.FieldsSeq("a:a1 b:b1 a:a2 a:a3 b:b2 b:b3 b:b4") {
+				tenant, body, _ := strings.Cut(word, ":")
+				want(t, "write", nil, nil, second(s.q.Write(t.Context(), Draft{Tenant: tenant, Body: []byte(body), Batch: b.id})))
+			}
 			a1 := took("a1", "")
 			b1 := took("b1", "20", a1...)
 			remembered("\x01=a\x01")

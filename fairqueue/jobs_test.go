@@ -256,6 +256,7 @@ func TestUpkeepKeepsAnIdleQueue(t *testing.T) {
 			_, err := q.Write(t.Context(), Draft{Tenant: "a", DedupeID: "x"})
 			return err
 		},
+		"a batch":      func(q *Queue) error { return second(q.Batches().Create(t.Context(), 0, Draft{Tenant: "a"})) },
 		"a pause":      func(q *Queue) error { return q.Pause(t.Context()) },
 		"dead letters": func(q *Queue) error { return q.Dead().Keep(t.Context(), 3, 0) },
 	} {

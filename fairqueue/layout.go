@@ -130,6 +130,7 @@ func readPast(value string) (since time.Time, ok bool) {
 type header struct {
 	deadline time.Time // zero for none
 	cost     int
+	batch    string // what follows '@', see batches.lua
 	priority byte
 	flow     string
 	owner    string // the tenant's flow
@@ -138,7 +139,7 @@ type header struct {
 var errNoHeader = errors.New("the body has no header")
 
 // readHeader reads the stored header of a message, as encode returned it: its deadline or nothing; '*' and its cost unless that
-// is 1; ':' and its priority; its flow if that is a stream; its tenant, \x01; its dedupe id, \x01. It is by hand since it runs for
+// is 1; '@' and its batch; ':' and its priority; its flow if that is a stream; its tenant, \x01; its dedupe id, \x01. It is by hand since it runs for
 // each message, and a regular expression takes ten times as long.
 func readHeader(stored string) (h header, text string, err error) {
 	h.cost = 1
@@ -151,6 +152,12 @@ func readHeader(stored string) (h header, text string, err error) {
 			return h, "", errNoHeader
 		}
 		h.cost, _ = strconv.Atoi(cost)
+	}
+	if mark, isCounted := strings.CutPrefix(rest, "@"); isCounted {
+		if h.batch, rest, ok = strings.Cut(mark, ":"); !ok || !batchForm.MatchString(h.batch) {
+			return h, "", errNoHeader
+		}
+		rest = ":" + rest
 	}
 	names, rest, ok := strings.Cut(rest, "\x01")
 	_, text, ended := strings.Cut(rest, "\x01")
@@ -191,7 +198,7 @@ const (
 
 var (
 	handleForm   = regexp.MustCompile(`^` + handleText + `$`)
-	deliveryForm = regexp.MustCompile(`(?s)^\d{29}([croCRO])([.f])(?:\d{13})?(#\d+)?(=[^\x01]*)$`)
+	deliveryForm = regexp.MustCompile(`(?s)^\d{29}([croCRO])([.f])(?:\d{13})?(?:@\d{16})?(#\d+)?(=[^\x01]*)$`)
 )
 
 // storedDelivery is the decoded field of a delivery.

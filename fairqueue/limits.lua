@@ -62,7 +62,7 @@ end
 
 function refund(flow, id)
   local tag = redis.call('ZSCORE', active, flow)
-  local cost = string.match(redis.call('HGET', hot, id) or '', '^%d*%*(%d+):')
+  local cost = string.match(redis.call('HGET', hot, id) or '', '^%d*%*(%d+)')
   if tag then
     redis.call('ZADD', active, tag_of(tag - turn(flow, cost) + turn(flow)), flow)
   end

@@ -40,6 +40,8 @@ func (c *machine) browse(r *rapid.T) {
 		if disturbances > 0 && at == waiting { // others lie in the order of times that are equal here
 			rapid.SampledFrom([]func(*rapid.T){c.write, c.read, c.cancel, c.resize, c.pause}).Draw(r, "disturbance")(r)
 			disturbed = true
+			there, _ := readRaw(c.t, c.watch)
+			c.batchesAre(r, there)
 		}
 	}
 	for id, moves := range stays {

@@ -102,17 +102,25 @@ func (c *machine) write(r *rapid.T) {
 		d.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Hour}).Draw(r, "delay")
 		d.TTL = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 2 * time.Hour, time.Millisecond}).Draw(r, "deadline")
 		expires = expires || d.TTL == time.Millisecond
+		d.Batch = c.someBatchID(r)
 		plain = plain && d.Delay == 0 && d.DedupeID == "" // a delayed message counts in a batch as if it waited
 	}
 	c.lose(r)
 	written, err := c.q.WriteBatch(c.t.Context(), drafts...)
-	if err != nil || len(written) != len(drafts) {
+	refused := false
+	if err != nil && !errors.Is(err, ErrBatch) || len(written) != len(drafts) {
 		r.Fatalf("write: %+v, %v", written, err)
 	}
 	for i, d := range drafts {
 		name := dedupeName(d)
 		if first, ok := c.model.deduped[name]; ok {
 			c.check(r, "duplicate", written[i], Written{ID: first, Duplicate: true}, nil)
+			continue
+		}
+		batch, mayHave := c.model.mayHave(d.Batch)
+		if !mayHave {
+			c.check(r, "refused", written[i], Written{}, nil)
+			refused = true
 			continue
 		}
 		id := written[i].ID
@@ -122,7 +130,10 @@ func (c *machine) write(r *rapid.T) {
 		}
 		k := &known{
 			id: id, tenant: d.Tenant, priority: d.Priority, cost: d.Cost, dedupe: name, mortal: d.TTL > 0, worthNot: d.TTL == time.Millisecond,
-			state: waiting, flow: c.flowOf(r, id),
+			state: waiting, flow: c.flowOf(r, id), batch: batch,
+		}
+		if batch != nil {
+			batch.Written++
 		}
 		if plain {
 			if err := c.model.mayLieIn(d.Tenant, k.flow); err != nil {
@@ -139,6 +150,7 @@ func (c *machine) write(r *rapid.T) {
 			c.model.deduped[name] = id
 		}
 	}
+	c.check(r, "whether a draft was refused", errors.Is(err, ErrBatch), refused, nil)
 	if expires {
 		passes(c.t, c.watch.run.Client, 2*time.Millisecond)
 		c.tend(r)
@@ -196,6 +208,13 @@ func (c *machine) read(r *rapid.T) {
 	}
 	fewer := c.model.expired()
 	c.expire(r)
+	if fewer { // a batch whose last messages were removed is done, and a read looks again
+		for _, m := range messages {
+			if c.model.messages[m.ID] == nil {
+				c.ended(r, m)
+			}
+		}
+	}
 	// A read ends early where it comes upon one that has expired, but not with nothing.
 	if most := min(most, c.model.live()); !fewer || len(messages) > most || most > 0 && len(messages) == 0 {
 		c.check(r, "number of messages", len(messages), most, nil)
@@ -205,7 +224,7 @@ func (c *machine) read(r *rapid.T) {
 	}
 	for _, m := range messages {
 		k := c.model.messages[m.ID]
-		if k == nil || k.state != waiting || k.worthNot {
+		if k == nil || k.state != waiting || k.over() {
 			r.Fatalf("message %s was delivered, and it is %+v", m.ID, k)
 		}
 		head := c.model.head(k.flow)
@@ -245,6 +264,7 @@ func (c *machine) ack(r *rapid.T) {
 		case one == nil:
 		case one.state == flying:
 			c.model.leave(one)
+			one.leaveBatch(func(b *Batch) { b.Handled++ })
 			c.model.count.Acked++
 			want++
 		case one.state == ghost:
@@ -296,6 +316,10 @@ func (c *machine) handBack(r *rapid.T) {
 		k.made--
 		k.state = waiting
 		c.model.count.Returned++
+		if k.withdrawn() {
+			c.model.remove(k)
+			c.model.count.Cancelled++
+		}
 	}
 }
 
@@ -401,6 +425,7 @@ func (c *machine) invariant(r *rapid.T) {
 		r.Fatalf("stats: %v", err)
 	}
 	there, _ := readRaw(c.t, c.watch)
+	c.batchesAre(r, there)
 	c.check(r, "what is wrong with the keys", there.wrongs(), "", nil)
 	count := map[state]int{}
 	flows := map[string]int{}
@@ -463,6 +488,11 @@ func (c *machine) finish(r *rapid.T) {
 			c.bringAbout(r, k)
 		}
 	}
+	for _, b := range c.model.batches { // else they are open for 30 days
+		c.changeBatch(r, b, BatchCancelled)
+	}
+	c.tend(r)
+	c.invariant(r)
 	for _, k := range c.model.dead {
 		n, err := c.watch.Dead().Purge(c.t.Context(), k.id)
 		c.check(r, "purged in the end", n, 1, err)
@@ -470,7 +500,7 @@ func (c *machine) finish(r *rapid.T) {
 	}
 	left := map[string]bool{}
 	for id, k := range c.model.messages {
-		if k.state == waiting && !k.worthNot {
+		if k.state == waiting && !k.over() {
 			left[id] = true
 		}
 	}
@@ -486,7 +516,11 @@ func (c *machine) finish(r *rapid.T) {
 			if seen[m.ID] {
 				r.Fatalf("%s came out twice", m.ID)
 			}
-			seen[m.ID] = true
+			if id := m.Headers[HeaderBatch]; id != "" && !left[m.ID] {
+				c.ends(r, id, m)
+			} else {
+				seen[m.ID] = true
+			}
 			if _, err := c.watch.Ack(c.t.Context(), m.Receipt); err != nil {
 				r.Fatalf("ack: %v", err)
 			}
@@ -500,6 +534,10 @@ func (c *machine) finish(r *rapid.T) {
 		for _, id := range []string{"x", "y"} {
 			c.server(r, "ZADD", c.key(":dedupes"), "XX", "1", dedupeName(Draft{Tenant: tenant, DedupeID: id}))
 		}
+	}
+	for _, b := range c.model.batches {
+		c.check(r, "the end of "+b.ID, b.ends, 1, nil)
+		c.server(r, "ZADD", c.key(":deadlines"), "XX", "1", batchPrefix+b.ID)
 	}
 	c.tend(r)
 	wantNothingLeft(c.t, c.watch)
@@ -559,8 +597,8 @@ func TestModel(t *testing.T) {
 					"write": c.write, "read": c.read, "read again": c.read, "forget": c.forget, "ack": c.ack, "nack": c.nack,
 					"hand back": c.handBack, "extend": c.extend, "cancel": c.cancel, "redrive": c.redrive, "purge": c.purgeDead,
 					"resize": c.resize, "pause": c.pause, "browse": c.browse, "over": c.over, "over too": c.over, "window": c.window,
-					"keep dead": c.keepDead,
-					"":          c.invariant,
+					"keep dead": c.keepDead, "new batch": c.newBatch, "end batch": c.endBatch,
+					"": c.invariant,
 				})
 				c.finish(r)
 			})

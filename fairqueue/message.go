@@ -20,9 +20,10 @@ type Message struct {
 	Body     []byte
 	Headers  map[string]string // nil if there are none
 	Priority int
-	Cost     int // 1 or what [Draft].Cost said
-	Attempt  int // the number of this delivery, from 1 on; how many there were if it is only shown
-	Stream   int // the index of the stream that is its flow; -1 if its tenant is
+	Cost     int    // 1 or what [Draft].Cost said
+	Attempt  int    // the number of this delivery, from 1 on; how many there were if it is only shown
+	Stream   int    // the index of the stream that is its flow; -1 if its tenant is
+	Batch    string // that counts it, or counted it until it died; empty for none
 
 	Written     time.Time     // by the server's clock
 	Deadline    time.Time     // when it expires; zero for never
@@ -85,6 +86,7 @@ func (m member) fill(msg *Message, stored string) (err error) {
 func (m *Message) fill(h header, text string) (err error) {
 	m.Deadline, m.Cost = h.deadline, h.cost
 	m.Headers, m.Body, err = decode(text)
+	m.fillBatch(h.batch)
 	return err
 }
 

@@ -39,6 +39,7 @@ type known struct {
 	dedupe   string
 	mortal   bool // it has a deadline
 	worthNot bool // its deadline has come
+	batch    *knownBatch
 }
 
 // model is a queue.
@@ -53,6 +54,7 @@ type model struct {
 	deduped  map[string]string   // dedupe id of a tenant -> message
 	stale    map[string]struct{} // receipts that are not good any more
 	count    Counters
+	batches  []*knownBatch
 }
 
 func newModel(shape streams, attempts int) *model {
@@ -75,7 +77,7 @@ func (m *model) line(flow string) (line []*known) {
 // head returns the first message of a flow that a reader can have.
 func (m *model) head(flow string) *known {
 	line := m.line(flow)
-	return line[slices.IndexFunc(line, func(k *known) bool { return !k.worthNot })]
+	return line[slices.IndexFunc(line, func(k *known) bool { return !k.over() })]
 }
 
 // mayLieIn reports whether a flow is one of a tenant's in which the fewest wait.
@@ -114,6 +116,7 @@ func (m *model) leave(k *known) {
 // remove forgets a message before it is done, so that it may be written again.
 func (m *model) remove(k *known) {
 	m.leave(k)
+	k.leaveBatch(func(b *Batch) { b.Cancelled++ })
 	if m.deduped[k.dedupe] == k.id {
 		delete(m.deduped, k.dedupe)
 	}
@@ -121,6 +124,7 @@ func (m *model) remove(k *known) {
 
 func (m *model) moveToDead(k *known) {
 	m.leave(k)
+	k.leaveBatch(func(b *Batch) { b.Dead++ })
 	k.state = isDead
 	m.dead = append(m.dead, k)
 	m.count.Buried++
@@ -135,6 +139,9 @@ func (m *model) giveBack(k *known, delayed bool) {
 	switch {
 	case k.made >= m.attempts:
 		m.moveToDead(k)
+	case k.withdrawn():
+		m.remove(k)
+		m.count.Cancelled++
 	case delayed:
 		m.leave(k)
 		k.state = aside
@@ -147,30 +154,36 @@ func (m *model) giveBack(k *known, delayed bool) {
 // live returns how many messages a reader can have.
 func (m *model) live() (n int) {
 	for _, k := range m.messages {
-		if k.state == waiting && !k.worthNot {
+		if k.state == waiting && !k.over() {
 			n++
 		}
 	}
 	return n
 }
 
-// expired reports whether the deadline of one that waits has come.
+// expired reports whether the deadline of one that waits has come, or its batch was cancelled.
 func (m *model) expired() bool {
 	for _, k := range m.messages {
-		if k.state == waiting && k.worthNot {
+		if k.state == waiting && k.over() {
 			return true
 		}
 	}
 	return false
 }
 
-// expire removes those messages that wait and whose deadline has come which the queue has
+// expire removes those messages that wait and whose deadline has come, or whose batch was cancelled, which the queue has
 // noticed: it need not notice before their turn.
 func (m *model) expire(noticed func(id string) bool) {
 	for _, k := range m.messages {
-		if k.state == waiting && k.worthNot && noticed(k.id) {
+		switch {
+		case k.state != waiting || !k.over() || !noticed(k.id):
+		case k.worthNot:
+			k.leaveBatch(func(b *Batch) { b.Expired++ })
 			m.remove(k)
 			m.count.Expired++
+		default:
+			m.remove(k)
+			m.count.Cancelled++
 		}
 	}
 }

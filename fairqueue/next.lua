@@ -8,7 +8,7 @@
 -- its cost. When the turn of a head that costs more has come, its flow pays the rest: the tag moves back by that, and the
 -- head is noted as paid for. A head that loses its place by then has its rest refunded.
 --
--- Needs    record, flows, limits, owners, dedupes, deliveries, returns
+-- Needs    record, flows, limits, owners, dedupes, deliveries, batches, returns
 -- Touches  hot, active, asleep, blocked, deadlines
 -- Gives    take_next(max, kind, consumes, visibility, random, give) -> whether there may be more: takes up to so many
 --          messages in the order of their turns, up to a mebibyte, and calls give(receipt, made, body) for each; made is
@@ -25,7 +25,7 @@ local function take_next(max, kind, consumes, visibility, random, give)
   if #ahead > 0 and epoch then
     load_rules(ahead)
   end
-  local given, lost, expired, extra, room, more = 0, 0, 0, 0, 1048576, true
+  local given, lost, expired, cancelled, extra, room, more = 0, 0, 0, 0, 0, 1048576, true
   for _ = 1, max + 100 do
     local flow, tag = unpack(redis.call('ZRANGE', active, '0', '0', 'WITHSCORES'))
     if given == max or room <= 0 or not string.find(flow, '^[=#]') then
@@ -35,23 +35,24 @@ local function take_next(max, kind, consumes, visibility, random, give)
     end
     local entry = head(flow)
     local id, owner = string.sub(entry or '', 2, 17), string.byte(flow) == 61 and flow -- =
-    local where, score, body, made, deadline, _
-    local cost = 1
+    local where, score, body, made, deadline, over, _
+    local cost, batch = 1, ''
     if owner and (consumes or limiting) then
       where, score = place_to_wait(owner, consumes)
     end
     if entry and not where then
       body, made = unpack(redis.call('HMGET', hot, id, 'a' .. id))
-      deadline, _, _, owner, _, cost = header(body)
+      deadline, _, _, owner, _, cost, batch = header(body)
+      over = body and (deadline and deadline <= now and 'expired' or is_withdrawn(batch) and 'cancelled')
       room = room - #(body or '')
       if body and (owner ~= flow or cost > 1) and (consumes or limiting) then
         where, score = place_to_wait(owner, consumes, owner ~= flow and flow or nil, cost)
       end
     end
     local paid, rest = string.byte(entry or '', 18) == 36, cost > 1 and turn(flow, cost) - turn(flow) or 0 -- $
-    if where and (not deadline or deadline > now) then
+    if where and not over then
       hold(flow, owner, where, score)
-    elseif rest > 0 and not paid and not (deadline and deadline <= now) then
+    elseif rest > 0 and not paid and not over then
       pay(flow)
       room = room + #body
       redis.call('ZADD', active, tag_of(tag + rest), flow)
@@ -62,10 +63,11 @@ local function take_next(max, kind, consumes, visibility, random, give)
       end
       if not body then
         lost = lost + (entry and 1 or 0)
-      elseif deadline and deadline <= now then
+      elseif over then
         redis.call('ZREM', deadlines, id)
-        remove(id, body)
-        expired, tag = expired + 1, paid and tag_of(tag - rest) or tag
+        remove(id, body, over)
+        expired, cancelled = expired + (over == 'expired' and 1 or 0), cancelled + (over == 'cancelled' and 1 or 0)
+        tag = paid and tag_of(tag - rest) or tag
       else
         begin_delivery(owner, kind)
         if rating then
@@ -75,7 +77,7 @@ local function take_next(max, kind, consumes, visibility, random, give)
           n.others, n.tenant = n.since, owner
         end
         n.virtual, n.since, given = math.max(n.virtual, tag + 0), now, given + 1
-        deliver(id .. random, (deadline or made) and string.upper(kind) or kind, flow, owner, visibility)
+        deliver(id .. random, (deadline or made or #batch == 16) and string.upper(kind) or kind, flow, owner, visibility, batch)
         give(id .. random, made or '', body)
         tag, extra = tag_of(tag + turn(flow)), extra + cost - 1
       end
@@ -94,7 +96,8 @@ local function take_next(max, kind, consumes, visibility, random, give)
   store_deliveries(visibility)
   count('lost', lost)
   count('expired', expired)
+  count('cancelled', cancelled)
   count('extra', extra)
   n.removed = n.removed + lost
-  return more or lost + expired > 0
+  return more or lost + expired + cancelled > 0
 end

@@ -179,7 +179,7 @@ local function unblock(room, most)
   if room and now - n.since > 60000 then -- another tenant may be alone
     local flow = redis.call('ZRANGEBYSCORE', blocked, '-inf', '(20000000', 'LIMIT', '0', '1')[1]
     local body = flow and string.byte(flow) == 35 and head(flow) and redis.call('HGET', hot, string.sub(head(flow), 2, 17)) -- #
-    flow = flow and string.byte(flow) == 61 and flow or string.match(body or '', '^[%d*]*:%d#%d+(=[^\1]*)') -- =
+    flow = flow and string.byte(flow) == 61 and flow or string.match(body or '', '^[%d*@,]*:%d#%d+(=[^\1]*)') -- =
     if flow then
       recheck(flow)
     end

@@ -55,6 +55,30 @@ func (h *hand) sizes(waiting, inFlight, delayed, dead int) error {
 	return nil
 }
 
+// batch creates a batch of a total, and writes so many messages of it.
+func (h *hand) batch(total, written int) (id string, err error) {
+	h.t.Helper()
+	h.lose()
+	id, err = h.q.Batches().Create(h.t.Context(), total, Draft{Tenant: "end"})
+	if err == nil {
+		_, err = h.q.WriteBatch(h.t.Context(), slices.Repeat([]Draft{{Tenant: "a", Batch: id}}, written)...)
+	}
+	return id, err
+}
+
+// ends returns how many messages say that a batch is done. It takes those that wait.
+func (h *hand) ends(id string) (n int) {
+	h.t.Helper()
+	h.read(10, time.Hour)
+	there, _ := readRaw(h.t, h.watch)
+	for _, stored := range there.messages {
+		if head, _, err := readHeader(stored); err == nil && strings.HasPrefix(head.batch, id+",") && head.batch != id+"," {
+			n++
+		}
+	}
+	return n
+}
+
 func just[T any](_ T, err error) error { return err }
 
 func wrong(format string, values ...any) error { return fmt.Errorf(format, values...) }
@@ -236,6 +260,79 @@ var histories = []history{
 			}
 		}
 		return nil
+	}},
+	{"a batch ends", Config{}, func(h *hand) error {
+		id, err := h.batch(2, 3)
+		if !errors.Is(err, ErrBatch) {
+			return wrong("a third message of two: %w", err)
+		}
+		held := h.read(2, time.Hour)
+		if n := h.ends(id); n != 0 {
+			return wrong("there are %d ends of a batch whose messages are in flight", n)
+		}
+		h.lose()
+		if _, err := h.q.Ack(h.t.Context(), receipts(held)...); err != nil {
+			return err
+		}
+		if n := h.ends(id); n != 1 {
+			return wrong("there are %d ends of a batch, want 1", n)
+		}
+		return h.sizes(0, 1, 0, 0)
+	}},
+	{"a message of a batch is redriven", Config{}, func(h *hand) error {
+		id, err := h.batch(2, 2)
+		held := h.read(2, time.Hour)
+		_, failed := h.q.Nack(h.t.Context(), NackConfig{Dead: true}, held[0].Receipt)
+		_, redriven := h.q.Dead().Redrive(h.t.Context(), held[0].ID)
+		_, acked := h.q.Ack(h.t.Context(), receipts(h.read(1, time.Hour))...)
+		if n := h.ends(id); n != 0 {
+			return wrong("there are %d ends of a batch of which a message is in flight", n)
+		}
+		_, last := h.q.Ack(h.t.Context(), held[1].Receipt)
+		if n := h.ends(id); n != 1 {
+			return wrong("there are %d ends of a batch, want 1", n)
+		}
+		if wrongs, err := h.watch.Check(h.t.Context()); len(wrongs) > 0 || err != nil {
+			return wrong("the queue is wrong: %q, %w", wrongs, err)
+		}
+		return errors.Join(err, failed, redriven, acked, last)
+	}},
+	{"a batch is late", Config{}, func(h *hand) error {
+		id, err := h.batch(2, 2)
+		held := h.read(2, time.Hour)
+		if err := do(h.t, h.watch.run.Client, "ZADD", baseKey(h.q.name)+":deadlines", "1", batchPrefix+id).Error(); err != nil {
+			return err
+		}
+		if _, err := h.watch.tend(h.t.Context(), ""); err != nil {
+			return err
+		}
+		_, acked := h.q.Ack(h.t.Context(), receipts(held)...)
+		if got, err := h.watch.Batches().Get(h.t.Context(), id); err != nil || got.Handled != 0 || got.Left != 2 {
+			return wrong("a batch that was done before its messages = %+v, %w", got, err)
+		}
+		if n := h.ends(id); n != 1 {
+			return wrong("there are %d ends of a batch, want 1", n)
+		}
+		return errors.Join(err, acked)
+	}},
+	{"a batch is cancelled", Config{}, func(h *hand) error {
+		id, err := h.batch(0, 3)
+		held := h.read(1, time.Hour)
+		h.lose()
+		_, cancelled := h.q.Batches().Cancel(h.t.Context(), id)
+		_, nacked := h.q.Nack(h.t.Context(), NackConfig{}, receipts(held)...)
+		if err := h.sizes(2, 0, 0, 0); err != nil { // the others are removed at their turns
+			return err
+		}
+		for _, m := range h.read(3, time.Hour) {
+			if m.Batch != "" {
+				return wrong("a message of a cancelled batch was delivered: %+v", m)
+			}
+		}
+		if n := h.ends(id); n != 1 {
+			return wrong("there are %d ends of a batch, want 1", n)
+		}
+		return errors.Join(err, cancelled, nacked)
 	}},
 	{"a message always fails", Config{MaxAttempts: 2}, func(h *hand) error {
 		write(h.t, h.watch, "a:1")

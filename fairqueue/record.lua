@@ -10,6 +10,7 @@
 --   lLANE          the answer to the last call of a lane, see lane
 --   16 digits      a message: its header and its body, see deliveries
 --   aID            its deliveries so far, see deliveries
+--   bID eID        a batch, and the message of its end, see batches
 --   d              the default limits, see limits
 --   24 characters  a delivery, by its receipt, see deliveries
 --

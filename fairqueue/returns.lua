@@ -3,9 +3,10 @@
 -- delayed has messages that wait for an instant, as FLOW \1 PRIORITY ID. deadlines has the ids of those with a deadline.
 -- dead has ids by the instant of the death, and deaths 'ATTEMPTS:REASON'.
 --
--- Needs    record, flows, limits, owners, dedupes, deliveries
+-- Needs    record, flows, limits, owners, dedupes, deliveries, batches
 -- Touches  hot, young, flight, delayed, deadlines, dead, deaths
--- Gives    header(body) -> deadline or nil; priority; flow; the owner, '=TENANT'; dedupe id; cost
+-- Gives    header(body) -> deadline or nil; priority; flow; the owner, '=TENANT'; dedupe id; cost; its batch, see
+--          batches, or ''
 --          past_of(id) -> how many deliveries a message had; why it was given back last, or ''; since when it waits
 --          returned: how many messages wait again by this call
 --          count(field, by): adds to a counter of K
@@ -15,7 +16,7 @@
 --          age_young(most) -> whether there may be more: moves deliveries that are older than five seconds to flight
 --          run_due(limit, budget) -> whether more is due: enqueues messages whose delay or visibility has ended, budget
 --          of each, and removes expired ones, twice as many
---          remove(id, body): removes a message and its dedupe id; body may be nil
+--          remove(id, body, how): removes a message and its dedupe id; body may be nil; how it leaves its batch, cancelled by default
 local delayed, deadlines, dead, deaths = prefix .. 'delayed', prefix .. 'deadlines', prefix .. 'dead', prefix .. 'deaths'
 local returned = 0
 
@@ -26,8 +27,9 @@ local function count(field, by)
 end
 
 local function header(body)
-  local deadline, cost, priority, stream, owner, name = string.match(body or ':4=\1\1', '^(%d*)%*?(%d*):(.)(#?%d*)(=[^\1]*)\1([^\1]*)\1')
-  return tonumber(deadline), priority, stream ~= '' and stream or owner, owner, name, tonumber(cost) or 1
+  local deadline, cost, batch, priority, stream, owner, name =
+    string.match(body or ':4=\1\1', '^(%d*)%*?(%d*)@?([%d,]*):(.)(#?%d*)(=[^\1]*)\1([^\1]*)\1')
+  return tonumber(deadline), priority, stream ~= '' and stream or owner, owner, name, tonumber(cost) or 1, batch or ''
 end
 
 local function past_of(id)
@@ -35,8 +37,9 @@ local function past_of(id)
   return tonumber(made or 0), why or '', tonumber(since or math.floor(id / 1000))
 end
 
-local function remove(id, body)
-  local _, _, _, _, name = header(body or redis.call('HGET', hot, id))
+local function remove(id, body, how)
+  local _, _, _, _, name, _, batch = header(body or sets[id] or redis.call('HGET', hot, id))
+  leaves_batch(batch, how or 'cancelled')
   gone[id], gone['a' .. id], sets[id], sets['a' .. id], n.removed = true, true, nil, nil, n.removed + 1
   if name ~= '' and redis.call('HGET', dedupe, name) == id then
     redis.call('HDEL', dedupe, name)
@@ -90,14 +93,23 @@ local function give_back(receipt, value, failed, wait, limit, reason, took)
     return 0
   end
   local made, why, since = past_of(id)
-  local deadline, priority, flow = header(body)
+  local deadline, priority, flow, _, _, _, batch = header(body)
   made = made + (failed and 1 or 0)
   if reason ~= '' then
     why = string.gsub(string.sub(reason, 1, 200), '\1', ' ')
   end
   if made >= limit then
+    if #batch == 16 then
+      leaves_batch(batch, 'dead')
+      sets[id] = string.gsub(body, '@%d+', '%0,', 1)
+    end
     die(id, made, reason)
     return 2
+  elseif is_withdrawn(batch) then
+    redis.call('ZREM', deadlines, id)
+    remove(id, body)
+    count('cancelled', 1)
+    return 1
   elseif wait > 0 then
     local first = tonumber(redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]) or math.huge
     earlier = now + wait < first and 1 or earlier
@@ -161,14 +173,19 @@ local function run_due(limit, budget)
   end
   local over = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', '0', 2 * budget) -- they cost half
   for _, id in ipairs(over) do
-    redis.call('ZREM', deadlines, id)
-    local body = redis.call('HGET', hot, id)
+    local is_batch = string.byte(id) == 98 -- b
+    if is_batch then
+      end_batch(string.sub(id, 2))
+    else
+      redis.call('ZREM', deadlines, id)
+    end
+    local body = not is_batch and redis.call('HGET', hot, id) or nil
     local _, priority, flow = header(body)
     if body and take_out(flow, priority .. id) then
       if not head(flow) then
         leave(flow)
       end
-      remove(id, body)
+      remove(id, body, 'expired')
       expired = expired + 1
     end
   end

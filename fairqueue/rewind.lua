@@ -64,7 +64,7 @@ local function rewind()
   local function ahead(ids)
     local list = {}
     for i, id in ipairs(ids) do
-      list[i] = (tonumber(id) or 0) > micros
+      list[i] = (tonumber(string.match(id, '%d+')) or 0) > micros -- of a batch 'bID'
     end
     return list
   end

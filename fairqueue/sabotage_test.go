@@ -51,7 +51,7 @@ var protections = []struct {
 		},
 	},
 	{
-		"a deadline is looked at", "elseif deadline and deadline <= now then", "elseif false then",
+		"a deadline is looked at", "deadline and deadline <= now and 'expired' or", "",
 		[]string{"a deadline comes"}, nil,
 	},
 	{
@@ -89,6 +89,30 @@ var protections = []struct {
 	{
 		"no position is left out", "elseif position > at + 1 then", "elseif false then",
 		[]string{"a position is left out"}, nil,
+	},
+	{
+		"the end of a message is counted in its batch", "batch[how], batch.changed = batch[how] + 1, true", "",
+		[]string{"a batch ends"}, nil,
+	},
+	{
+		"a dead message counts no more", "sets[id] = string.gsub(body, '@%d+', '%0,', 1)", "",
+		[]string{"a message of a batch is redriven"}, nil,
+	},
+	{
+		"a batch that is done ends no more", "if batch and batch.state ~= 'd' then", "if batch then",
+		[]string{"a batch is late"}, nil,
+	},
+	{
+		"a batch takes no more than its total", "(of.total == '-' or of.written < of.total + 0)", "true",
+		[]string{"a batch ends"}, nil,
+	},
+	{
+		"a message of a cancelled batch is not delivered", "or is_withdrawn(batch) and 'cancelled'", "or false",
+		[]string{"a batch is cancelled"}, nil,
+	},
+	{
+		"a message of a cancelled batch does not come again", "elseif is_withdrawn(batch) then", "elseif false then",
+		[]string{"a batch is cancelled"}, nil,
 	},
 	{
 		"hashes have a placeholder", "'hot deaths ", "'hot ",

@@ -38,7 +38,7 @@ type Schedule struct {
 	// Spec says when it ticks.
 	Spec schedule.Spec
 
-	// Draft is the message. It has no Delay, DedupeID and Source; [HeaderSchedule] and
+	// Draft is the message. It has no Delay, DedupeID, Source and Batch; [HeaderSchedule] and
 	// [HeaderTick] are added.
 	Draft Draft
 
@@ -79,8 +79,8 @@ func (s Schedule) check() error {
 	switch {
 	case s.Spec == (schedule.Spec{}):
 		return bad.Errorf("schedule %q has no Spec", s.Name).WithHint("Make one with schedule.Every or cron.Parse.")
-	case s.Draft.Delay != 0 || s.Draft.DedupeID != "" || s.Draft.Source != "":
-		return bad.Errorf("the draft of schedule %q has a delay, a dedupe id or a source", s.Name).
+	case s.Draft.Delay != 0 || s.Draft.DedupeID != "" || s.Draft.Source != "" || s.Draft.Batch != "":
+		return bad.Errorf("the draft of schedule %q has a delay, a dedupe id, a source or a batch", s.Name).
 			WithHint("Leave them out: each tick makes one message.")
 	case s.Jitter < 0 || s.Jitter > 24*time.Hour:
 		return bad.Errorf("the jitter of schedule %q is from 0 to 24h, not %s", s.Name, s.Jitter)

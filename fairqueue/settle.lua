@@ -2,7 +2,7 @@
 --
 -- Gives back deliveries that were not handled.
 --
--- Needs    record, flows, limits, owners, dedupes, returns, answers, begin
+-- Needs    record, flows, limits, owners, dedupes, batches, returns, answers, begin
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead; 0 for the stored setting
 -- ARGV     for each delivery, at most 40: its receipt; 'n' if it failed, 'd' if the message is
@@ -42,6 +42,7 @@ count('nacked', nacked)
 count('returned', handed_back)
 wake(returned + freed + earlier) -- a sleeping reader learns the next due time
 answer(table.concat(verdicts))
+save_batches()
 save_states()
 save()
 return table.concat(verdicts)

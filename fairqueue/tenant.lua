@@ -2,7 +2,7 @@
 --
 -- Changes limits, pauses and messages of a tenant.
 --
--- Needs    record, flows, limits, owners, dedupes, returns, answers, begin
+-- Needs    record, flows, limits, owners, dedupes, batches, returns, answers, begin
 -- KEYS[1]  K
 -- ARGV[1]  owner: '=TENANT'; 'default' for the limits of tenants that have none
 -- ARGV[2]  verb: 'limit' stores limits, 'suspend' has the tenant wait, 'resume' ends that, 'purge' removes its messages that
@@ -156,6 +156,7 @@ if refusal then
 end
 wake(64)
 answer(reply)
+save_batches()
 save_states()
 save()
 return reply

@@ -3,7 +3,7 @@
 -- Does due work. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle for the time of its
 -- setting.
 --
--- Needs    record, flows, limits, owners, dedupes, returns, rewind, begin
+-- Needs    record, flows, limits, owners, dedupes, batches, returns, rewind, begin
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from upkeep
 -- Reply    nil without a queue, else {how many messages wait again, at least 1 if more is to do, or -1 if the queue was
@@ -15,6 +15,7 @@ local after, full = string.match(upkeep and idle or '', '^(%d+)(!?)$')
 if after and after ~= '0' and math.max(seen, n.last / 1000) < now - after then
   local set = redis.call('HMGET', K, 'paused', 'dead_most', 'dead_age') -- by an operator
   local left = n.flying + n.blocked + redis.call('HLEN', prefix .. 'limits') + (redis.call('HGET', K, 'sources') or 0) +
+    (redis.call('HGET', K, 'batches') or 0) +
     redis.call('ZCOUNT', dedupes, whole(now), '(inf') + ((set[1] or set[2] or set[3]) and 1 or 0)
   for name in string.gmatch('active delayed dead asleep ticks', '%a+') do
     left = left + redis.call('ZCARD', prefix .. name)
@@ -70,6 +71,7 @@ if not more then
   redis.call('HSET', K, 'tended', instant)
 end
 wake(returned + freed)
+save_batches()
 save_states()
 save()
 return {more and math.max(1, returned) or returned, redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1' or '0'}

@@ -182,7 +182,7 @@ func (q *Queue) tickWrites(ctx context.Context, s Schedule, e scheduleEntry, p p
 			return r, err
 		}
 		name := "!" + e.due() + "\x01" + was + "\x01" + becomes + "\x01" + s.Name
-		one := encoded{tenant: d.Tenant, body: body, options: strconv.Itoa(4-d.Priority) + " 0 " + millis(d.TTL) + " " + strconv.Itoa(max(1, d.Cost)) + " " + name}
+		one := encoded{tenant: d.Tenant, body: body, options: strconv.Itoa(4-d.Priority) + " 0 " + millis(d.TTL) + " " + strconv.Itoa(max(1, d.Cost)) + " 0 " + name}
 		if i > 0 && r.bytes+one.bytes() > maxMessage {
 			break // the state of the last one says which tick is next
 		}

@@ -3,7 +3,7 @@
 -- Acknowledges deliveries, and then takes messages: the head of the flow whose turn it is, and so
 -- on. It reports due work, but does not do it.
 --
--- Needs    record, flows, limits, owners, dedupes, deliveries, returns, next, answers
+-- Needs    record, flows, limits, owners, dedupes, deliveries, batches, returns, next, answers
 -- KEYS[1]  K
 -- ARGV[1]  roll: with which the readers are registered, to take messages for handlers; 'r' for other readers
 -- ARGV[2]  max: how many messages, at most 100; fewer if they have more than 1 MiB
@@ -88,6 +88,7 @@ if #receipts > 0 then
         if string.find(value, '^%u', 30) then
           redis.call('ZREM', deadlines, id)
           gone['a' .. id] = true
+          leaves_batch(string.match(value, '^%d*@(%d+)', 32) or '', 'handled')
         end
       end
     end
@@ -131,6 +132,7 @@ if freed > #taken or earlier > 0 then
   wake(math.max(earlier, freed - #taken)) -- for readers whose handlers are free
 end
 answer(verdicts .. ' ' .. reply[3] .. table.concat(taken))
+save_batches()
 save_states()
 save()
 return reply

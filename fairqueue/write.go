@@ -25,7 +25,7 @@ type Written struct {
 //
 // Errors: [millrace.ErrBadArgument] for an invalid draft and [millrace.ErrTooLarge], before
 // Redis is asked; [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], and then
-// nothing was written; [ErrTenantFull]. With a source also [ErrGap] and [ErrSources]; the id of a duplicate by
+// nothing was written; [ErrTenantFull]. With a source also [ErrGap] and [ErrSources], with a batch [ErrBatch]; the id of a duplicate by
 // its position is "".
 func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	written, err := q.WriteBatch(ctx, d)
@@ -72,7 +72,7 @@ type writeRequest struct {
 // [millrace.ErrUncertain] those of one call may have been. To repeat a batch without
 // duplicates, give its drafts dedupe ids, or a source and positions.
 //
-// A draft that the queue refuses ([ErrTenantFull], [ErrGap], [ErrSources]) stops no other: its Written has no
+// A draft that the queue refuses ([ErrTenantFull], [ErrGap], [ErrSources], [ErrBatch]) stops no other: its Written has no
 // ID and is no duplicate, and the error is the one of the first such draft.
 //
 // Errors: as of [Queue.Write]. Goroutines share calls.
@@ -303,6 +303,10 @@ func readWritten(text string, requests []writeRequest, messages int) ([]writeAns
 		for _, id := range ids[:len(r.drafts)] {
 			if id == "!" {
 				a.written, a.refused = append(a.written, Written{}), cmp.Or(a.refused, error(ErrTenantFull))
+				continue
+			}
+			if id == "*" {
+				a.written, a.refused = append(a.written, Written{}), cmp.Or(a.refused, error(ErrBatch))
 				continue
 			}
 			if reason, refused := strings.CutPrefix(id, "?"); refused {

@@ -4,7 +4,7 @@
 -- messages wait. A message with a delay lies in delayed until then. Creates the queue if there is
 -- none.
 --
--- Needs    record, flows, limits, create, dedupes, answers
+-- Needs    record, flows, limits, create, dedupes, batches, answers
 -- Touches  delayed, deadlines, schedules, ticks, young
 -- KEYS[1]  K
 -- ARGV[1]  attempts: the setting to store, how many deliveries a message has; 0 for no change
@@ -14,7 +14,7 @@
 -- ARGV[4]  streams: that setting as the writer knows it, or the one for a new queue: '' if
 --          tenants are flows, 'STREAMS PER_TENANT' if streams are
 -- ARGV     for each message: its flow '=TENANT', or its candidates '#1,#7=TENANT';
---          'PRIORITY' or 'PRIORITY DELAY TTL COST NAME', times in milliseconds and 0 for none; NAME is
+--          'PRIORITY' or 'PRIORITY DELAY TTL COST BATCH NAME', times in milliseconds and 0 for none; NAME is
 --          a dedupe id, or '@POSITION SOURCE', or '!DUE\1WAS\1BECOMES\1SCHEDULE' for the tick of a
 --          schedule in the state WAS, which becomes BECOMES, with the id for '?', and ticks again
 --          at DUE; the body, as readers get it. At most 100 messages, fewer where they have
@@ -24,7 +24,7 @@
 --          or a schedule that has another state or is not due.
 --          '?AT' for a position that is not written because its source is at AT, '?' because the
 --          queue has no room for another source; '!' for a message that is not written because its
---          tenant has as many waiting as its limit. {1, streams, ''} if the setting is another one:
+--          tenant has as many waiting as its limit; '*' if its batch takes no more. {1, streams, ''} if the setting is another one:
 --          then nothing was written
 -- Cost     O(log N) a message and candidate
 -- Repeat   harmless: the lane knows the answer. A request that its client repeats tries refused messages
@@ -138,10 +138,10 @@ else
 end
 
 for arg = 5, #ARGV, 3 do
-  local flow, priority, owner, name, deadline, wait, ttl, cost = ARGV[arg], ARGV[arg + 1], '', '', '', 0, 0, '1'
+  local flow, priority, owner, name, deadline, wait, ttl, cost, batch = ARGV[arg], ARGV[arg + 1], '', '', '', 0, 0, '1', '0'
   local before, written = earlier and earlier[(arg - 2) / 3]
   if not before and #priority > 1 then
-    priority, wait, ttl, cost, name = string.match(priority, '^(.) (%d+) (%d+) (%d+) (.*)$')
+    priority, wait, ttl, cost, batch, name = string.match(priority, '^(.) (%d+) (%d+) (%d+) (%d+) (.*)$')
     wait, ttl = tonumber(wait), tonumber(ttl)
     if name ~= '' then
       before, written, name = look_up(name)
@@ -150,6 +150,10 @@ for arg = 5, #ARGV, 3 do
   local most = epoch and not candidates and rule_of(flow).waiting or 0
   if not before and most > 0 and wait == 0 and waiting(flow) >= most then
     before = '!'
+  end
+  local of = not before and #batch == 16 and batch_of(batch)
+  if not before and batch ~= '0' and not (of and of.state == 'o' and (of.total == '-' or of.written < of.total + 0)) then
+    before = '*'
   end
   if before then
     ids[#ids + 1] = before
@@ -170,13 +174,16 @@ for arg = 5, #ARGV, 3 do
     if written then
       written(id)
     end
-    sets[id] = deadline .. (cost ~= '1' and '*' .. cost or '') .. ':' .. priority .. flow .. owner .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
+    if of then
+      of.written, of.changed = of.written + 1, true
+    end
+    sets[id] = deadline .. (cost ~= '1' and '*' .. cost or '') .. (of and '@' .. batch or '') .. ':' .. priority .. flow .. owner .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
     if wait > 0 then
       later[#later + 1] = whole(now + behind + wait)
       later[#later + 1] = flow .. '\1' .. priority .. id
     else
       ready = ready + 1
-      if add(flow, priority .. id .. ((ttl > 0 or cost ~= '1') and ';' or '.')) and not is_flow[flow] then
+      if add(flow, priority .. id .. ((ttl > 0 or cost ~= '1' or of) and ';' or '.')) and not is_flow[flow] then
         is_flow[flow], flows[#flows + 1] = true, flow
       end
     end
@@ -231,5 +238,6 @@ end
 wake(math.max(ready, sooner))
 n.sleepers = exists and n.sleepers or 0
 answer(table.concat(ids, ' '))
+save_batches()
 save()
 return {0, table.concat(ids, ' '), n.digest}

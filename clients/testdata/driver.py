@@ -21,6 +21,8 @@ def say(*words):
 
 def handle(message):
     say("start", message.body, message.attempt)
+    if message.batch or "millrace-batch" in message.headers:
+        say("of", message.body, message.batch or message.headers["millrace-batch"], message.headers.get("millrace-batch-handled", "-"))
     with lock:
         seen[message.body] += 1
         first = seen[message.body] == 1
@@ -59,6 +61,14 @@ def write(queue, n):
                     gates["full"].wait()
 
 
+def count(queue):
+    """Writes two messages of a batch."""
+    batch = queue.create_batch("t0", "all", total=2)
+    queue.write("t1", "m1", batch=batch)
+    queue.write_batch([{"tenant": "t2", "body": "m2", "batch": batch}])
+    say("batch", batch)
+
+
 def main():
     options = json.loads(sys.argv[1])
     queue = millrace.Queue(options.pop("url"), "orders", token=options.pop("token", None), timeout=options.pop("timeout", 30))
@@ -68,10 +78,12 @@ def main():
             gates[line.strip()].set()
 
     threading.Thread(target=listen, daemon=True).start()
-    writes = options.pop("write", 0)
+    writes, counts = options.pop("write", 0), options.pop("batch", False)
     try:
         if writes:
             write(queue, writes)
+        elif counts:
+            count(queue)
         else:
             queue.work(handle, **options)
         say("done")

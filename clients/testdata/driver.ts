@@ -24,6 +24,8 @@ function gate(name: string, lost?: AbortSignal): Promise<void> {
 async function handle(message: Message): Promise<void> {
   const body = message.body as string;
   say("start", body, message.attempt);
+  const batch = message.batch ?? message.headers["millrace-batch"];
+  if (batch) say("of", body, batch, message.headers["millrace-batch-handled"] ?? "-");
   const first = !seen.has(body);
   seen.add(body);
   const kind = body.replace(/[0-9]+$/, "");
@@ -60,10 +62,19 @@ async function write(queue: Queue, n: number): Promise<void> {
   }
 }
 
-const { url, token, timeout = 30, write: writes, visibility = 30, block = 5, ...options } = JSON.parse(process.argv[2]!);
+// Writes two messages of a batch.
+async function count(queue: Queue): Promise<void> {
+  const batch = await queue.createBatch("t0", { body: "all", total: 2 });
+  await queue.write("t1", { body: "m1", batch });
+  await queue.writeBatch([{ tenant: "t2", body: "m2", batch }]);
+  say("batch", batch);
+}
+
+const { url, token, timeout = 30, write: writes, batch: counts, visibility = 30, block = 5, ...options } = JSON.parse(process.argv[2]!);
 const queue = new Queue(url, "orders", { token, timeout: 1000 * timeout });
 try {
   if (writes) await write(queue, writes);
+  else if (counts) await count(queue);
   else await queue.work(handle, { ...options, visibility: 1000 * visibility, block: 1000 * block });
   say("done");
 } catch (failure) {

@@ -200,7 +200,7 @@ func values(t *testing.T, output string) []any {
 var passing = []string{
 	"oldest_age_s", "oldest_age_ms", "oldest_check_ms", "remaining_ms", "pickup_delay_ms", "pid", "memory_bytes", "busy", "lag_bytes", "directory", "took_ms", "age_ms",
 	"median_pause_ms", "longest_pause_ms", "server", "url", "plan", "from",
-	"beat", "behind", "text", "agent",
+	"beat", "behind", "text", "agent", "until",
 }
 
 // compare says how got differs from want: in names and types always, and in

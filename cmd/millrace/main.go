@@ -47,6 +47,7 @@ type commands struct {
 	Tracker  trackerCommands  `cmd:"" help:"Which identifiers have work queued in a table of SQL."`
 	Counter  counterCommands  `cmd:"" help:"Counters over several servers: written to one, read from all."`
 	Queue    queueCommands    `cmd:"" help:"Queues for many tenants: a flood of one does not delay the others."`
+	Batch    batchCommands    `cmd:"" help:"Messages of a queue that are counted together, and the message that says that they are done."`
 	Schedule scheduleCommands `cmd:"" help:"Messages written to a queue by the clock: every so often, or by a cron expression."`
 	Fleet    fleetCommands    `cmd:"" help:"Many Redis servers as one, grown without moving data."`
 	Serve    serveCommand     `cmd:"" help:"Serve an HTTP API for any language, pages for people, and metrics."`

@@ -122,6 +122,12 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "0", "--from", "h:1")
 		case "lease run":
 			args = append(args, "K", "true")
+		case "batch create":
+			args = append(args, "K", "--tenant", "t")
+		case "batch ls":
+			args = append(args, "K")
+		case "batch close":
+			args = append(args, "K", "1795226400140077")
 		case "queue work":
 			args = append(args, "K", "--exec", "true")
 		case "queue tenant set":
@@ -160,7 +166,7 @@ func TestNoServer(t *testing.T) {
 		case "work":
 			args = append(args, "K", "--exec", "true")
 		case "browse", "groups", "stats", "show", "pause", "resume", "read", "keep":
-			if args = append(args, "K"); args[0]+args[1] == "queueshow" {
+			if args = append(args, "K"); args[0]+args[1] == "queueshow" || args[0] == "batch" {
 				args = append(args, "1795226400140077")
 			}
 		case "write":

@@ -37,6 +37,9 @@ func tableOfMessage(w io.Writer, m ops.ShownMessage) {
 	if m.Deadline != nil {
 		fmt.Fprintf(w, "expires\t%s\n", at(m.Deadline))
 	}
+	if m.Batch != "" {
+		fmt.Fprintf(w, "batch\t%s\n", m.Batch)
+	}
 	if m.Reason != "" {
 		fmt.Fprintf(w, "reason\t%s\n", m.Reason)
 	}

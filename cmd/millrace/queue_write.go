@@ -26,7 +26,7 @@ type queueWrite struct {
 }
 
 func (*queueWrite) Help() string {
-	return `Without --body the body is the standard input, byte for byte. With --batch each line is an object with the fields tenant, body, headers, priority, cost, delay, deadline, dedupe, source and position, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
+	return `Without --body the body is the standard input, byte for byte. With --batch each line is an object with the fields tenant, body, headers, priority, cost, delay, deadline, dedupe, source, position and batch, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
 
     {"tenant":"acme","body":"hello","headers":{"kind":"greeting"},"delay":"10m","dedupe":"order-17"}
     {"tenant":"acme","body":{"base64":"/wA="},"deadline":"1h"}

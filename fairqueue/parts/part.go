@@ -132,7 +132,7 @@ func (p *part) note(err error) {
 // caller that went away.
 func fails(err error) bool {
 	return !slices.ContainsFunc([]error{
-		context.Canceled, millrace.ErrBadArgument, millrace.ErrTooLarge, fairqueue.ErrGap, fairqueue.ErrSources, fairqueue.ErrTenantFull,
+		context.Canceled, millrace.ErrBadArgument, millrace.ErrTooLarge, fairqueue.ErrGap, fairqueue.ErrSources, fairqueue.ErrTenantFull, fairqueue.ErrBatch,
 		fairqueue.ErrEmpty, fairqueue.ErrPaused,
 	}, func(harmless error) bool { return errors.Is(err, harmless) })
 }

@@ -229,6 +229,12 @@ func (p *part) markedOne(m fairqueue.Message) fairqueue.Message {
 	if m.Receipt != "" {
 		m.Receipt = p.mark(m.Receipt)
 	}
+	if m.Batch != "" {
+		m.Batch = p.mark(m.Batch)
+	}
+	if id := m.Headers[fairqueue.HeaderBatch]; id != "" {
+		m.Headers[fairqueue.HeaderBatch] = p.mark(id)
+	}
 	return m
 }
 

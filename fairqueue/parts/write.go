@@ -22,6 +22,8 @@ import (
 // tenant is ([fairqueue.ErrTenantFull]), certainly wrote nothing. Then Write tries the tenant's
 // next part.
 //
+// A draft with a Batch goes to the part of the batch, and has no Source: see [Queue.CreateBatch].
+//
 // Errors: those of [fairqueue.Queue.Write]. If the part does not answer within
 // [Config.Timeout], the error is [millrace.ErrUncertain]: the message may have been written,
 // and Write does not try another part. The next Write does.
@@ -42,8 +44,19 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...fairqueue.Draft) ([]fa
 	all := make([]fairqueue.Written, len(drafts))
 	refused := make([][]*part, len(drafts)) // the parts that refused the draft
 	places := map[*part][]int{}             // indexes of drafts
+	drafts = slices.Clone(drafts)
 	for i, d := range drafts {
 		p := q.choose(d, nil)
+		if d.Batch != "" {
+			var err error
+			if p, drafts[i].Batch, err = q.find("the id of a batch", d.Batch); err != nil {
+				return nil, err
+			}
+			if d.Source != "" {
+				return nil, millrace.ErrBadArgument.Errorf("a draft has a batch and a source, and they may lie in two parts").
+					WithHint("Leave the batch out, or give the draft a dedupe id instead of a source.")
+			}
+		}
 		places[p] = append(places[p], i)
 	}
 	var failed []error
@@ -118,6 +131,9 @@ func (q *Queue) choose(d fairqueue.Draft, refused []*part) *part {
 		}
 		return p
 	}
+	if d.Batch != "" {
+		return nil // no other part has the batch
+	}
 	if d.Source != "" {
 		return unless(q.ranked("source " + d.Source)[0])
 	}
@@ -147,11 +163,16 @@ func (p *part) write(ctx context.Context, drafts []fairqueue.Draft) ([]fairqueue
 	within, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	written, err := p.queue.WriteBatch(within, drafts...)
+	return written, p.uncertain(ctx, within, err)
+}
+
+// uncertain notes the error of a write, nil for none, and returns it, or what it means if the part did not answer in time.
+func (p *part) uncertain(ctx, within context.Context, err error) error {
 	if within.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = millrace.ErrUncertain.Errorf("part %d of the queue did not answer within %s", p.index, p.timeout).Wrap(err)
 	}
 	if ctx.Err() == nil { // else the caller was too quick to say
 		p.note(err)
 	}
-	return written, err
+	return err
 }

@@ -46,6 +46,7 @@ func Actions() []string {
 		"channel.delete", "channel.resize",
 		"hash.delete",
 		"ick.delete", "ick.drop", "ick.retry",
+		"batch.cancel",
 		"lease.release",
 		"queue.cancel", "queue.dead", "queue.delete", "queue.keep-dead", "queue.pause", "queue.position",
 		"queue.purge", "queue.purge-matching", "queue.redrive", "queue.redrive-matching", "queue.resize", "queue.resume",

@@ -74,6 +74,7 @@ func All() []Row {
 		PauseTenant.row(), ResumeTenant.row(), PurgeTenant.row(), GetLimits.row(), ChangeLimits.row(), ClearLimits.row(),
 		ListSchedules.row(), GetSchedule.row(), SetSchedule.row(), RemoveSchedule.row(), PauseSchedule.row(), ResumeSchedule.row(), RunSchedule.row(),
 		NextTicks.row(), PreviewTicks.row(),
+		CreateBatch.row(), ListBatches.row(), GetBatch.row(), CloseBatch.row(), CancelBatch.row(),
 		ListIcks, DeleteIck.row(), GetIckStats.row(), AddMarks.row(), ReserveMarks.row(), CommitMarks.row(), ExchangeMarks.row(),
 		ListParked.row(), RetryParked.row(), DropParked.row(),
 		ListChannels, AddToChannel.row(), GetChannelStats.row(), ResizeChannel.row(), DeleteChannel.row(), WorkChannel.row(),

@@ -18,6 +18,7 @@ type Draft struct {
 	Dedupe   jsontype.Text            `json:"dedupe,omitempty" placeholder:"ID" doc:"Writes it only if the tenant wrote nothing under this id in the last 5 minutes; at most 512 bytes. Defaults to none." example:"\"order-17\""`
 	Source   jsontype.Text            `json:"source,omitempty" placeholder:"S" doc:"What numbers its messages 1, 2, 3 and so on, such as a table; at most 512 bytes. Defaults to none." example:"\"orders table\""`
 	Position int64                    `json:"position,omitempty" placeholder:"N" minimum:"1" maximum:"1000000000000000" doc:"The message's number in its source. It is written once, however late that is repeated, and no number is left out." example:"17"`
+	Batch    string                   `json:"batch,omitempty" name:"of-batch" placeholder:"ID" doc:"The batch that counts it. Defaults to none." example:"1795226400100321"`
 }
 
 // Check returns an error if the draft has two bodies. Errors: [ErrRequest].
@@ -33,7 +34,7 @@ func (d Draft) Message() fairqueue.Draft {
 	m := fairqueue.Draft{
 		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority, Cost: d.Cost,
 		Delay: d.Delay.Duration, TTL: d.Deadline.Duration, DedupeID: string(d.Dedupe),
-		Source: string(d.Source), Position: d.Position,
+		Source: string(d.Source), Position: d.Position, Batch: d.Batch,
 	}
 	if d.JSON != nil {
 		m.Body = d.JSON
@@ -61,6 +62,7 @@ type Message struct {
 	Attempt     int                      `json:"attempt" doc:"The number of this delivery, from 1 on." example:"1"`
 	PickupDelay int64                    `json:"pickup_delay_ms" doc:"Between the write, or the end of a delay, and this delivery." example:"61"`
 	Headers     map[string]jsontype.Text `json:"headers" doc:"Empty when there are none."`
+	Batch       string                   `json:"batch,omitempty" doc:"The batch that counts it. Absent for none." example:"1795226400100321"`
 }
 
 // Messages are the messages of a read.
@@ -74,7 +76,7 @@ func OfMessages(messages []fairqueue.Message, paused bool) Messages {
 	doc := Messages{Messages: make([]Message, len(messages)), Paused: paused}
 	for i, m := range messages {
 		doc.Messages[i] = Message{
-			m.ID, m.Receipt, jsontype.Text(m.Tenant), jsontype.Text(m.Body), m.Priority, OfCost(m.Cost), m.Attempt, m.PickupDelay.Milliseconds(), OfHeaders(m.Headers),
+			m.ID, m.Receipt, jsontype.Text(m.Tenant), jsontype.Text(m.Body), m.Priority, OfCost(m.Cost), m.Attempt, m.PickupDelay.Milliseconds(), OfHeaders(m.Headers), m.Batch,
 		}
 	}
 	return doc

@@ -142,6 +142,7 @@ type BrowsedMessage struct {
 	Deadline    *time.Time               `json:"deadline,omitempty" doc:"When it expires. Absent for never."`
 	Until       *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
 	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight, or died."`
+	Batch       string                   `json:"batch,omitempty" doc:"The batch that counts it, or did until it died. Absent for none." example:"1795226400100321"`
 	Consumed    bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
 	Reason      jsontype.Text            `json:"reason,omitempty" doc:"Why it is dead, or was given back last. Absent if it never was." example:"\"no such article\""`
 	DecodeError string                   `json:"garbled,omitempty" doc:"Why no reader can decode it."`
@@ -155,7 +156,7 @@ func BrowsedMessages(messages []fairqueue.Message) []BrowsedMessage {
 			ID: m.ID, Tenant: jsontype.Text(m.Tenant), Body: jsontype.Text(m.Body), Headers: OfHeaders(m.Headers),
 			Stream: m.Stream, Priority: m.Priority, Cost: OfCost(m.Cost), Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
 			Deadline: jsontype.Time(m.Deadline), Until: jsontype.Time(m.Until), Since: jsontype.Time(m.Since),
-			Consumed: m.Consumed, Reason: jsontype.Text(m.Reason), DecodeError: m.DecodeError,
+			Batch: m.Batch, Consumed: m.Consumed, Reason: jsontype.Text(m.Reason), DecodeError: m.DecodeError,
 		}
 	}
 	return list

@@ -43,7 +43,7 @@ var WriteMessages = operation(Row{
 	Only:     "queue write --batch reads lines",
 	Class:    Work,
 	Summary:  "Write several messages",
-	Detail:   "All of them or none; but a message that the queue refuses (position_gap, tenant_full) stops no other.",
+	Detail:   "All of them or none; but a message that the queue refuses (position_gap, tenant_full, batch_over) stops no other.",
 }, func(ctx context.Context, q *fairqueue.Queue, in WriteBatch) (doc WrittenBatch, err error) {
 	messages := make([]fairqueue.Draft, len(in.Messages))
 	for i, d := range in.Messages {

@@ -11,7 +11,7 @@ import (
 
 // queueLines is the most Go lines of this module that a program compiles which exports the
 // metrics of one queue: those of fairqueue with all that it imports are 12,700 of them.
-const queueLines = 15_000
+const queueLines = 16_000
 
 // TestMetricsCompileOneStructure: a program that exports the metrics of one structure compiles
 // no fleet, and no structure but those that its own one imports.

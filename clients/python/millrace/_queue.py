@@ -25,6 +25,7 @@ class Draft(TypedDict, total=False):
     dedupe: str  # the tenant writes once under it in 5 minutes
     source: str  # numbers its messages
     position: int  # the number
+    batch: str  # that counts it
 
 
 class Queue:
@@ -53,6 +54,7 @@ class Queue:
         dedupe: Optional[str] = None,
         source: Optional[str] = None,
         position: Optional[int] = None,
+        batch: Optional[str] = None,
         key: Optional[str] = None,
     ) -> str:
         """Writes a message once, however often the request is repeated, and returns its id.
@@ -64,11 +66,31 @@ class Queue:
         """
         draft: Dict[str, Any] = {
             "tenant": tenant, "body": body, "headers": headers, "priority": priority, "cost": cost, "delay": delay,
-            "deadline": deadline, "dedupe": dedupe, "source": source, "position": position,
+            "deadline": deadline, "dedupe": dedupe, "source": source, "position": position, "batch": batch,
         }  # fmt: skip
         if json is not ...:
             draft["json"] = json
         return str(self._post("/messages", _document(draft), key)["id"])
+
+    def create_batch(
+        self,
+        tenant: Union[str, bytes],
+        body: Union[str, bytes, None] = None,
+        *,
+        total: int = 0,
+        json: Any = ...,
+        headers: Optional[Mapping[str, str]] = None,
+        key: Optional[str] = None,
+    ) -> str:
+        """Creates a batch of so many messages, or of any number until it is closed, and returns its id.
+
+        When all messages that were written with the id have ended, the queue writes the message that
+        is given here, with the counts in its headers. Calls with the same key create one batch.
+        """
+        done: Dict[str, Any] = {"tenant": tenant, "body": body, "headers": headers, "total": total}
+        if json is not ...:
+            done["json"] = json
+        return str(self._post("/batches", _document(done), key)["id"])
 
     def write_batch(self, messages: Iterable[Draft], *, key: Optional[str] = None) -> List[str]:
         """Writes up to 1,000 messages once, all or none, and returns their ids.

@@ -40,6 +40,7 @@ class Message:
         self.attempt: int = document["attempt"]
         self.priority: int = document.get("priority", 0)
         self.cost: int = document.get("cost", 1)
+        self.batch: Optional[str] = document.get("batch")
         self.pickup_delay_ms: int = document["pickup_delay_ms"]
         self.lost = threading.Event()
 

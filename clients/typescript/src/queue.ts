@@ -13,7 +13,11 @@ export interface Draft {
   dedupe?: string; // the tenant writes once under it in 5 minutes
   source?: string; // numbers its messages
   position?: number; // the number
+  batch?: string; // that counts it
 }
+
+/** The message that says that a batch is done. */
+export type BatchDraft = Pick<Draft, "body" | "json" | "headers" | "priority" | "cost" | "deadline"> & { total?: number };
 
 export interface QueueOptions {
   /** One of those that the service was given; see docs/SECURITY.md. */
@@ -61,6 +65,15 @@ export class Queue {
   async write(tenant: string | Uint8Array, message: string | Uint8Array | Draft, { key }: { key?: string } = {}): Promise<string> {
     const draft = typeof message === "string" || message instanceof Uint8Array ? { body: message } : message;
     return (await this.post("/messages", document({ ...draft, tenant }), key))["id"];
+  }
+
+  /**
+   * Creates a batch of so many messages (total), or of any number until it is closed, and returns its id. When all messages
+   * that were written with the id have ended, the queue writes the message that is given here, with the
+   * counts in its headers. Calls with the same key create one batch.
+   */
+  async createBatch(tenant: string | Uint8Array, done: BatchDraft, { key }: { key?: string } = {}): Promise<string> {
+    return (await this.post("/batches", document({ ...done, tenant }), key))["id"];
   }
 
   /**

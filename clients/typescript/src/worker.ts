@@ -18,6 +18,7 @@ export class Message {
   readonly attempt: number; // counts deliveries, from 1 on
   readonly priority: number;
   readonly cost: number;
+  readonly batch?: string; // that counts it
   readonly pickup_delay_ms: number;
 
   constructor(
@@ -33,6 +34,7 @@ export class Message {
     this.attempt = document["attempt"];
     this.priority = document["priority"] ?? 0;
     this.cost = document["cost"] ?? 1;
+    this.batch = document["batch"];
     this.pickup_delay_ms = document["pickup_delay_ms"];
   }
 

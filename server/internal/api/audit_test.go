@@ -167,7 +167,7 @@ func TestARepeatIsAuditedOnce(t *testing.T) {
 // log, or in the list of programs' operations here.
 func TestEachChangeIsOfOperatorsOrPrograms(t *testing.T) {
 	t.Parallel()
-	programs := strings.Fields(`ackMessages acquireLease addMarks addToChannel addToCounter addToCounters addToTracker commit deleteFields deletePinned exchange expirePinned expireFields
+	programs := strings.Fields(`ackMessages acquireLease addMarks addToChannel addToCounter addToCounters addToTracker closeBatch commit createBatch deleteFields deletePinned exchange expirePinned expireFields
 		extendMessages incrementField persistFields receiveMessages refreshLease reserve setFields setPinned work workChannel writeMessage writeMessages`)
 	var spec struct {
 		Paths map[string]map[string]struct{ OperationID string }

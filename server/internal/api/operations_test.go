@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
@@ -31,7 +32,7 @@ func TestOperations(t *testing.T) {
 	s := serve(t, api.Config{})
 	t.Run("all", func(t *testing.T) {
 		for name, test := range map[string]func(service, string){
-			"messages": messages, "settling": settling, "rounds": rounds, "batches": batches, "dead": dead, "schedules": schedules, "queues": queues, "tenants": tenants, "browsing": browsing, "showing": showing,
+			"messages": messages, "settling": settling, "rounds": rounds, "batches": batches, "dead": dead, "schedules": schedules, "counted": counted, "queues": queues, "tenants": tenants, "browsing": browsing, "showing": showing,
 			"icks": icks, "parked": parked, "channels": channels, "leases": leases, "hashes": hashes, "pinned": pinnedValues, "trackers": trackers, "counters": counters, "audit": audits,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -55,6 +56,44 @@ func (s service) take(queue string, body any) []ops.Message {
 		s.t.Fatalf("%s brings nothing", queue)
 	}
 	return got.Messages
+}
+
+// counted are batches: messages that are counted together.
+func counted(s service, name string) {
+	q := "/v1/queues/" + name
+	s.ask("GET", q+"/batches", nil).want(200, `{"batches":[]}`)
+	s.ask("POST", q+"/batches", object{"total": 2}).refused(400, "bad_request")
+	s.ask("POST", q+"/batches", object{"total": 2, "tenant": "acme", "body": "x", "json": 1}).refused(400, "bad_request")
+	id := read[ops.CreatedBatch](s.ask("POST", q+"/batches", object{"total": 2, "tenant": "end", "json": object{"import": 17}}).want(201, "")).ID
+	one := q + "/batches/" + id
+	for range 2 {
+		s.ask("POST", q+"/messages", object{"tenant": "acme", "batch": id}).want(201, "")
+	}
+	s.ask("POST", q+"/messages", object{"tenant": "acme", "batch": id}).refused(409, "batch_over")
+	if all := read[ops.Batches](s.ask("GET", q+"/batches", nil).want(200, "")); len(all.Batches) != 1 || all.Batches[0].Left != 2 {
+		s.t.Errorf("batches are %+v, want one with two messages left", all)
+	}
+	for range 2 {
+		m := s.take(q, object{"block": "20s"})[0]
+		if m.Batch != id {
+			s.t.Errorf("message %+v, want one of batch %s", m, id)
+		}
+		s.ask("POST", q+"/ack", object{"receipts": []string{m.Receipt}}).want(200, `{"acked":1,"stale":0}`)
+	}
+	if b := read[ops.Batch](s.ask("GET", one, nil).want(200, "")); b.State != fairqueue.BatchDone || b.Handled != 2 || b.Left != 0 {
+		s.t.Errorf("batch %+v, want one that is done", b)
+	}
+	end := s.take(q, object{"block": "20s"})[0]
+	if end.Body != `{"import":17}` || end.Headers[fairqueue.HeaderBatch] != jsontype.Text(id) || end.Headers[fairqueue.HeaderBatchHandled] != "2" {
+		s.t.Errorf("the end is %+v", end)
+	}
+	open := read[ops.CreatedBatch](s.ask("POST", q+"/batches", object{"tenant": "end"}).want(201, "")).ID
+	s.ask("POST", q+"/batches/"+open+"/close", nil).want(200, "")
+	if b := read[ops.Batch](s.ask("POST", q+"/batches/"+open+"/cancel", object{}).want(200, "")); b.State != fairqueue.BatchDone {
+		s.t.Errorf("batch %+v, want one that was done when it was closed", b)
+	}
+	s.ask("GET", q+"/batches/1", nil).refused(400, "bad_argument")
+	s.ask("POST", q+"/batches/1795226400100321/cancel", nil).refused(404, "not_found")
 }
 
 func messages(s service, name string) {

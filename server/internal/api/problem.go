@@ -100,7 +100,7 @@ var refusals = map[int]struct{ meaning, codes string }{
 	http.StatusNotFound:              {"It does not exist", "not_found"},
 	http.StatusMethodNotAllowed:      {"The path has no such method", "method_not_allowed"},
 	http.StatusRequestTimeout:        {"The body did not arrive in time", "slow_body"},
-	http.StatusConflict:              {"The current state does not allow it, or the same request is in progress", "stale held lost expired evictable retired not_a_number wrong_type overflow too_many too_many_sources position_gap in_progress"},
+	http.StatusConflict:              {"The current state does not allow it, or the same request is in progress", "stale held lost expired evictable retired not_a_number wrong_type overflow too_many too_many_sources position_gap batch_over in_progress"},
 	http.StatusRequestEntityTooLarge: {"The body is too large", "too_large"},
 	http.StatusUnsupportedMediaType:  {"The Content-Type is not JSON", "media_type"},
 	http.StatusMisdirectedRequest:    {"The service does not answer to this host name", "misdirected"},

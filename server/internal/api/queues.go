@@ -52,6 +52,24 @@ func (a *API) routeQueues() {
 	tellQueue(a, ops.ChangeLimits)
 	tellQueue(a, ops.ClearLimits)
 	askQueue(a, ops.ListLimits)
+
+	tellQueue(a, ops.CreateBatch)
+	askQueue(a, ops.ListBatches)
+	askQueue(a, ops.GetBatch)
+	tellBatch(a, ops.CloseBatch)
+	tellBatch(a, ops.CancelBatch)
+}
+
+// tellBatch registers an operation on a batch whose body is empty, or left out.
+func tellBatch(a *API, o ops.Operation[*fairqueue.Queue, ops.BatchID, ops.Batch]) {
+	onQueue(a, o.Row, func(ctx context.Context, q *fairqueue.Queue, in *struct {
+		ops.BatchID
+
+		Body *ops.Nothing
+	},
+	) (ops.Batch, error) {
+		return o.Do(ctx, q, in.BatchID)
+	})
 }
 
 // routeSchedules adds schedules: messages that a queue writes by the clock.

@@ -63,6 +63,7 @@ type form struct {
 	picked   []string
 	schedule string // the schedule of the path, if there is one
 	tenant   string // of the path, if there is one
+	batch    string // of the path, if there is one
 }
 
 // actions are all actions by section and word, which are their path.

@@ -166,6 +166,8 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/queues/{name}/readers", "readers", "Queues", d.readers},
 		{"/queues/{name}/schedules/{schedule}", "schedule", "Schedules", d.schedule},
 		{"/queues/{name}/tenants/{tenant}", "tenant", "Queues", d.tenant},
+		{"/queues/{name}/batches", "batches", "Queues", d.batches},
+		{"/queues/{name}/batches/{batch}", "batches", "Queues", d.batch},
 		{"/schedules", "schedules", "Schedules", d.schedules},
 		{"/schedules/new", "schedule-new", "Schedules", d.newSchedule},
 		{"/icks", "icks", "Dirty lists", d.icks},
@@ -191,6 +193,9 @@ func (d *Dashboard) routes() *http.ServeMux {
 	}
 	for word, a := range tenantActions {
 		mux.HandleFunc("POST /queues/{name}/tenants/{tenant}/"+word, d.actOnTenant(word, a))
+	}
+	for word, a := range batchActions {
+		mux.HandleFunc("POST /queues/{name}/batches/{batch}/"+word, d.actOnBatch(word, a))
 	}
 	mux.HandleFunc("GET /queues/{name}/tenants", d.openTenant)
 	mux.HandleFunc("GET /queues/{name}/messages/{id}", d.openMessage)

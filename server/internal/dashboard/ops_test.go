@@ -23,6 +23,8 @@ func TestThePagesHaveAllForms(t *testing.T) {
 			path = "/queues/orders/tenants/acme/" + word
 		case form == "schedules/new":
 			path = "/schedules/new"
+		case section == "batches":
+			path = "/queues/orders/batches/1795226400100321/" + word
 		case section == "schedules":
 			path = "/queues/orders/schedules/daily/" + word
 		}
