@@ -115,6 +115,9 @@ func TestCommandsAreAudited(t *testing.T) {
 	does("", "n\n", "schedule", "rm", "q", "daily")
 	run("schedule.remove q: millrace schedule rm q daily", "schedule rm q daily --yes")
 	run("schedule.remove q: millrace schedule rm q daily failed", "schedule rm q daily --yes")
+	batch := answer[ops.CreatedBatch](s, "batch", "create", "q", "--tenant", "a").ID
+	no("batch close q " + batch)
+	run("batch.cancel q: millrace batch cancel q "+batch, "batch cancel q "+batch)
 	no("queue rm q")
 	run("queue.delete q: millrace queue rm q", "queue rm q --yes")
 

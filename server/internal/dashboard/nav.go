@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/fleet"
@@ -19,9 +20,10 @@ type section struct {
 	Worst   finding.Severity // of what is wrong there
 	Why     string           // the problem
 	Current bool
+	Always  bool // also if nothing is there
 }
 
-// sections returns the navigation.
+// sections returns the navigation: what every service has, and what there is something of.
 func (d *Dashboard) sections(v *survey.View, current string) []section {
 	count := func(known int, kinds ...survey.Kind) string {
 		for _, kind := range kinds {
@@ -30,7 +32,7 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 		return tally(known)
 	}
 	sums := newSums(v)
-	queues := section{Name: "Queues", Path: d.link("queues"), Tally: count(len(v.Queues), survey.Queue)}
+	queues := section{Name: "Queues", Path: d.link("queues"), Always: true, Tally: count(len(v.Queues), survey.Queue)}
 	if sums.dead > 0 {
 		queues.Worst, queues.Why = finding.Warning, readable.Count(sums.dead, "dead letter")
 	}
@@ -42,7 +44,7 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 	if sums.parked > 0 {
 		lists.Worst, lists.Why = finding.Warning, readable.Number(sums.parked)+" parked"
 	}
-	members := section{Name: "Fleet", Path: d.link("fleet")}
+	members := section{Name: "Fleet", Path: d.link("fleet"), Always: v.Fleet != nil}
 	if v.Fleet != nil {
 		members.Tally = string(v.Fleet.State)
 		if v.Fleet.State != fleet.Healthy {
@@ -50,7 +52,7 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 		}
 	}
 	all := []section{
-		{Name: "Overview", Path: d.link()},
+		{Name: "Overview", Path: d.link(), Always: true},
 		queues,
 		schedules,
 		lists,
@@ -58,14 +60,14 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 		{Name: "Leases", Path: d.link("leases"), Tally: count(len(v.Leases), survey.Lease)},
 		{Name: "Namespaces", Path: d.link("namespaces"), Tally: count(len(v.Hashes)+len(v.Keys), survey.Hashes, survey.Keys)},
 		members,
-		{Name: "Counters", Path: d.link("counters")},
-		{Name: "Doctor", Path: d.link("doctor")},
-		{Name: "Audit log", Path: d.link("audit")},
+		{Name: "Counters", Path: d.link("counters"), Always: d.cfg.Counters != nil},
+		{Name: "Doctor", Path: d.link("doctor"), Always: true},
+		{Name: "Audit log", Path: d.link("audit"), Always: true},
 	}
 	for i := range all {
 		all[i].Current = all[i].Name == current
 	}
-	return all
+	return slices.DeleteFunc(all, func(s section) bool { return !s.Always && !s.Current && s.Tally == "" && s.Why == "" })
 }
 
 // tally writes a number, or nothing for 0.

@@ -95,7 +95,7 @@ func newSums(v *survey.View) (s sums) {
 	return s
 }
 
-// cards returns a card for each kind.
+// cards returns a card for each kind of which something is there, for queues and for the servers.
 func (d *Dashboard) cards(v *survey.View, throughput, memory []drawingLine) []card {
 	s := newSums(v)
 	queues := newCard("Queues", d.link("queues"), readable.Number(s.waiting), "waiting"+among(v, len(v.Queues), survey.Queue),
@@ -110,7 +110,25 @@ func (d *Dashboard) cards(v *survey.View, throughput, memory []drawingLine) []ca
 	namespaces := newCard("Namespaces", d.link("namespaces"), readable.Number(spaces+v.LeftOut[survey.Hashes]+v.LeftOut[survey.Keys]), "of hashes and values",
 		fact{Text: readable.Count(s.hashes, "hash") + " with deadlines"}, fact{Text: readable.Count(s.values, "value")},
 		positive(s.overdue, "overdue", finding.OK), fact{Text: among(v, spaces, survey.Hashes, survey.Keys)})
-	cards := []card{queues, lists, d.stealCard(v), leases, namespaces}
+	cards := []card{queues}
+	some := func(known int, kinds ...survey.Kind) bool {
+		for _, kind := range kinds {
+			known += v.LeftOut[kind]
+		}
+		return known > 0
+	}
+	if some(len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel) {
+		cards = append(cards, lists)
+	}
+	if v.Steal.Processes+len(v.Steal.Jobs) > 0 {
+		cards = append(cards, d.stealCard(v))
+	}
+	if some(len(v.Leases), survey.Lease) {
+		cards = append(cards, leases)
+	}
+	if some(spaces, survey.Hashes, survey.Keys) {
+		cards = append(cards, namespaces)
+	}
 	if v.Fleet != nil {
 		cards = append(cards, d.fleetCard(v.Fleet))
 	}

@@ -361,3 +361,29 @@ func TestCountersSayWhatTheyCannot(t *testing.T) {
 	h.get("/counters?name=fraction").want(http.StatusOK).figures(map[string]string{"sum": "12.25"})
 	h.get("/counters?name=never").want(http.StatusOK).figures(map[string]string{"sum": "0"})
 }
+
+// TestSectionsOfWhatIsThere: the navigation has what every service has, and kinds of which something is there.
+func TestSectionsOfWhatIsThere(t *testing.T) {
+	t.Parallel()
+	of := func(page answer) (names []string) {
+		for n := range nodes(page.root, func(n *html.Node) bool { id, _ := attribute(n, "id"); return id == "nav" }) {
+			for a := range nodes(n, func(n *html.Node) bool { return n.Data == "a" }) {
+				key, _ := attribute(a, "data-key")
+				names = append(names, key)
+			}
+		}
+		return names
+	}
+	empty := on(t, newStage(viewOf(0)))
+	if got, want := of(empty.get("/").want(http.StatusOK)), []string{"Overview", "Queues", "Doctor", "Audit log"}; !slices.Equal(got, want) {
+		t.Errorf("without structures the sections are %q, want %q", got, want)
+	}
+	if got := of(empty.get("/leases").want(http.StatusOK)); !slices.Contains(got, "Leases") {
+		t.Errorf("on its own page a section is not there: %q", got)
+	}
+	v := viewOf(1)
+	v.Leases = []lease.Info{{Name: "a", Held: true}}
+	if got := of(on(t, newStage(v)).get("/").want(http.StatusOK)); !slices.Contains(got, "Leases") {
+		t.Errorf("with a lease the sections are %q", got)
+	}
+}
