@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -23,6 +24,8 @@ var pages = []struct{ name, path string }{
 	{"readers", "/queues/reports/readers?sort=in_flight&desc=1"},
 	{"tenant", "/queues/orders/tenants/noisy"},
 	{"all-tenants", "/queues/orders/tenants/~"},
+	{"batches", "/queues/imports/batches"},
+	{"batch", "/queues/imports/batches/BATCH"},
 	{"schedules", "/schedules"},
 	{"schedule", "/queues/orders/schedules/daily"},
 	{"icks", "/icks"},
@@ -72,7 +75,7 @@ func TestPages(t *testing.T) {
 		for _, page := range pages {
 			t.Run(screen.name+"/"+page.name, func(t *testing.T) {
 				b.t = t
-				b.visit(town.url + page.path)
+				b.visit(town.url + strings.Replace(page.path, "BATCH", town.batch, 1))
 				// Reading the pixels of the chart itself twice logs a warning; a copy does not.
 				b.await("charts", `[...document.querySelectorAll('figure.chart')].every(f => {
 					const c = f.querySelector('canvas')

@@ -34,6 +34,7 @@ type town struct {
 	search *ick.Ick
 	url    string // of the pages
 	end    func() // ends the service
+	batch  string // the id of an open batch of the queue imports
 }
 
 // build fills a Redis and starts a service on it.
@@ -85,6 +86,7 @@ func build(t *testing.T, actions bool) *town {
 	spec, err := cron.Parse("30 2 * * *", "Europe/Berlin")
 	must(err)
 	must(town.orders.Schedules().Set(ctx, fairqueue.Schedule{Name: "daily", Spec: spec, Draft: fairqueue.Draft{Tenant: "acme", Body: []byte(`{"report": "daily"}`)}}))
+	town.batch = town.imports(t)
 	emails, err := fairqueue.New(town.client, "emails", fairqueue.Config{Streams: 16, PerTenant: 2})
 	must(err)
 	_, err = emails.WriteBatch(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("welcome")}, fairqueue.Draft{Tenant: "globex", Body: []byte{0xff, 0x00, 0x7f}})
@@ -234,3 +236,39 @@ func (o *town) serve(t *testing.T, addr string, cfg server.Config) {
 	})
 	t.Cleanup(o.end)
 }
+
+// imports makes a queue with batches in each state, and returns the id of an open one.
+func (o *town) imports(t *testing.T) string {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	q, err := fairqueue.New(o.client, "imports", fairqueue.Config{})
+	must(err)
+	batch := func(total, written, handled int) string {
+		id, err := q.Batches().Create(ctx, total, fairqueue.Draft{Tenant: "acme", Body: []byte("the import is done")})
+		must(err)
+		for range written {
+			_, err := q.Write(ctx, fairqueue.Draft{Tenant: "acme", Batch: id, Body: []byte("rows")})
+			must(err)
+		}
+		for range handled {
+			messages, err := q.Read(ctx, fairqueue.ReadConfig{})
+			must(err)
+			_, err = q.Ack(ctx, messages[0].Receipt)
+			must(err)
+		}
+		return id
+	}
+	batch(2, 2, 2)
+	open := batch(300, 40, 31)
+	must(second(q.Batches().Cancel(ctx, batch(0, 12, 3))))
+	batch(0, 5, 0)
+	return open
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -106,7 +106,7 @@ func (d *Dashboard) batchScene(a *asked, read func(context.Context, *fairqueue.Q
 			used = true
 			return first
 		}
-		ctx, cancel := context.WithTimeout(a.Context(), pageTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.Context()), pageTimeout) // which ends with the first view
 		defer cancel()
 		p := batchList{Queue: queue}
 		if err := read(ctx, q, &p); err != nil {
