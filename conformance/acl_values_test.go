@@ -35,13 +35,11 @@ func walkHashes(w *walker) {
 	}
 	_, err = h.Len(w, "h")
 	w.must("Len", err)
-	_, err = h.TTL(w, "h", "a")
-	w.must("TTL", err)
 	_, err = h.Incr(w, "h", "c", 2)
 	w.must("Incr", err)
 	_, err = h.Expire(w, "h", time.Hour, expiry.ExpireConfig{}, "c")
 	w.must("Expire", err)
-	_, err = h.Persist(w, "h", "c")
+	_, err = h.Expire(w, "h", expiry.NoTTL, expiry.ExpireConfig{}, "c")
 	w.must("Persist", err)
 	_, err = h.Stats(w)
 	w.must("Stats", err)
@@ -100,11 +98,11 @@ func walkKeys(w *walker) {
 func walkFetch(w *walker) {
 	c, err := fetch.Open(w, w.client, w.name, fetch.Config{TTL: time.Millisecond})
 	w.must("fetch.Open", err)
-	_, err = fetch.Fetch(w, c, "a", says("1"))
-	w.must("Fetch", err)
+	_, _, err = fetch.Get(w, c, "a", says("1"))
+	w.must("Get", err)
 	w.work(c.Jobs()[0])
-	_, err = fetch.Fetch(w, c, "a", says("1"))
-	w.must("Fetch", err)
+	_, _, err = fetch.Get(w, c, "a", says("1"))
+	w.must("Get", err)
 	w.must("Forget", c.Forget(w, "a"))
 }
 

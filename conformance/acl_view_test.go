@@ -134,8 +134,6 @@ func viewHashes(w *walker) {
 	}
 	_, err = h.Len(w, "h")
 	w.must("Len", err)
-	_, err = h.TTL(w, "h", "f")
-	w.must("TTL", err)
 }
 
 func viewKeys(w *walker) {

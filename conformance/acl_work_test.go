@@ -362,7 +362,8 @@ func walkLease(w *walker) {
 	w.must("Show", err)
 	w.must("Refresh", held.Refresh(w, time.Minute))
 	w.consume(func(ctx context.Context) error {
-		return locker.Do(ctx, w.name, time.Minute, func(context.Context, int64) error { return nil })
+		_, err := locker.Do(ctx, w.name, time.Minute, lease.AcquireConfig{Wait: -1}, func(context.Context, int64) error { return nil })
+		return err
 	}, func() {
 		w.until("somebody waits", func() (bool, error) {
 			text, err := w.client.Do(w, w.client.B().Get().Key("mr:lease:{"+w.name+"}").Build()).ToString()

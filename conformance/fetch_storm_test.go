@@ -79,7 +79,7 @@ type interval struct{ began, ended time.Time }
 func (w *wanted) fetch(ctx context.Context, c *fetch.Cache) {
 	for retry.Sleep(ctx, pace) {
 		asked, run := w.now.Load(), interval{}
-		r, err := fetch.Get(ctx, c, w.key, func(ctx context.Context) (string, error) {
+		value, r, err := fetch.Get(ctx, c, w.key, func(ctx context.Context) (string, error) {
 			run.began = time.Now()
 			retry.Sleep(ctx, 2*time.Millisecond)
 			run.ended = time.Now()
@@ -88,7 +88,7 @@ func (w *wanted) fetch(ctx context.Context, c *fetch.Cache) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil || r.Value != "value of "+w.key {
+		if err != nil || value != "value of "+w.key {
 			w.t.Errorf("Get = %+v, %v, want the value", r, err)
 		}
 		w.mu.Lock()

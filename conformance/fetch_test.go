@@ -46,8 +46,8 @@ func says(value string) func(context.Context) (string, error) {
 // wantFetch checks the result of a call and its outcome.
 func wantFetch(t *testing.T, c *fetch.Cache, key string, load func(context.Context) (string, error), value string, outcome fetch.Outcome) {
 	t.Helper()
-	r, err := fetch.Get(t.Context(), c, key, load)
-	want(t, "Get "+key, r.Value, value, err)
+	got, r, err := fetch.Get(t.Context(), c, key, load)
+	want(t, "Get "+key, got, value, err)
 	want(t, "outcome of Get "+key, string(r.Outcome), string(outcome), nil)
 }
 
@@ -73,7 +73,7 @@ func fetchOnce(t *testing.T, on running) {
 		var all sync.WaitGroup
 		for j := range callers {
 			all.Go(func() {
-				if got, err := fetch.Fetch(t.Context(), both[j%2], key, load); err != nil || got != value {
+				if got, _, err := fetch.Get(t.Context(), both[j%2], key, load); err != nil || got != value {
 					t.Errorf("Fetch = %q, %v, want %q", got, err, value)
 				}
 			})
@@ -90,7 +90,11 @@ func fetchStale(t *testing.T, on running) {
 	both := caches(t, on, fetch.Config{TTL: time.Millisecond, Stale: long})
 	wantFetch(t, both[0], "key", says("one"), "one", fetch.Miss)
 	computing, release := make(chan struct{}), make(chan struct{})
-	done := make(chan fetch.Result[string], 1)
+	type result struct {
+		value   string
+		outcome fetch.Outcome
+	}
+	done := make(chan result, 1)
 	go func() {
 		load := func(context.Context) (string, error) {
 			close(computing)
@@ -98,9 +102,9 @@ func fetchStale(t *testing.T, on running) {
 			return "two", nil
 		}
 		for {
-			r, err := fetch.Get(t.Context(), both[0], "key", load)
+			value, r, err := fetch.Get(t.Context(), both[0], "key", load)
 			if err != nil || r.Outcome != fetch.Hit { // a hit is too early: the value is not old yet
-				done <- r
+				done <- result{value, r.Outcome}
 				return
 			}
 		}
@@ -110,24 +114,24 @@ func fetchStale(t *testing.T, on running) {
 	case r := <-done:
 		t.Fatalf("Get = %+v without a computation", r)
 	}
-	r, err := fetch.Get(t.Context(), both[1], "key", says("three"))
+	value, r, err := fetch.Get(t.Context(), both[1], "key", says("three"))
 	close(release)
-	want(t, "Get of an old value", r.Value, "one", err)
+	want(t, "Get of an old value", value, "one", err)
 	want(t, "its outcome", string(r.Outcome), string(fetch.Stale), nil)
 	if r.Age <= 0 {
 		t.Errorf("age of an old value = %v", r.Age)
 	}
-	want(t, "what was computed meanwhile", <-done, fetch.Result[string]{Value: "two", Outcome: fetch.Miss}, nil)
+	want(t, "what was computed meanwhile", <-done, result{"two", fetch.Miss}, nil)
 }
 
 func fetchNone(t *testing.T, on running) {
 	both := caches(t, on, fetch.Config{Negative: long, Errors: -1})
 	odd := errors.New("odd")
 	for _, failure := range []error{odd, millrace.ErrNotFound} {
-		_, err := fetch.Get(t.Context(), both[0], "key", func(context.Context) (string, error) { return "", failure })
+		_, _, err := fetch.Get(t.Context(), both[0], "key", func(context.Context) (string, error) { return "", failure })
 		wantError(t, "Get whose load fails", err, failure)
 	}
-	r, err := fetch.Get(t.Context(), both[1], "key", says("value"))
+	_, r, err := fetch.Get(t.Context(), both[1], "key", says("value"))
 	wantError(t, "Get of what there is not", err, millrace.ErrNotFound)
 	want(t, "its outcome", string(r.Outcome), string(fetch.Negative), nil)
 }

@@ -108,14 +108,14 @@ func hashesDeadlines(t *testing.T, on running) {
 	want(t, "Expire", outcomes, []expiry.Outcome{expiry.Applied, expiry.Applied, expiry.HasNoField}, err)
 	outcomes, err = h.Expire(t.Context(), "h", 2*long, expiry.ExpireConfig{IfLonger: true}, "a", "c")
 	want(t, "Expire if longer", outcomes, []expiry.Outcome{expiry.Applied, expiry.NotMet}, err)
-	outcomes, err = h.Persist(t.Context(), "h", "b", "c")
+	outcomes, err = h.Expire(t.Context(), "h", expiry.NoTTL, expiry.ExpireConfig{}, "b", "c")
 	want(t, "Persist", outcomes, []expiry.Outcome{expiry.Applied, expiry.HasNoTTL}, err)
 	outcomes, err = h.Expire(t.Context(), "h", 0, expiry.ExpireConfig{Deadline: time.Now().Add(-long)}, "c")
 	want(t, "Expire at a time", outcomes, []expiry.Outcome{expiry.Removed}, err)
-	ttls, err := h.TTL(t.Context(), "h", "a", "b", "c")
-	must(t, "TTL", err)
-	if ttls[0] <= long || ttls[0] > 2*long || ttls[1] != expiry.NoTTL || ttls[2] != expiry.NoField {
-		t.Errorf("TTL = %v, want two minutes, none, no field", ttls)
+	left, err := h.GetMany(t.Context(), "h", "a", "b", "c")
+	must(t, "GetMany", err)
+	if a := left["a"].TTL; a <= long || a > 2*long || left["b"].TTL != expiry.NoTTL || len(left) != 2 {
+		t.Errorf("GetMany = %v, want two minutes, none, no field", left)
 	}
 }
 
@@ -131,9 +131,8 @@ func hashesConditions(t *testing.T, on running) {
 	sum, err := h.Incr(t.Context(), "h", "a", 41)
 	want(t, "Incr", sum, int64(42), err)
 	wantFields(t, h, "h", "a=42 b=1")
-	ttls, err := h.TTL(t.Context(), "h", "a")
-	if err != nil || ttls[0] <= 0 {
-		t.Errorf("TTL after Incr = %v, %v, want it kept", ttls, err)
+	if _, ttl, err := h.Get(t.Context(), "h", "a"); err != nil || ttl <= 0 {
+		t.Errorf("TTL after Incr = %v, %v, want it kept", ttl, err)
 	}
 }
 

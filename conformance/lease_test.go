@@ -80,7 +80,7 @@ func leaseOneHolder(t *testing.T, on running) {
 		first := acquire(t, l, name, long, lease.AcquireConfig{Metadata: "host a"})
 		_, err := other.Acquire(t.Context(), name, long, lease.AcquireConfig{})
 		wantError(t, "Acquire of a held lease", err, lease.ErrHeld)
-		held, ok := errors.AsType[*lease.HeldError](err)
+		held, ok := lease.Holder(err)
 		if !ok || held.Name != name || held.Metadata != "host a" || held.Fence != first.Fence || held.Remaining <= 0 || held.Remaining > long {
 			t.Errorf("error = %+v, want one that tells of the holder", held)
 		}
@@ -128,7 +128,7 @@ func leaseContenders(t *testing.T, on running) {
 	for i := range contenders {
 		all.Go(func() {
 			for range rounds {
-				err := lockers[i%2].Do(t.Context(), name, long, func(_ context.Context, fence int64) error {
+				_, err := lockers[i%2].Do(t.Context(), name, long, lease.AcquireConfig{Wait: -1}, func(_ context.Context, fence int64) error {
 					if n := inside.Add(1); n != 1 {
 						t.Errorf("%d holders at once", n)
 					}
@@ -265,7 +265,7 @@ func leaseDo(t *testing.T, on running) {
 	l, other := openLocker(t, on.client(t)), openLocker(t, on.client(t))
 	name := redistest.Name(t)
 	odd := errors.New("odd")
-	err := l.Do(t.Context(), name, long, func(ctx context.Context, fence int64) error {
+	_, err := l.Do(t.Context(), name, long, lease.AcquireConfig{}, func(ctx context.Context, fence int64) error {
 		info, err := l.Show(ctx, name)
 		if err != nil || !info.Held || info.Fence != fence {
 			t.Errorf("Show = %+v, %v, want it held with fence %d", info, err, fence)
@@ -277,7 +277,7 @@ func leaseDo(t *testing.T, on running) {
 	if err != nil || info.Held {
 		t.Errorf("Show after Do = %+v, %v, want it free", info, err)
 	}
-	err = l.Do(t.Context(), name, 300*time.Millisecond, func(ctx context.Context, _ int64) error {
+	_, err = l.Do(t.Context(), name, 300*time.Millisecond, lease.AcquireConfig{}, func(ctx context.Context, _ int64) error {
 		if info, err := other.Show(ctx, name); err == nil {
 			_ = other.Release(ctx, name, info.Token) // behind its back
 		}

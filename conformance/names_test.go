@@ -94,7 +94,7 @@ func TestReservedNames(t *testing.T) {
 			return err
 		}},
 		{"lease", false, func(ctx context.Context, name string) error {
-			_, err := locker.TryDo(ctx, name, time.Minute, func(context.Context, int64) error { return nil })
+			_, err := locker.Do(ctx, name, time.Minute, lease.AcquireConfig{}, func(context.Context, int64) error { return nil })
 			return err
 		}},
 		{"lease shown", false, func(ctx context.Context, name string) error {

@@ -72,9 +72,9 @@ func (a *adders) work(ctx context.Context, t *testing.T, worker int) {
 			continue
 		}
 		a.added.Add(1)
-		answer, err := a.tracker.Queued(ctx, id)
-		if a.count(ctx, t, "Queued", err) && answer.State != tracker.Queued {
-			t.Errorf("%s is %v, and was added before", id, answer.State)
+		answers, err := a.tracker.Queued(ctx, id)
+		if a.count(ctx, t, "Queued", err) && answers[0].State != tracker.Queued {
+			t.Errorf("%s is %v, and was added before", id, answers[0].State)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (f *fetchers) work(ctx context.Context, t *testing.T, worker int) {
 	t.Helper()
 	for i := 0; ctx.Err() == nil; i++ {
 		key, run := fmt.Sprint("key", (worker+i)%3), interval{}
-		r, err := fetch.Get(ctx, f.cache, key, func(ctx context.Context) (string, error) {
+		value, r, err := fetch.Get(ctx, f.cache, key, func(ctx context.Context) (string, error) {
 			run.began = time.Now()
 			retry.Sleep(ctx, time.Millisecond)
 			run.ended = time.Now()
@@ -230,7 +230,7 @@ func (f *fetchers) work(ctx context.Context, t *testing.T, worker int) {
 		if !f.count(ctx, t, "Get", err) {
 			continue
 		}
-		if r.Value != "value of "+key || r.Outcome == fetch.Bypass {
+		if value != "value of "+key || r.Outcome == fetch.Bypass {
 			t.Errorf("Get = %+v, want the value of %s from Redis or under a lease", r, key)
 		}
 		if r.Outcome == fetch.Miss {

@@ -210,7 +210,7 @@ func (c *silentCluster) callers(suffix string) []caller {
 	space := "fetch/" + namespace
 	hit := func(key string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			r, err := fetch.Get(ctx, cache, key, says("v"))
+			_, r, err := fetch.Get(ctx, cache, key, says("v"))
 			if err == nil && r.Outcome == fetch.Bypass {
 				err = errBypassed
 			}

@@ -95,8 +95,8 @@ func (o *office) queue(ctx context.Context) {
 		case ctx.Err() != nil:
 		case err != nil:
 			wantPatient(o.t, "Queued", began, err)
-		case !shaken && a.State != tracker.Queued:
-			o.t.Errorf("%s is %v, and was added just now", id, a.State)
+		case !shaken && a[0].State != tracker.Queued:
+			o.t.Errorf("%s is %v, and was added just now", id, a[0].State)
 		}
 	}
 }
@@ -105,10 +105,10 @@ func (o *office) queue(ctx context.Context) {
 func (o *office) ask(ctx context.Context) {
 	for retry.Sleep(ctx, pace) {
 		began := time.Now()
-		answers, err := o.two.QueuedMany(ctx, append(o.lasting, "idle")...)
+		answers, err := o.two.Queued(ctx, append(o.lasting, "idle")...)
 		if err != nil {
 			if ctx.Err() == nil {
-				wantPatient(o.t, "QueuedMany", began, err)
+				wantPatient(o.t, "Queued", began, err)
 			}
 			continue
 		}

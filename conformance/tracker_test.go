@@ -105,8 +105,8 @@ func trackerOf(t *testing.T, on running, source tracker.Source) *tracker.Tracker
 
 func wantState(t *testing.T, tr *tracker.Tracker, state tracker.State, ids ...string) {
 	t.Helper()
-	answers, err := tr.QueuedMany(t.Context(), ids...)
-	must(t, "QueuedMany", err)
+	answers, err := tr.Queued(t.Context(), ids...)
+	must(t, "Queued", err)
 	for i, a := range answers {
 		want(t, "state of "+ids[i], a.State, state, nil)
 	}

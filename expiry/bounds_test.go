@@ -40,9 +40,9 @@ func TestItemsAreBounded(t *testing.T) {
 		"Get":                func() error { _, _, err := h.Get(ctx, inHash, name); return err },
 		"GetMany":            func() error { _, err := h.GetMany(ctx, inHash, "a", name); return err },
 		"Incr":               func() error { _, err := h.Incr(ctx, inHash, name, 1); return err },
-		"TTL":                func() error { _, err := h.TTL(ctx, inHash, name); return err },
+		"TTL":                func() error { _, err := timesLeft(ctx, h, inHash, name); return err },
 		"Expire":             func() error { _, err := h.Expire(ctx, inHash, hashLong, ExpireConfig{}, name); return err },
-		"Persist":            func() error { _, err := h.Persist(ctx, inHash, name); return err },
+		"Persist":            func() error { _, err := h.Expire(ctx, inHash, NoTTL, ExpireConfig{}, name); return err },
 		"Delete":             func() error { _, err := h.Remove(ctx, inHash, name); return err },
 	} {
 		wantHashError(t, what, call(), millrace.ErrTooLarge)

@@ -31,7 +31,7 @@
 //	              Set with a TTL, Expire
 //	  without a ─────────────────────────▶ with a ────────────▶ expired: hidden,
 //	  deadline  ◀───────────────────────── deadline  its time   but stored
-//	    ▲   │        Set, Persist           ▲   │                 │
+//	    ▲   │        Set, NoTTL             ▲   │                 │
 //	Set │   │ Remove         Set with a TTL │   │ Remove          │ reaped, removed by
 //	    │   ▼                               │   ▼                 ▼ a write, or set again
 //	 ───────────────────────── no field ────────────────────────────

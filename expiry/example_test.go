@@ -133,15 +133,15 @@ func ExampleHashes_Expire() {
 	_, _ = hashes.Set(ctx, "user:7", "phone", []byte("token"), expiry.SetConfig{})
 	fmt.Println(hashes.Expire(ctx, "user:7", time.Hour, expiry.ExpireConfig{}, "phone", "radio"))
 	fmt.Println(hashes.Expire(ctx, "user:7", time.Minute, expiry.ExpireConfig{IfLonger: true}, "phone"))
-	fmt.Println(hashes.Persist(ctx, "user:7", "phone"))
-	ttls, err := hashes.TTL(ctx, "user:7", "phone", "radio")
-	fmt.Println(ttls[0] == expiry.NoTTL, ttls[1] == expiry.NoField, err)
+	fmt.Println(hashes.Expire(ctx, "user:7", expiry.NoTTL, expiry.ExpireConfig{}, "phone"))
+	_, ttl, err := hashes.Get(ctx, "user:7", "phone")
+	fmt.Println(ttl == expiry.NoTTL, err)
 	fmt.Println(hashes.Expire(ctx, "user:7", 0, expiry.ExpireConfig{Deadline: time.Now().Add(-time.Second)}, "phone"))
 	// Output:
 	// [1 -2] <nil>
 	// [0] <nil>
 	// [1] <nil>
-	// true true <nil>
+	// true <nil>
 	// [2] <nil>
 }
 

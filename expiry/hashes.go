@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"log/slog"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -12,13 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/redis/shards"
 )
 
-const (
-	// NoTTL is the time left of a field without a deadline.
-	NoTTL = shards.NoTTL
-
-	// NoField is the time left of a field that does not exist.
-	NoField time.Duration = -2
-)
+// NoTTL is the time left of a field without a deadline.
+const NoTTL = shards.NoTTL
 
 const (
 	// maxFields is how many fields SetMany sets at most, and how many one call to Redis

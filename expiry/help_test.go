@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math"
@@ -77,11 +78,27 @@ func value(t *testing.T, h *Hashes, hash, field string) string {
 
 func ttlOf(t *testing.T, h *Hashes, hash, field string) time.Duration {
 	t.Helper()
-	ttls, err := h.TTL(t.Context(), hash, field)
+	ttls, err := timesLeft(t.Context(), h, hash, field)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ttls[0]
+}
+
+const noField time.Duration = -2 // the time left of a field that does not exist
+
+// timesLeft returns the time left of each field.
+func timesLeft(ctx context.Context, h *Hashes, hash string, fields ...string) ([]time.Duration, error) {
+	found, err := h.GetMany(ctx, hash, fields...)
+	left := make([]time.Duration, len(fields))
+	for i, name := range fields {
+		if field, ok := found[name]; ok {
+			left[i] = field.TTL
+		} else {
+			left[i] = noField
+		}
+	}
+	return left, err
 }
 
 func lenOf(t *testing.T, h *Hashes, hash string) int {

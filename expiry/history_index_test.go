@@ -133,7 +133,7 @@ var indexHistories = []hashHistory{
 		base := baseOf(s.T, s.h, inHash)
 		must(s.T, s.client, "HDEL", valuesKey(base, inHash), "a")
 		s.want("repair", s.repair(), true, nil)
-		s.ttl("a", NoField)
+		s.ttl("a", noField)
 		s.ttl("b", hashLong)
 		s.want("second repair", s.repair(), false, nil)
 		must(s.T, s.client, "HDEL", valuesKey(base, inHash), "b")
@@ -211,7 +211,7 @@ var indexHistories = []hashHistory{
 		for what, call := range map[string]func() error{
 			"Get":         func() error { _, _, err := h.Get(ctx, inHash, "a"); return err },
 			"GetMany":     func() error { _, err := h.GetMany(ctx, inHash, "b", "a"); return err },
-			"TTL":         func() error { _, err := h.TTL(ctx, inHash, "a"); return err },
+			"TTL":         func() error { _, err := timesLeft(ctx, h, inHash, "a"); return err },
 			"GetAll":      func() error { _, err := h.GetAll(ctx, inHash); return err },
 			"Set if none": func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{IfNone: true}); return err },
 			"Set KeepTTL": func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{KeepTTL: true}); return err },

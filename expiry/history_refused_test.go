@@ -122,7 +122,7 @@ func (s *hashTale) refuses(want error, spoil func(base string)) {
 		"RemoveHash":  func() error { _, err := h.RemoveHash(ctx, inHash); return err },
 		"Expire":      func() error { _, err := h.Expire(ctx, inHash, hashLong, ExpireConfig{}, "a"); return err },
 		"Expire past": func() error { _, err := h.Expire(ctx, inHash, 0, ExpireConfig{}, "a"); return err },
-		"Persist":     func() error { _, err := h.Persist(ctx, inHash, "a"); return err },
+		"Persist":     func() error { _, err := h.Expire(ctx, inHash, NoTTL, ExpireConfig{}, "a"); return err },
 	} {
 		s.wantError(what, call(), want)
 	}

@@ -85,7 +85,7 @@ var replyHistories = []hashHistory{
 		s.put(0, "a")
 		got, err := s.h.Expire(s.Context(), inHash, hashLong, ifNoTTL, "a", "a")
 		s.want("Expire", got, []Outcome{Applied, NotMet}, err)
-		got, err = s.h.Persist(s.Context(), inHash, "a", "a")
+		got, err = s.h.Expire(s.Context(), inHash, NoTTL, ExpireConfig{}, "a", "a")
 		s.want("Persist", got, []Outcome{Applied, HasNoTTL}, err)
 		n, err := s.h.Remove(s.Context(), inHash, "a", "a")
 		s.want("Delete", n, 1, err)
@@ -111,7 +111,7 @@ var replyHistories = []hashHistory{
 						return ttl, err
 					},
 					"TTL": func() (time.Duration, error) {
-						ttls, err := s.h.TTL(s.Context(), inHash, "a")
+						ttls, err := timesLeft(s.Context(), s.h, inHash, "a")
 						return ttls[0], err
 					},
 				} {
@@ -123,10 +123,10 @@ var replyHistories = []hashHistory{
 		}
 	}},
 	{"ttl", func(s *hashTale) {
-		s.ttl("a", NoField)
+		s.ttl("a", noField)
 		s.put(0, "a")
 		s.ttl("a", NoTTL)
-		s.ttl("b", NoField)
+		s.ttl("b", noField)
 		s.put(hashLong, "b")
 		s.ttl("b", hashLong)
 	}},
@@ -141,7 +141,7 @@ var replyHistories = []hashHistory{
 	}},
 	{"an expired field is none", func(s *hashTale) {
 		for _, try := range []func(){
-			func() { s.ttl("a", NoField) },
+			func() { s.ttl("a", noField) },
 			func() { s.expire(hashLong, always, "a", HasNoField) },
 			func() { s.expire(hashLong, ifShorter, "a", HasNoField) },
 			func() { s.expire(0, always, "a", HasNoField) },

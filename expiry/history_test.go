@@ -75,14 +75,14 @@ func (s *hashTale) expire(ttl time.Duration, only ExpireConfig, field string, wa
 
 func (s *hashTale) persist(field string, want Outcome) {
 	s.Helper()
-	got, err := s.h.Persist(s.Context(), inHash, field)
+	got, err := s.h.Expire(s.Context(), inHash, NoTTL, ExpireConfig{}, field)
 	s.want("Persist("+field+")", got, []Outcome{want}, err)
 }
 
-// ttl wants the rest of a field's life: NoTTL, NoField, or about a time.
+// ttl wants the rest of a field's life: NoTTL, noField, or about a time.
 func (s *hashTale) ttl(field string, want time.Duration) {
 	s.Helper()
-	got, err := s.h.TTL(s.Context(), inHash, field)
+	got, err := timesLeft(s.Context(), s.h, inHash, field)
 	if err == nil && want > 0 && got[0] > want-time.Minute && got[0] <= want {
 		got[0] = want
 	}

@@ -50,7 +50,7 @@ func TestHashLife(t *testing.T) {
 		t.Error("an expired field is still there")
 	}
 	for field, want := range map[string]bool{"a": false, "b": true, "c": false} {
-		if got, err := h.TTL(ctx, inHash, field); err != nil || (got[0] != NoField) != want {
+		if got, err := timesLeft(ctx, h, inHash, field); err != nil || (got[0] != noField) != want {
 			t.Errorf("TTL(%s) = %v, %v, want %v", field, got, err, want)
 		}
 	}
@@ -155,13 +155,13 @@ func TestReadsCreateNothing(t *testing.T) {
 	if n := lenOf(t, h, inHash) + len(all(t, h, inHash)) + len(scanned(t, h, inHash)); n != 0 {
 		t.Errorf("a hash that is not there has %d fields", n)
 	}
-	if got := ttlOf(t, h, inHash, "f"); got != NoField {
+	if got := ttlOf(t, h, inHash, "f"); got != noField {
 		t.Errorf("TTL = %v", got)
 	}
 	if got, err := h.Expire(ctx, inHash, hashLong, ExpireConfig{}, "f", "g"); err != nil || !cmp.Equal(got, []Outcome{HasNoField, HasNoField}) {
 		t.Errorf("Expire = %v, %v", got, err)
 	}
-	if got, err := h.Persist(ctx, inHash, "f"); err != nil || !cmp.Equal(got, []Outcome{HasNoField}) {
+	if got, err := h.Expire(ctx, inHash, NoTTL, ExpireConfig{}, "f"); err != nil || !cmp.Equal(got, []Outcome{HasNoField}) {
 		t.Errorf("Persist = %v, %v", got, err)
 	}
 	if n, err := h.Remove(ctx, inHash, "f"); err != nil || n != 0 {
@@ -213,9 +213,9 @@ func TestHashArguments(t *testing.T) {
 		"GetMany":    func(hash string) error { _, err := h.GetMany(ctx, hash); return err },
 		"GetAll":     func(hash string) error { _, err := h.GetAll(ctx, hash); return err },
 		"Len":        func(hash string) error { _, err := h.Len(ctx, hash); return err },
-		"TTL":        func(hash string) error { _, err := h.TTL(ctx, hash); return err },
+		"TTL":        func(hash string) error { _, err := timesLeft(ctx, h, hash); return err },
 		"Expire":     func(hash string) error { _, err := h.Expire(ctx, hash, 1, ExpireConfig{}); return err },
-		"Persist":    func(hash string) error { _, err := h.Persist(ctx, hash); return err },
+		"Persist":    func(hash string) error { _, err := h.Expire(ctx, hash, NoTTL, ExpireConfig{}); return err },
 		"Incr":       func(hash string) error { _, err := h.Incr(ctx, hash, "f", 1); return err },
 		"Delete":     func(hash string) error { _, err := h.Remove(ctx, hash); return err },
 		"RemoveHash": func(hash string) error { _, err := h.RemoveHash(ctx, hash); return err },
@@ -237,8 +237,12 @@ func TestHashArguments(t *testing.T) {
 		_, err := h.Set(ctx, inHash, "f", nil, cfg)
 		wantHashError(t, fmt.Sprintf("Set with %+v", cfg), err, millrace.ErrBadArgument)
 	}
-	_, err := h.Expire(ctx, inHash, -1, ExpireConfig{}, "f")
+	_, err := h.Expire(ctx, inHash, -time.Second, ExpireConfig{}, "f")
 	wantHashError(t, "Expire", err, millrace.ErrBadArgument)
+	for _, cfg := range []ExpireConfig{{IfTTL: true}, {Deadline: time.Now()}} {
+		_, err = h.Expire(ctx, inHash, NoTTL, cfg, "f")
+		wantHashError(t, "Expire", err, millrace.ErrBadArgument)
+	}
 	_, err = h.Expire(ctx, inHash, 1, ExpireConfig{IfTTL: true, IfLonger: true}, "f")
 	wantHashError(t, "Expire", err, millrace.ErrBadArgument)
 	_, err = h.Expire(ctx, inHash, 0, ExpireConfig{Deadline: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}, "f")
@@ -323,15 +327,15 @@ func TestLargeRequests(t *testing.T) {
 	if got, err := h.GetMany(ctx, inHash, fields...); err != nil || len(got) != n || string(got["f2499"].Value) != "2499" {
 		t.Errorf("GetMany = %d, %v, want %d", len(got), err, n)
 	}
-	ttls, err := h.TTL(ctx, inHash, fields...)
-	if err != nil || len(ttls) != n+1 || ttls[n] != NoField || ttls[n-1] <= 0 {
+	ttls, err := timesLeft(ctx, h, inHash, fields...)
+	if err != nil || len(ttls) != n+1 || ttls[n] != noField || ttls[n-1] <= 0 {
 		t.Errorf("TTL = %d answers, %v", len(ttls), err)
 	}
 	codes, err := h.Expire(ctx, inHash, 2*hashLong, ifLonger, fields...)
 	if err != nil || len(codes) != n+1 || codes[0] != Applied || codes[n-1] != Applied || codes[n] != HasNoField {
 		t.Errorf("Expire = %d answers, %v", len(codes), err)
 	}
-	codes, err = h.Persist(ctx, inHash, fields...)
+	codes, err = h.Expire(ctx, inHash, NoTTL, ExpireConfig{}, fields...)
 	if err != nil || len(codes) != n+1 || codes[0] != Applied || codes[n-1] != Applied || codes[n] != HasNoField {
 		t.Errorf("Persist = %d answers, %v", len(codes), err)
 	}

@@ -174,7 +174,7 @@ func (p *hashPlay) persist(r *rapid.T) {
 			p.m[f] = modelField{value: old.value}
 		}
 	}
-	got, err := p.h.Persist(p.t.Context(), inHash, fields...)
+	got, err := p.h.Expire(p.t.Context(), inHash, NoTTL, ExpireConfig{}, fields...)
 	p.want("Persist", got, want, err)
 }
 
@@ -256,13 +256,13 @@ func (p *hashPlay) check(r *rapid.T) {
 }
 
 func (p *hashPlay) checkTTL() {
-	ttls, err := p.h.TTL(p.t.Context(), inHash, modelFields...)
+	ttls, err := timesLeft(p.t.Context(), p.h, inHash, modelFields...)
 	for i, f := range modelFields {
 		field, there := p.m[f]
 		left := time.Duration(field.hours) * time.Hour
 		switch {
 		case !there:
-			left = NoField
+			left = noField
 		case field.hours == 0:
 			left = NoTTL
 		case ttls[i] <= left+time.Millisecond && ttls[i] > left-time.Hour/2: // deadlines are rounded up

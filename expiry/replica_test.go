@@ -39,7 +39,7 @@ func TestReadsFromAReplica(t *testing.T) {
 	if many, err := h.GetMany(t.Context(), inHash, "a", "for good"); err != nil || len(many) != 2 || string(many["a"].Value) != "old" {
 		t.Errorf("GetMany = %v, %v", many, err)
 	}
-	redistest.Eventually(t, "the field's time is over", func() bool { return ttlOf(t, h, inHash, "brief") == NoField })
+	redistest.Eventually(t, "the field's time is over", func() bool { return ttlOf(t, h, inHash, "brief") == noField })
 	if n := integer(t, replica, "HEXISTS", valuesKey(baseOf(t, h, inHash), inHash), "brief"); n != 1 {
 		t.Error("the replica has lost the field: this shows nothing")
 	}

@@ -51,7 +51,7 @@ func TestHashesWhileTheirSlotMoves(t *testing.T) {
 			want("Len", lenOf(t, h, hash), 3, nil)
 			codes, err := h.Expire(ctx, hash, hashLong, ExpireConfig{}, "a", "none")
 			want("Expire", codes, []Outcome{Applied, HasNoField}, err)
-			codes, err = h.Persist(ctx, hash, "a", "n")
+			codes, err = h.Expire(ctx, hash, NoTTL, ExpireConfig{}, "a", "n")
 			want("Persist", codes, []Outcome{Applied, HasNoTTL}, err)
 			want("TTL", ttlOf(t, h, hash, "a"), NoTTL, nil)
 			switch part {
@@ -78,7 +78,7 @@ func TestHashesWhileTheirSlotMoves(t *testing.T) {
 			want("GetAll of no hash", all(t, h, hash), map[string]string{}, nil)
 			want("Scan of no hash", scanned(t, h, hash), map[string]string{}, nil)
 			want("Len of no hash", lenOf(t, h, hash), 0, nil)
-			want("TTL of no hash", ttlOf(t, h, hash, "a"), NoField, nil)
+			want("TTL of no hash", ttlOf(t, h, hash, "a"), noField, nil)
 			deleted, err := h.Remove(ctx, hash, "a")
 			want("Delete of no hash", deleted, 0, err)
 			codes, err = h.Expire(ctx, hash, hashLong, ExpireConfig{}, "a")

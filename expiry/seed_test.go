@@ -40,7 +40,7 @@ func TestHashesUnderASeed(t *testing.T) {
 			return h.Expire(ctx, inHash, 0, ExpireConfig{}, "f")
 		}, []Outcome{Removed}, []Outcome{Removed}, "-"},
 		{"persist", "1", func(ctx context.Context, h *Hashes) (any, error) {
-			return h.Persist(ctx, inHash, "f")
+			return h.Expire(ctx, inHash, NoTTL, ExpireConfig{}, "f")
 		}, []Outcome{Applied}, []Outcome{HasNoTTL}, "2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestLostHashReplies(t *testing.T) {
 	})
 	losing("Incr", int64(12), func() (any, error) { return h.Incr(ctx, inHash, "c", 7) })
 	losing("Get", "12", func() (any, error) { v, _, err := h.Get(ctx, inHash, "c"); return string(v), err })
-	losing("Persist", []Outcome{Applied, HasNoTTL, HasNoField}, func() (any, error) { return h.Persist(ctx, inHash, "c", "a", "x") })
+	losing("Persist", []Outcome{Applied, HasNoTTL, HasNoField}, func() (any, error) { return h.Expire(ctx, inHash, NoTTL, ExpireConfig{}, "c", "a", "x") })
 	losing("Expire", []Outcome{Applied, HasNoField}, func() (any, error) {
 		return h.Expire(ctx, inHash, hashLong, ifNoTTL, "c", "x")
 	})
@@ -143,7 +143,7 @@ func TestWorkOfACallIsBounded(t *testing.T) {
 	change("Set", 10, func() { put(t, h, inHash, "new", "1", 0) })
 	change("Incr", 10, func() { _, _ = h.Incr(ctx, inHash, "new", 1) })
 	change("Expire", 10, func() { _, _ = h.Expire(ctx, inHash, hashLong, ExpireConfig{}, "new") })
-	change("Persist", 10, func() { _, _ = h.Persist(ctx, inHash, "new") })
+	change("Persist", 10, func() { _, _ = h.Expire(ctx, inHash, NoTTL, ExpireConfig{}, "new") })
 	change("Delete", 11, func() { _, _ = h.Remove(ctx, inHash, "new") })
 	change("reap", reapBudget, func() { _, _ = h.Jobs()[0].Slice(ctx) })
 	change("repair", 100, func() {

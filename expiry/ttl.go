@@ -17,7 +17,7 @@ const (
 	Applied    Outcome = 1  // done
 	NotMet     Outcome = 0  // the condition was not met, nothing was changed
 	Removed    Outcome = 2  // the deadline was past, so the field was removed
-	HasNoTTL   Outcome = -1 // of Persist: there was no deadline to remove
+	HasNoTTL   Outcome = -1 // with [NoTTL]: there was no deadline to remove
 	HasNoField Outcome = -2 // there is no such field
 )
 
@@ -51,14 +51,20 @@ func (c ExpireConfig) word() (string, error) {
 }
 
 // Expire gives fields a deadline in ttl from now, rounded up to milliseconds, or that of cfg. A
-// ttl of 0 and a past deadline remove them. It returns for each field, in order, [Applied], [NotMet], [Removed] or
-// [HasNoField]. It works when the server is full. It makes a call for every 1,000 fields,
-// and for about every mebibyte of values, each of which is applied whole; with an error it
-// returns the outcomes that are known.
+// ttl of 0 and a past deadline remove the fields; [NoTTL], without a cfg, removes their deadlines. It
+// returns for each field, in order, [Applied], [NotMet], [Removed], [HasNoTTL] or [HasNoField]. It
+// works when the server is full. It makes a call for every 1,000 fields, and for about every mebibyte
+// of values, each of which is applied whole; with an error it returns the outcomes that are known.
 //
 // Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and [millrace.ErrTooLarge],
 // before Redis was asked; [millrace.ErrBroken], [millrace.ErrVersion].
 func (h *Hashes) Expire(ctx context.Context, hash string, ttl time.Duration, cfg ExpireConfig, fields ...string) ([]Outcome, error) {
+	if ttl == NoTTL {
+		if cfg != (ExpireConfig{}) {
+			return nil, millrace.ErrBadArgument.Errorf("NoTTL excludes a Deadline and conditions")
+		}
+		return h.persist(ctx, hash, fields)
+	}
 	life, ms, err := in(ttl)
 	if !cfg.Deadline.IsZero() {
 		if ttl != 0 {
@@ -76,9 +82,8 @@ func (h *Hashes) Expire(ctx context.Context, hash string, ttl time.Duration, cfg
 	return h.outcomes(ctx, hash, only, life, ms, fields)
 }
 
-// Persist removes the deadlines of fields. It returns for each field, in order, [Applied],
-// [HasNoTTL] or [HasNoField]. Errors and calls are those of Expire.
-func (h *Hashes) Persist(ctx context.Context, hash string, fields ...string) ([]Outcome, error) {
+// persist removes the deadlines of fields.
+func (h *Hashes) persist(ctx context.Context, hash string, fields []string) ([]Outcome, error) {
 	outcomes, err := h.outcomes(ctx, hash, "with", "none", "0", fields)
 	for i, o := range outcomes {
 		if o == NotMet {
@@ -111,12 +116,4 @@ func (h *Hashes) outcomes(ctx context.Context, hash, only, life, ms string, fiel
 		}
 	}
 	return list, nil
-}
-
-// TTL returns for each field, in order, the time that is left, [NoTTL] or [NoField]. It
-// reads the values, as GetMany does. Errors are those of GetMany.
-func (h *Hashes) TTL(ctx context.Context, hash string, fields ...string) ([]time.Duration, error) {
-	ttls := slices.Repeat([]time.Duration{NoField}, len(fields))
-	err := h.read(ctx, hash, fields, func(i int, _ []byte, ttl time.Duration) { ttls[i] = ttl })
-	return ttls, err
 }

@@ -242,12 +242,11 @@ const (
 	Remembered Outcome = "remembered" // Redis does not answer, and this process remembered the result
 )
 
-// Result is a value with its outcome.
-type Result[T any] struct {
-	Value   T
+// Result says where a value came from.
+type Result struct {
 	Outcome Outcome
 
-	// Age is the time since the result was stored, by the server's clock; 0 if it was computed
+	// Age is the time since the value was stored, by the server's clock; 0 if it was computed
 	// for this call.
 	Age time.Duration
 }

@@ -18,8 +18,8 @@
 // # The mechanism
 //
 // Values are in a namespace of package pinned: nothing evicts them before their
-// time. A computation holds a lease on its key, see package lease, and renews it. [Fetch] and
-// [Get] look first, and the result decides:
+// time. A computation holds a lease on its key, see package lease, and renews it. [Get] looks first,
+// and the result decides:
 //
 //	           ┌ fresh ── a random reader refreshes it early ─────▶ Hit
 //	           ├ known that there is none ────────────────────────▶ Negative

@@ -38,8 +38,8 @@ func TestEarly(t *testing.T) {
 	release()
 	redistest.Eventually(t, "the load is over", func() bool { return c.callers() < 0 }) // a reader that looked before could begin another
 	redistest.Eventually(t, "the new value is there", func() bool {
-		r, err := Get(t.Context(), c, "k", s.load)
-		return err == nil && r.Outcome == Hit && r.Value == "new"
+		value, r, err := Get(t.Context(), c, "k", s.load)
+		return err == nil && r.Outcome == Hit && value == "new"
 	})
 	wantLoads(t, s, 1)
 	wantLoads(t, unwanted, 0)

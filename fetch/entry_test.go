@@ -68,8 +68,8 @@ func TestTypes(t *testing.T) {
 func roundTrip[T any](t *testing.T, c *Cache, key string, value T) {
 	t.Helper()
 	for _, outcome := range []Outcome{Miss, Hit} {
-		r, err := Get(t.Context(), c, key, func(context.Context) (T, error) { return value, nil })
-		if diff := cmp.Diff(value, r.Value); diff != "" || err != nil || r.Outcome != outcome {
+		got, r, err := Get(t.Context(), c, key, func(context.Context) (T, error) { return value, nil })
+		if diff := cmp.Diff(value, got); diff != "" || err != nil || r.Outcome != outcome {
 			t.Errorf("Get of %s = %v, %v, want %v (-want +got):\n%s", key, r.Outcome, err, outcome, diff)
 		}
 	}
@@ -81,9 +81,9 @@ func TestNothingIsShared(t *testing.T) {
 	c := open(t, Config{})
 	own := map[string]int{"a": 1}
 	for range 3 {
-		got, err := Fetch(t.Context(), c, "k", func(context.Context) (map[string]int, error) { return own, nil })
+		got, _, err := Get(t.Context(), c, "k", func(context.Context) (map[string]int, error) { return own, nil })
 		if diff := cmp.Diff(map[string]int{"a": 1}, got); diff != "" || err != nil {
-			t.Errorf("Fetch: %v (-want +got):\n%s", err, diff)
+			t.Errorf("Get: %v (-want +got):\n%s", err, diff)
 		}
 		got["a"]++
 	}
@@ -104,21 +104,21 @@ func TestUnreadable(t *testing.T) {
 func TestCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{Errors: -1})
-	if _, err := Fetch(t.Context(), c, "k", func(context.Context) (float64, error) { return math.NaN(), nil }); !errors.Is(err, ErrEncoding) {
-		t.Errorf("Fetch of NaN = %v, want ErrEncoding", err)
+	if _, _, err := Get(t.Context(), c, "k", func(context.Context) (float64, error) { return math.NaN(), nil }); !errors.Is(err, ErrEncoding) {
+		t.Errorf("Get of NaN = %v, want ErrEncoding", err)
 	}
 	s, release := blocked(t, "no JSON")
 	first := start(t.Context(), c, "k", s)
 	<-s.begun
 	second := make(chan error, 1)
 	go func() {
-		_, err := Fetch(t.Context(), c, "k", func(context.Context) (page, error) { return page{}, nil })
+		_, _, err := Get(t.Context(), c, "k", func(context.Context) (page, error) { return page{}, nil })
 		second <- err
 	}()
 	awaitCallers(t, c, 2)
 	release()
 	wantFrom(t, first, "no JSON", Miss, nil)
 	if err := <-second; !errors.Is(err, ErrEncoding) {
-		t.Errorf("Fetch of another type at the same time = %v, want ErrEncoding", err)
+		t.Errorf("Get of another type at the same time = %v, want ErrEncoding", err)
 	}
 }

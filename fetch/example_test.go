@@ -37,7 +37,7 @@ type Report struct {
 	Pages int
 }
 
-func ExampleFetch() {
+func ExampleGet() {
 	client, closeAll := connect()
 	defer closeAll()
 	ctx := context.Background()
@@ -50,7 +50,7 @@ func ExampleFetch() {
 	var requests sync.WaitGroup
 	for range 10 {
 		requests.Go(func() {
-			report, err := fetch.Fetch(ctx, reports, "2024/q3", func(ctx context.Context) (Report, error) {
+			report, _, err := fetch.Get(ctx, reports, "2024/q3", func(ctx context.Context) (Report, error) {
 				return Report{Title: "Third quarter", Pages: 42}, ctx.Err() // after minutes of SQL
 			})
 			if err != nil || report.Pages != 42 {
@@ -64,7 +64,7 @@ func ExampleFetch() {
 	// computed: 1
 }
 
-func ExampleGet() {
+func ExampleGet_outcome() {
 	client, closeAll := connect()
 	defer closeAll()
 	ctx := context.Background()
@@ -83,8 +83,8 @@ func ExampleGet() {
 		}
 	}
 	for _, id := range []string{"42", "42", "7", "7"} {
-		user, err := fetch.Get(ctx, users, id, load(id))
-		fmt.Printf("%s: %q %v, there is none: %v\n", id, user.Value, user.Outcome, errors.Is(err, millrace.ErrNotFound))
+		user, from, err := fetch.Get(ctx, users, id, load(id))
+		fmt.Printf("%s: %q %v, there is none: %v\n", id, user, from.Outcome, errors.Is(err, millrace.ErrNotFound))
 	}
 	// Output:
 	// 42: "Ada" miss, there is none: false
@@ -105,7 +105,7 @@ func ExampleCache_Forget() {
 	price := 10 // as the database has it
 	load := func(context.Context) (int, error) { return price, nil }
 	show := func() {
-		p, err := fetch.Fetch(ctx, prices, "apple", load)
+		p, _, err := fetch.Get(ctx, prices, "apple", load)
 		fmt.Println(p, err)
 	}
 	show()

@@ -9,16 +9,9 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// Fetch returns the value of a key, and calls load if there is no fresh one. It is [Get]
-// without the outcome.
-func Fetch[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (T, error) {
-	r, err := Get(ctx, c, key, load)
-	return r.Value, err
-}
-
-// Get returns the value of a key, 1 to 300 bytes without braces and control characters, and its
-// outcome. Values of type []byte and string are stored as they are, all others as JSON; the
-// result is decoded from that, even for the caller that computed it.
+// Get returns the value of a key, 1 to 300 bytes without braces and control characters, and calls
+// load if there is no fresh one. Values of type []byte and string are stored as they are, all others
+// as JSON; the result is decoded from that, even for the caller that computed it.
 //
 // The context of load has ctx's values and ends after [Config].Timeout, not with ctx, because
 // others may wait for the value. Load may return, besides a value:
@@ -31,7 +24,7 @@ func Fetch[T any](ctx context.Context, c *Cache, key string, load func(ctx conte
 // Errors: load's own, [millrace.ErrNotFound], [ErrFailed], the cause of ctx's end, [millrace.ErrTimeout],
 // [ErrPanicked], [ErrEncoding], [millrace.ErrBadName]. That Redis does not answer or is full is
 // no error.
-func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (Result[T], error) {
+func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (T, Result, error) {
 	var value T
 	a := c.get(ctx, request{
 		key: key,
@@ -56,9 +49,9 @@ func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context
 		c.cfg.Enlister.Enlist(ctx)
 	}
 	if a.err != nil {
-		return Result[T]{Outcome: a.outcome, Age: a.age}, a.err
+		value = *new(T)
 	}
-	return Result[T]{Value: value, Outcome: a.outcome, Age: a.age}, nil
+	return value, Result{Outcome: a.outcome, Age: a.age}, a.err
 }
 
 // request is a call of Get of any type.

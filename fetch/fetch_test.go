@@ -77,7 +77,7 @@ func TestOutcomes(t *testing.T) {
 			tc.before(t, c)
 			want(t, c, "k", tc.load, tc.value, tc.outcome, tc.err)
 			wantLoads(t, tc.load, tc.loads)
-			r, err := Get(t.Context(), c, "k", tc.load.load)
+			_, r, err := Get(t.Context(), c, "k", tc.load.load)
 			if r.Outcome != tc.next || !errors.Is(err, tc.nextErr) {
 				t.Errorf("the next Get = %v, %v, want %v, %v", r.Outcome, err, tc.next, tc.nextErr)
 			}
@@ -253,7 +253,7 @@ func TestCancelledCallerFailsNobody(t *testing.T) {
 	begun := make(chan struct{})
 	first := make(chan error, 1)
 	go func() {
-		_, err := Fetch(ctx, c, "k", func(ctx context.Context) (string, error) {
+		_, _, err := Get(ctx, c, "k", func(ctx context.Context) (string, error) {
 			close(begun)
 			select {
 			case <-release:
@@ -272,13 +272,13 @@ func TestCancelledCallerFailsNobody(t *testing.T) {
 	select {
 	case err := <-first:
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("the cancelled Fetch = %v, want context.Canceled", err)
+			t.Errorf("the cancelled Get = %v, want context.Canceled", err)
 		}
 	case <-time.After(patient):
-		t.Error("the cancelled Fetch does not return")
+		t.Error("the cancelled Get does not return")
 	}
 	if took := time.Since(cancelled); took > time.Second {
-		t.Errorf("the cancelled Fetch returned after %v", took)
+		t.Errorf("the cancelled Get returned after %v", took)
 	}
 	close(release)
 	wantFrom(t, second, "first's", Waited, nil)
@@ -342,7 +342,7 @@ func TestPanic(t *testing.T) {
 			}
 			first := make(chan error, 1)
 			go func() {
-				_, err := Fetch(t.Context(), c, "k", failing)
+				_, _, err := Get(t.Context(), c, "k", failing)
 				first <- err
 			}()
 			<-begun
@@ -350,7 +350,7 @@ func TestPanic(t *testing.T) {
 			awaitCallers(t, c, 2)
 			close(release)
 			if err := <-first; !errors.Is(err, ErrPanicked) {
-				t.Errorf("Fetch = %v, want ErrPanicked", err)
+				t.Errorf("Get = %v, want ErrPanicked", err)
 			}
 			wantFrom(t, second, "", Failed, ErrPanicked)
 			want(t, c, "k", &source{value: "v"}, "v", Miss, nil) // at once: the lease is free
@@ -361,12 +361,12 @@ func TestPanic(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{Timeout: 20 * time.Millisecond})
-	_, err := Fetch(t.Context(), c, "k", func(ctx context.Context) (string, error) {
+	_, _, err := Get(t.Context(), c, "k", func(ctx context.Context) (string, error) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
 	if !errors.Is(err, millrace.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Fetch = %v, want ErrTimeout", err)
+		t.Errorf("Get = %v, want ErrTimeout", err)
 	}
 	if t.Context().Err() != nil {
 		t.Error("the caller's context ended")
@@ -396,9 +396,9 @@ func TestForget(t *testing.T) {
 			release()
 			wantFrom(t, loading, "before", Miss, nil)
 			redistest.Eventually(t, "the flights have ended", func() bool { return c.callers() < 0 })
-			r, err := Get(t.Context(), c, "k", after.load)
-			if r.Value != "after" || err != nil {
-				t.Errorf("Get = %q, %v, want what was computed after", r.Value, err)
+			value, _, err := Get(t.Context(), c, "k", after.load)
+			if value != "after" || err != nil {
+				t.Errorf("Get = %q, %v, want what was computed after", value, err)
 			}
 			if err := c.Forget(t.Context(), "k"); err != nil {
 				t.Fatal(err)

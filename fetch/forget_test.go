@@ -162,16 +162,16 @@ func TestForgetModel(t *testing.T) {
 			readers.Go(func() {
 				for ctx.Err() == nil {
 					least := floor.Load()
-					text, err := Fetch(ctx, c, "k", load)
+					text, _, err := Get(ctx, c, "k", load)
 					if err != nil {
 						if !errors.Is(err, errLoad) && ctx.Err() == nil {
-							t.Errorf("Fetch = %v", err)
+							t.Errorf("Get = %v", err)
 						}
 						continue
 					}
 					values.Add(1)
 					if got, err := strconv.ParseInt(text, 10, 64); got < least || err != nil {
-						t.Errorf("Fetch = %q, want at least %d, which Forget had returned for", text, least)
+						t.Errorf("Get = %q, want at least %d, which Forget had returned for", text, least)
 					}
 				}
 			})

@@ -104,7 +104,8 @@ func blocked(t *testing.T, value string) (s *source, release func()) {
 
 // got is the result of a call.
 type got struct {
-	Result[string]
+	value string
+	Result
 	err error
 }
 
@@ -112,17 +113,17 @@ type got struct {
 func start(ctx context.Context, c *Cache, key string, s *source) <-chan got {
 	answers := make(chan got, 1)
 	go func() {
-		r, err := Get(ctx, c, key, s.load)
-		answers <- got{r, err}
+		value, r, err := Get(ctx, c, key, s.load)
+		answers <- got{value, r, err}
 	}()
 	return answers
 }
 
 // want calls Get and checks the result.
-func want(t *testing.T, c *Cache, key string, s *source, value string, o Outcome, wantErr error) Result[string] {
+func want(t *testing.T, c *Cache, key string, s *source, value string, o Outcome, wantErr error) Result {
 	t.Helper()
-	r, err := Get(t.Context(), c, key, s.load)
-	checkGot(t, got{r, err}, value, o, wantErr)
+	found, r, err := Get(t.Context(), c, key, s.load)
+	checkGot(t, got{found, r, err}, value, o, wantErr)
 	return r
 }
 
@@ -139,8 +140,8 @@ func wantFrom(t *testing.T, answers <-chan got, value string, o Outcome, wantErr
 
 func checkGot(t *testing.T, g got, value string, o Outcome, wantErr error) {
 	t.Helper()
-	if g.Value != value || g.Outcome != o || !errors.Is(g.err, wantErr) {
-		t.Errorf("Get = %q, %v, %v, want %q, %v, %v", g.Value, g.Outcome, g.err, value, o, wantErr)
+	if g.value != value || g.Outcome != o || !errors.Is(g.err, wantErr) {
+		t.Errorf("Get = %q, %v, %v, want %q, %v, %v", g.value, g.Outcome, g.err, value, o, wantErr)
 	}
 }
 

@@ -52,8 +52,8 @@ func (h herd) run(callers int, ready func()) error {
 	var running sync.WaitGroup
 	for i := range callers {
 		running.Go(func() {
-			if v, err := Fetch(context.Background(), h.cache, "k", h.load); v != "v" || err != nil {
-				failures[i] = fmt.Errorf("Fetch = %q, %w", v, err)
+			if v, _, err := Get(context.Background(), h.cache, "k", h.load); v != "v" || err != nil {
+				failures[i] = fmt.Errorf("Get = %q, %w", v, err)
 			}
 		})
 	}

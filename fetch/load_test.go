@@ -54,7 +54,7 @@ func TestOutageUnderLoad(t *testing.T) {
 				all.Go(func() {
 					for i := caller; time.Since(began) < run; i++ {
 						calls.Add(1)
-						v, err := Fetch(t.Context(), c, key(i), func(context.Context) (string, error) {
+						v, _, err := Get(t.Context(), c, key(i), func(context.Context) (string, error) {
 							loads[i%keys].Add(1)
 							if tc.fails {
 								return "", errLoad
@@ -63,7 +63,7 @@ func TestOutageUnderLoad(t *testing.T) {
 						})
 						known := i%keys < keys/2
 						if ok := v == "v" && err == nil; !ok && (known || !tc.fails || !errors.Is(err, errLoad)) {
-							t.Errorf("Fetch of %s = %q, %v", key(i), v, err)
+							t.Errorf("Get of %s = %q, %v", key(i), v, err)
 							return
 						}
 					}
@@ -109,8 +109,8 @@ func awaitMany(ctx context.Context, c *Cache, keys int, load func(context.Contex
 	var all sync.WaitGroup
 	for i := range keys {
 		all.Go(func() {
-			if v, err := Fetch(ctx, c, strconv.Itoa(i), load); v != "v" || err != nil {
-				failures[i] = fmt.Errorf("Fetch of %d = %q, %w", i, v, err)
+			if v, _, err := Get(ctx, c, strconv.Itoa(i), load); v != "v" || err != nil {
+				failures[i] = fmt.Errorf("Get of %d = %q, %w", i, v, err)
 			}
 		})
 	}

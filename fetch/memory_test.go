@@ -120,7 +120,7 @@ func TestLastValueHasItsTime(t *testing.T) {
 	c.timeout = 50 * time.Millisecond
 	server.Kill()
 	redistest.Eventually(t, "the value's time is over", func() bool {
-		r, err := Get(t.Context(), c, "k", (&source{err: errLoad}).load)
+		_, r, err := Get(t.Context(), c, "k", (&source{err: errLoad}).load)
 		return r.Outcome == Failed && errors.Is(err, errLoad)
 	})
 }
@@ -135,7 +135,7 @@ func TestFailureIsShared(t *testing.T) {
 	want(t, c, "k", &source{err: errLoad}, "", Failed, errLoad)
 	want(t, c, "k", idle, "", Failed, errLoad)
 	want(t, other, "k", idle, "", Failed, ErrFailed)
-	if _, err := Get(t.Context(), other, "k", idle.load); err == nil || !strings.Contains(err.Error(), errLoad.Error()) {
+	if _, _, err := Get(t.Context(), other, "k", idle.load); err == nil || !strings.Contains(err.Error(), errLoad.Error()) {
 		t.Errorf("Get = %v, want how the load failed", err)
 	}
 	wantLoads(t, idle, 0)
@@ -147,7 +147,7 @@ func TestFailureIsShared(t *testing.T) {
 	c.cfg.Errors, other.cfg.Errors = 10*time.Millisecond, 10*time.Millisecond
 	want(t, c, "soon", &source{err: errLoad}, "", Failed, errLoad)
 	redistest.Eventually(t, "it is tried again", func() bool {
-		_, err := Get(t.Context(), other, "soon", idle.load)
+		_, _, err := Get(t.Context(), other, "soon", idle.load)
 		return err == nil
 	})
 }

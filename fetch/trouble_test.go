@@ -69,7 +69,7 @@ func TestOutage(t *testing.T) {
 			hurt.up(server)
 			c.timeout = patient
 			redistest.Eventually(t, "values are kept again", func() bool {
-				r, err := Get(t.Context(), c, "after", s.load)
+				_, r, err := Get(t.Context(), c, "after", s.load)
 				if err != nil {
 					t.Fatalf("Get = %v", err)
 				}
@@ -126,7 +126,7 @@ func TestSilentServer(t *testing.T) {
 	}
 	silent.Resume()
 	redistest.Eventually(t, "the value there is found", func() bool {
-		r, err := Get(t.Context(), c, there, s.load)
+		_, r, err := Get(t.Context(), c, there, s.load)
 		return err == nil && r.Outcome == Hit
 	})
 	again := func() int { return log.Count("redis answers again") }
@@ -165,11 +165,12 @@ func TestNestedInAnOutage(t *testing.T) {
 	server.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
-	got, err := Fetch(ctx, c, "outer", func(ctx context.Context) (string, error) {
-		return Fetch(ctx, c, "inner", func(context.Context) (string, error) { return "v", nil })
+	got, _, err := Get(ctx, c, "outer", func(ctx context.Context) (string, error) {
+		inner, _, err := Get(ctx, c, "inner", func(context.Context) (string, error) { return "v", nil })
+		return inner, err
 	})
 	if got != "v" || err != nil {
-		t.Errorf("Fetch = %q, %v, want v", got, err)
+		t.Errorf("Get = %q, %v, want v", got, err)
 	}
 }
 
@@ -211,11 +212,11 @@ func TestFullBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
 	c := openOn(t, client, "c", Config{})
-	got, err := Fetch(t.Context(), c, "k", func(context.Context) (string, error) {
+	got, _, err := Get(t.Context(), c, "k", func(context.Context) (string, error) {
 		return "v", do(client, "CONFIG", "SET", "maxmemory", "1").Error()
 	})
 	if got != "v" || err != nil || !c.full.Load() {
-		t.Errorf("Fetch = %q, %v, want the value though Redis is full", got, err)
+		t.Errorf("Get = %q, %v, want the value though Redis is full", got, err)
 	}
 }
 

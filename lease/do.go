@@ -7,33 +7,22 @@ import (
 	"time"
 )
 
-// Do runs fn while it holds the lease of that name. It waits for the lease until ctx ends,
-// and renews it for up to [Config.MaxHold]. The context of fn ends with ctx and with the
-// lease; the fence is for the resource that fn works on. Do returns fn's error, or
-// [ErrLost] when the lease ended before fn did and fn has no error: another holder may have
-// run meanwhile. Other errors are those of [Locker.Acquire].
-func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration, fn func(ctx context.Context, fence int64) error) error {
-	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{Wait: -1, MaxHold: cmp.Or(l.cfg.MaxHold, l.hold)})
-	if err != nil {
-		return err
-	}
-	return lease.do(ctx, fn)
-}
-
-// TryDo is [Locker.Do] without waiting: when another holder has the lease it returns false
-// and [ErrHeld] as a [*HeldError]. It returns true if fn was called.
-func (l *Locker) TryDo(ctx context.Context, name string, ttl time.Duration, fn func(ctx context.Context, fence int64) error) (ran bool, err error) {
-	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{MaxHold: cmp.Or(l.cfg.MaxHold, l.hold)})
+// Do runs fn while it holds the lease of that name: ran reports that it called fn. If another holder
+// has the lease for longer than the Wait of cfg, by default not at all, it returns [ErrHeld], see
+// [Holder]. It renews the lease for up to the MaxHold of cfg, or else of [Config]. The context
+// of fn ends with ctx and with the lease; the fence is for the resource that fn works on. Do returns
+// fn's error, or [ErrLost] when the lease ended before fn did and fn has no error: another holder
+// may have run meanwhile. Other errors are those of [Locker.Acquire].
+func (l *Locker) Do(
+	ctx context.Context, name string, ttl time.Duration, cfg AcquireConfig, fn func(ctx context.Context, fence int64) error,
+) (ran bool, err error) {
+	cfg.MaxHold = cmp.Or(cfg.MaxHold, l.cfg.MaxHold, l.hold)
+	lease, err := l.Acquire(ctx, name, ttl, cfg)
 	if err != nil {
 		return false, err
 	}
-	return true, lease.do(ctx, fn)
-}
-
-// do runs fn and releases the lease, also when fn panics.
-func (l *Lease) do(ctx context.Context, fn func(context.Context, int64) error) (err error) {
-	defer func() { err = l.end(ctx, err) }()
-	return l.call(ctx, fn)
+	defer func() { err = lease.end(ctx, err) }() // also when fn panics
+	return true, lease.call(ctx, fn)
 }
 
 // call runs fn under a context that ends with ctx and with the lease.

@@ -1,16 +1,16 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace"
 )
 
 // Returned errors are derived from these and say more.
 var (
-	// ErrHeld means that another holder has the lease. The returned error is a
-	// [*HeldError], which has the remaining time.
+	// ErrHeld means that another holder has the lease. [Holder] returns the remaining time,
+	// and what the holder says of itself.
 	ErrHeld = &millrace.Error{
 		Code:    "held",
 		Message: "the lease is held by another holder",
@@ -33,16 +33,21 @@ var (
 	}
 )
 
-// HeldError describes the holder of a lease. It wraps [ErrHeld].
-type HeldError struct {
-	Name      string
-	Remaining time.Duration // until the holder's deadline
-	Metadata  string        // the holder's
-	Fence     int64         // the holder's
+// Holder returns the lease that a caller found held, without its Token: err is [ErrHeld]. The
+// Remaining time counts from the call.
+func Holder(err error) (lease Info, ok bool) {
+	held, ok := errors.AsType[*heldError](err)
+	if !ok {
+		return Info{}, false
+	}
+	return held.Info, true
 }
 
+// heldError is [ErrHeld] with the lease.
+type heldError struct{ Info }
+
 // Error has the remaining time and the holder's metadata.
-func (e *HeldError) Error() string {
+func (e *heldError) Error() string {
 	text := fmt.Sprintf("the lease %q is held for another %s", e.Name, e.Remaining)
 	if e.Metadata != "" {
 		text += fmt.Sprintf(" by %q", e.Metadata)
@@ -50,5 +55,4 @@ func (e *HeldError) Error() string {
 	return text
 }
 
-// Unwrap returns [ErrHeld].
-func (e *HeldError) Unwrap() error { return ErrHeld }
+func (e *heldError) Unwrap() error { return ErrHeld }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/schedule/cron"
 )
 
 // connect stands for the client that a program has anyway.
@@ -44,15 +45,15 @@ func ExampleLocker_Do() {
 	defer closeAll()
 	locker := open(client)
 
-	err := locker.Do(context.Background(), "nightly-report", 30*time.Second, func(ctx context.Context, fence int64) error {
+	ran, err := locker.Do(context.Background(), "nightly-report", 30*time.Second, lease.AcquireConfig{Wait: -1}, func(ctx context.Context, fence int64) error {
 		// Work under ctx, and pass the fence to every store that you write to.
 		fmt.Println("working, with a fence:", fence > 0, ctx.Err())
 		return nil
 	})
-	fmt.Println(err)
+	fmt.Println(ran, err)
 	// Output:
 	// working, with a fence: true <nil>
-	// <nil>
+	// true <nil>
 }
 
 // Each of three replicas calls this once a minute. The report of the day is made once, after three
@@ -61,10 +62,13 @@ func ExampleLocker_Once() {
 	client, closeAll := connect()
 	defer closeAll()
 	locker := open(client)
-	night := lease.Daily(time.UTC, 3*time.Hour)
+	night, err := cron.Parse("0 3 * * *", "UTC")
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	for minute := range 3 {
-		ran, err := locker.Once(context.Background(), "nightly-report", 30*time.Second, night, func(_ context.Context, _ int64) error {
+		ran, err := locker.Once(context.Background(), "nightly-report", 30*time.Second, night.Next, func(_ context.Context, _ int64) error {
 			if minute == 0 {
 				return errors.New("the printer is out of paper")
 			}
@@ -81,13 +85,13 @@ func ExampleLocker_Once() {
 	// ran: false error: <nil>
 }
 
-func ExampleLocker_TryDo() {
+func ExampleLocker_Do_withoutWaiting() {
 	client, closeAll := connect()
 	defer closeAll()
 	locker, ctx := open(client), context.Background()
 
-	_, err := locker.TryDo(ctx, "import", 30*time.Second, func(ctx context.Context, _ int64) error {
-		ran, err := locker.TryDo(ctx, "import", 30*time.Second, func(context.Context, int64) error { return nil })
+	_, err := locker.Do(ctx, "import", 30*time.Second, lease.AcquireConfig{}, func(ctx context.Context, _ int64) error {
+		ran, err := locker.Do(ctx, "import", 30*time.Second, lease.AcquireConfig{}, func(context.Context, int64) error { return nil })
 		fmt.Println("the second ran:", ran, "held:", errors.Is(err, lease.ErrHeld))
 		return nil
 	})
@@ -108,7 +112,7 @@ func ExampleLocker_Acquire() {
 		log.Fatal(err)
 	}
 	_, err = locker.Acquire(ctx, "import", time.Minute, lease.AcquireConfig{})
-	if held, ok := errors.AsType[*lease.HeldError](err); ok {
+	if held, ok := lease.Holder(err); ok {
 		fmt.Println("held by", held.Metadata)
 	}
 	if err := first.Release(ctx); err != nil {

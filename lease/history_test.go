@@ -241,7 +241,7 @@ func (c *caller) act(ctx context.Context, name string) error {
 // acquire returns the answer and the token, if it is known.
 func (c *caller) acquire(ctx context.Context, name string, mine claim, wait time.Duration) (reply, string, error) {
 	lease, err := c.l.Acquire(ctx, name, long, AcquireConfig{Token: mine.token, Metadata: mine.id, Wait: wait})
-	if held, ok := errors.AsType[*HeldError](err); ok {
+	if held, ok := Holder(err); ok {
 		return reply{id: held.Metadata, fence: held.Fence}, mine.token, err
 	}
 	if err != nil {

@@ -25,6 +25,11 @@ type Lease struct {
 	// clock is behind; see the package.
 	Fence int64
 
+	// Until is the deadline of the acquisition by the server's clock, to the millisecond, for
+	// people and other programs: this process relies on [Lease.Deadline]. After a refresh
+	// [Locker.Show] has the new one.
+	Until time.Time
+
 	locker   *Locker
 	acquired time.Time // by the server's clock, to the millisecond
 	ctx      context.Context
@@ -34,14 +39,13 @@ type Lease struct {
 
 	mu       sync.Mutex
 	deadline time.Time // by this process's clock
-	until    time.Time // by the server's clock
 
 	releasing sync.Mutex
 	released  bool
 }
 
 func newLease(ctx context.Context, l *Locker, r request, g grant) *Lease {
-	lease := &Lease{locker: l, Name: r.name, Token: r.token, Fence: g.fence, deadline: g.deadline(), until: g.until}
+	lease := &Lease{locker: l, Name: r.name, Token: r.token, Fence: g.fence, Until: g.until, deadline: g.deadline()}
 	lease.acquired = g.until.Add(-r.ttl.Truncate(time.Millisecond))
 	lease.ctx, lease.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	lease.mu.Lock() // the timer may fire at once
@@ -67,14 +71,6 @@ func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadline
-}
-
-// ServerDeadline returns the deadline by the server's clock, to the millisecond, for people
-// and other programs. This process relies on [Lease.Deadline].
-func (l *Lease) ServerDeadline() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.until
 }
 
 // Context returns a context that ends with the lease. Its cause is [ErrExpired] at the
@@ -110,7 +106,7 @@ func (l *Lease) Refresh(ctx context.Context, ttl time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if deadline := (grant{asked: asked, remaining: info.Remaining}).deadline(); deadline.After(l.deadline) {
-		l.deadline, l.until = deadline, info.Deadline
+		l.deadline = deadline
 		l.timer.Reset(time.Until(deadline))
 	}
 	if !time.Now().Before(l.deadline) {

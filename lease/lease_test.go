@@ -36,7 +36,7 @@ func TestLife(t *testing.T) {
 
 	_, err := l.Acquire(ctx, name, long, AcquireConfig{})
 	wantError(t, err, ErrHeld)
-	held, ok := errors.AsType[*HeldError](err)
+	held, ok := Holder(err)
 	if !ok || held.Metadata != "host a" || held.Fence != first.Fence || held.Remaining <= 0 || held.Remaining > long || held.Name != name {
 		t.Errorf("error = %+v, want one that tells of the holder", held)
 	}
@@ -118,7 +118,7 @@ func TestOneHolderAtATime(t *testing.T) {
 	for i := range 16 {
 		all.Go(func() {
 			for range 5 {
-				err := lockers[i%2].Do(t.Context(), name, 10*time.Second, func(_ context.Context, fence int64) error {
+				_, err := lockers[i%2].Do(t.Context(), name, 10*time.Second, AcquireConfig{Wait: -1}, func(_ context.Context, fence int64) error {
 					if n := inside.Add(1); n != 1 {
 						t.Errorf("%d holders at once", n)
 					}
@@ -204,7 +204,7 @@ func TestServerDeadline(t *testing.T) {
 	}
 	lease := acquireWith(t, l, name, long, AcquireConfig{Token: "mine"})
 	adopted := acquireWith(t, l, name, 2*long, AcquireConfig{Token: "mine"})
-	check("when acquired", lease.ServerDeadline(), adopted.ServerDeadline(), shown())
+	check("when acquired", lease.Until, adopted.Until, shown())
 	first := stored()
 	if !lease.Deadline().Before(first) {
 		t.Errorf("Deadline = %v, want it before the server's, %v", lease.Deadline(), first)
@@ -212,7 +212,7 @@ func TestServerDeadline(t *testing.T) {
 	if err := lease.Refresh(t.Context(), 2*long); err != nil {
 		t.Fatal(err)
 	}
-	check("when refreshed", lease.ServerDeadline(), shown())
+	check("when refreshed", shown())
 	if got := stored(); !got.After(first) {
 		t.Errorf("deadline when refreshed = %v, want it after %v", got, first)
 	}
@@ -424,7 +424,7 @@ func TestDo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	odd := errors.New("odd")
-	err := l.Do(ctx, name, long, func(ctx context.Context, fence int64) error {
+	_, err := l.Do(ctx, name, long, AcquireConfig{}, func(ctx context.Context, fence int64) error {
 		if info, err := l.Show(ctx, name); err != nil || !info.Held || info.Fence != fence {
 			t.Errorf("Show = %+v, %v, want it held with fence %d", info, err, fence)
 		}
@@ -439,7 +439,7 @@ func TestDo(t *testing.T) {
 	}
 	free()
 
-	err = l.Do(ctx, name, 2*time.Second, func(ctx context.Context, _ int64) error {
+	_, err = l.Do(ctx, name, 2*time.Second, AcquireConfig{}, func(ctx context.Context, _ int64) error {
 		must(t, l.run.Client, "DEL", baseKey(name))
 		<-ctx.Done()
 		wantError(t, context.Cause(ctx), ErrLost)
@@ -447,7 +447,7 @@ func TestDo(t *testing.T) {
 	})
 	wantError(t, err, ErrLost)
 
-	err = l.Do(ctx, name, long, func(context.Context, int64) error {
+	_, err = l.Do(ctx, name, long, AcquireConfig{}, func(context.Context, int64) error {
 		pass(t, l, name) // not noticed before the release
 		return nil
 	})
@@ -459,11 +459,11 @@ func TestDo(t *testing.T) {
 				t.Errorf("recovered %v, want the panic of the function", got)
 			}
 		}()
-		_ = l.Do(ctx, name, long, func(context.Context, int64) error { panic("panic") })
+		_, _ = l.Do(ctx, name, long, AcquireConfig{}, func(context.Context, int64) error { panic("panic") })
 	}()
 	free()
 
-	err = l.Do(ctx, name, long, func(ctx context.Context, _ int64) error {
+	_, err = l.Do(ctx, name, long, AcquireConfig{}, func(ctx context.Context, _ int64) error {
 		cancel()
 		<-ctx.Done()
 		return ctx.Err()

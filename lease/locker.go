@@ -59,9 +59,9 @@ const defaultHold = time.Hour
 
 // Config has the settings of a [Locker]. The zero value works.
 type Config struct {
-	// MaxHold limits how long [Locker.Do], [Locker.TryDo] and [Locker.Once] renew a lease,
-	// because a stuck function looks just like a busy one. Defaults to an hour, and for Once
-	// to the end of the next period if that is later.
+	// MaxHold limits how long [Locker.Do] and [Locker.Once] renew a lease, because a stuck
+	// function looks just like a busy one. Defaults to an hour, and for Once to the end of the
+	// next period if that is later.
 	MaxHold time.Duration
 
 	// AllowEvictable accepts a server whose maxmemory-policy may evict any key, for
@@ -106,7 +106,7 @@ type AcquireConfig struct {
 	Wait time.Duration
 
 	// MaxHold renews the lease in the background after each third of its TTL, until it
-	// has been held this long. Defaults to 0, no renewal.
+	// has been held this long. Defaults to 0, no renewal; with [Locker.Do] to [Config.MaxHold].
 	MaxHold time.Duration
 
 	// Metadata describes the holder to callers that find the lease held: a host, a
@@ -135,7 +135,7 @@ type AcquireConfig struct {
 //
 // All waiting callers of a process share one connection.
 //
-// Errors: [ErrHeld] as a [*HeldError], [millrace.ErrEvictable], [millrace.ErrBadName],
+// Errors: [ErrHeld], see [Holder]; [millrace.ErrEvictable], [millrace.ErrBadName],
 // [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion],
 // [millrace.ErrFull], [ErrExpired] when the reply came too late, and the errors of Unless.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, cfg AcquireConfig) (*Lease, error) {
@@ -223,7 +223,7 @@ func (l *Locker) obtain(ctx context.Context, r request, cfg AcquireConfig) (g gr
 	}
 }
 
-func (l *Locker) ask(ctx context.Context, r request) (grant, *HeldError, error) {
+func (l *Locker) ask(ctx context.Context, r request) (grant, *heldError, error) {
 	args := []string{r.token, millis(r.ttl)}
 	switch {
 	case r.waiter != "":
@@ -243,7 +243,9 @@ func (l *Locker) ask(ctx context.Context, r request) (grant, *HeldError, error) 
 	if own {
 		return g, nil, reply.Err()
 	}
-	return g, &HeldError{Name: r.name, Remaining: g.remaining, Metadata: reply.Text(), Fence: g.fence}, reply.Err()
+	return g, &heldError{Info{
+		Name: r.name, Held: true, Fence: g.fence, Remaining: g.remaining, Deadline: g.until, Metadata: reply.Text(),
+	}}, reply.Err()
 }
 
 // uncertain reports whether a failed call may have taken effect.

@@ -27,26 +27,6 @@ func Every(length time.Duration) func(now time.Time) (end time.Time) {
 	}
 }
 
-// Daily divides time into days that begin at that time after midnight, from 0 to below 24 h, by the
-// clocks of the zone. A day has 23 or 25 hours when these are changed. A nil zone is UTC.
-func Daily(zone *time.Location, after time.Duration) func(now time.Time) (end time.Time) {
-	if zone == nil {
-		zone = time.UTC
-	}
-	return func(now time.Time) time.Time {
-		if after < 0 || after >= 24*time.Hour {
-			return now // refused by Once
-		}
-		year, month, day := now.In(zone).Date()
-		for ; ; day++ {
-			begin := time.Date(year, month, day, 0, 0, int(after/time.Second), int(after%time.Second), zone)
-			if begin.After(now) {
-				return begin
-			}
-		}
-	}
-}
-
 // donePrefix begins the metadata of a lease that records a success of Once.
 const donePrefix = "done, began "
 
@@ -55,17 +35,17 @@ const donePrefix = "done, began "
 // report. The clock of the server decides which period it is.
 //
 // divide returns the end of the period that contains now, which is after now and at most 366 days
-// later. It must not depend on anything but now, so that all processes agree. [Every] and [Daily]
-// return such functions; the method Next of a schedule.Spec is one, too.
+// later. It must not depend on anything but now, so that all processes agree. [Every] returns such a
+// function, and the method Next of a schedule.Spec is one: for days of a zone, or from three o'clock on.
 //
 // Without an error the work of the period is done: ran says whether by this call. While another
-// call runs fn, Once does not wait: it returns false and [ErrHeld] as a [*HeldError]. When fn
+// call runs fn, Once does not wait: it returns false and [ErrHeld]. When fn
 // fails, its process dies, or the lease is lost, the period has no success yet, and the next call
 // of any process runs fn again. So call Once often, for instance each minute in each replica: a
 // call costs one request to Redis. Near the end of a period a caller whose clock is ahead is still
 // in the period that is done. Callers that call only once in a period should do so well inside it.
 //
-// fn runs under a lease of that name with that ttl, as with [Locker.TryDo]. The lease is renewed until
+// fn runs under a lease of that name with that ttl, as with [Locker.Do]. The lease is renewed until
 // the end of the next period, and at least for an hour, so that fn may take a whole period whenever it
 // began; or for [Config.MaxHold] if that is set. To end fn earlier, give ctx a deadline. A success turns
 // the lease into a record of it until the end of the period in which it began: the lease stays held,
@@ -82,14 +62,14 @@ func (l *Locker) Once(
 	divide func(now time.Time) (end time.Time), fn func(ctx context.Context, fence int64) error,
 ) (ran bool, err error) {
 	if divide == nil {
-		return false, millrace.ErrBadArgument.Errorf("there is no period: pass lease.Every or lease.Daily")
+		return false, millrace.ErrBadArgument.Errorf("there is no period: pass lease.Every, or Next of a schedule.Spec")
 	}
 	period := periods(divide)
 	if _, err := period.end(time.Now()); err != nil {
 		return false, err
 	}
 	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{})
-	if held, ok := errors.AsType[*HeldError](err); ok && strings.HasPrefix(held.Metadata, donePrefix) {
+	if held, ok := Holder(err); ok && strings.HasPrefix(held.Metadata, donePrefix) {
 		return false, nil
 	}
 	if err != nil {

@@ -188,7 +188,7 @@ func TestOnceHoldsForItsPeriod(t *testing.T) {
 			if !ran || !errors.Is(err, tt.want) {
 				t.Errorf("Once = %v, %v, want %v", ran, err, tt.want)
 			}
-			if err := l.Do(t.Context(), redistest.Name(t), ttl, work); !errors.Is(err, ErrExpired) {
+			if _, err := l.Do(t.Context(), redistest.Name(t), ttl, AcquireConfig{}, work); !errors.Is(err, ErrExpired) {
 				t.Errorf("Do = %v, want ErrExpired at its cap", err)
 			}
 		})
@@ -243,7 +243,7 @@ func TestOnceCountsByTheServersClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		server.SetTime(now)
-		if ran, err := l.Once(t.Context(), "report", long, Daily(nil, 3*time.Hour), succeed); ran != want || err != nil {
+		if ran, err := l.Once(t.Context(), "report", long, daily(t, "0 3", "UTC"), succeed); ran != want || err != nil {
 			t.Errorf("Once at %s = %v, %v, want %v", at, ran, err, want)
 		}
 	}
@@ -323,8 +323,6 @@ func TestOnceRefuses(t *testing.T) {
 	for what, period := range map[string]periods{
 		"none":    nil,
 		"zero":    Every(0),
-		"late":    Daily(nil, 24*time.Hour),
-		"early":   Daily(nil, -1),
 		"ended":   func(now time.Time) time.Time { return now },
 		"no end":  func(time.Time) time.Time { return time.Time{} },
 		"endless": func(now time.Time) time.Time { return now.AddDate(2, 0, 0) },
@@ -368,12 +366,19 @@ func TestRecordsAreReaped(t *testing.T) {
 	}
 }
 
+// daily returns the days of a zone that begin at that minute and hour.
+func daily(t *testing.T, at, zone string) periods {
+	t.Helper()
+	spec, err := cron.Parse(at+" * * *", zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec.Next
+}
+
 func TestPeriods(t *testing.T) {
 	t.Parallel()
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Skip(err)
-	}
+	const berlin = "Europe/Berlin"
 	for _, c := range []struct {
 		name, now, end string // RFC 3339
 		period         periods
@@ -383,13 +388,13 @@ func TestPeriods(t *testing.T) {
 		{"a day of UTC", "2026-03-29T01:30:00+02:00", "2026-03-29T00:00:00Z", Every(24 * time.Hour)},
 		{"a week, on Sunday", "2026-11-22T23:59:59Z", "2026-11-23T00:00:00Z", Every(7 * 24 * time.Hour)},
 		{"a week, on Monday", "2026-11-23T00:00:00Z", "2026-11-30T00:00:00Z", Every(7 * 24 * time.Hour)},
-		{"a day of a zone", "2026-11-23T22:59:59Z", "2026-11-23T23:00:00Z", Daily(berlin, 0)},
-		{"a day of 23 hours", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z", Daily(berlin, 0)},
-		{"a day of 25 hours", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z", Daily(berlin, 0)},
-		{"before it begins at three", "2026-11-23T01:59:59Z", "2026-11-23T02:00:00Z", Daily(berlin, 3*time.Hour)},
-		{"when it begins at three", "2026-11-23T02:00:00Z", "2026-11-24T02:00:00Z", Daily(berlin, 3*time.Hour)},
-		{"a begin that is skipped", "2026-03-28T12:00:00Z", "2026-03-29T01:30:00Z", Daily(berlin, 150*time.Minute)},
-		{"after a begin that is skipped", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z", Daily(berlin, 150*time.Minute)},
+		{"a day of a zone", "2026-11-23T22:59:59Z", "2026-11-23T23:00:00Z", daily(t, "0 0", berlin)},
+		{"a day of 23 hours", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z", daily(t, "0 0", berlin)},
+		{"a day of 25 hours", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z", daily(t, "0 0", berlin)},
+		{"before it begins at three", "2026-11-23T01:59:59Z", "2026-11-23T02:00:00Z", daily(t, "0 3", berlin)},
+		{"when it begins at three", "2026-11-23T02:00:00Z", "2026-11-24T02:00:00Z", daily(t, "0 3", berlin)},
+		{"a begin that is skipped", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z", daily(t, "30 2", berlin)},
+		{"after a begin that is skipped", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z", daily(t, "30 2", berlin)},
 	} {
 		now, err := time.Parse(time.RFC3339, c.now)
 		if err != nil {
@@ -399,25 +404,6 @@ func TestPeriods(t *testing.T) {
 			t.Errorf("%s: the period of %s ends at %s, want %s", c.name, c.now, got, c.end)
 		}
 	}
-	tuesdays, err := cron.Parse("30 4 * * 2", "Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := periods(tuesdays.Next)(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)), time.Date(2026, 11, 24, 3, 30, 0, 0, time.UTC); !got.Equal(want) {
-		t.Errorf("the period of a schedule ends at %s, want %s", got, want)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		after := time.Duration(rapid.Int64Range(0, int64(24*time.Hour)-1).Draw(t, "after"))
-		now := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "now"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns"))
-		end := Daily(berlin, after)(now)
-		between := now.Add(time.Duration(rapid.Float64Range(0, 1).Draw(t, "between") * float64(end.Sub(now)-1)))
-		if again := Daily(berlin, after)(between); !again.Equal(end) {
-			t.Fatalf("the period of %s ends at %s, and that of %s at %s", now, end, between, again)
-		}
-		if length := Daily(berlin, after)(end).Sub(end); !end.After(now) || length < 22*time.Hour || length > 26*time.Hour {
-			t.Fatalf("the period of %s ends at %s, the next has %s", now, end, length)
-		}
-	})
 }
 
 // onceModel plays replicas against a model with three states: free, running, done.

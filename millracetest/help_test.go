@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // kinds runs a test on a real server and on miniredis.
 func kinds(t *testing.T, test func(t *testing.T, s *millracetest.Server)) {
 	t.Helper()
-	for _, kind := range []millracetest.Kind{millracetest.Real, millracetest.Mini} {
-		t.Run(string(kind), func(t *testing.T) {
+	for _, kind := range []string{millracetest.Real, millracetest.Mini} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, millracetest.Start(t, kind))
 		})

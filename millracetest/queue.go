@@ -65,18 +65,6 @@ type Match struct {
 	Headers map[string]string
 }
 
-// Messages returns the messages of a queue that match, in the order of [fairqueue.Queue.Browse].
-func Messages(t testing.TB, q *fairqueue.Queue, match Match) []fairqueue.Message {
-	t.Helper()
-	var found []fairqueue.Message
-	for _, msg := range browse(t, q, match.State) {
-		if len(match.differences(t, msg)) == 0 {
-			found = append(found, msg)
-		}
-	}
-	return found
-}
-
 // WantMessage returns the first message that matches. If there is none, it reports an error that
 // says how each message of that state differs.
 func WantMessage(t testing.TB, q *fairqueue.Queue, match Match) fairqueue.Message {

@@ -17,22 +17,19 @@ import (
 	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
-// Kind is the kind of a [Server].
-type Kind string
-
-// The kinds. Without an installed server, Real skips the test, or fails it if the environment has
-// CI set.
+// The kinds of a [Server]. Without an installed server, Real skips the test, or fails it if the
+// environment has CI set.
 const (
-	Any  Kind = ""          // a real server if one is installed, else miniredis
-	Real Kind = "real"      // redis-server or valkey-server
-	Mini Kind = "miniredis" // an imitation in this process, whose clock a test can move
+	Any  = ""          // a real server if one is installed, else miniredis
+	Real = "real"      // redis-server or valkey-server
+	Mini = "miniredis" // an imitation in this process, whose clock a test can move
 )
 
 // Server is the Redis of one test. It is empty at first, and ends with the test.
 type Server struct {
 	Client rueidis.Client // closed when the test ends
 	URL    string         // for programs that connect by themselves
-	Kind   Kind           // Real or Mini
+	Kind   string         // Real or Mini
 
 	t    testing.TB
 	mini *miniredis.Miniredis // nil if Kind is Real
@@ -59,7 +56,7 @@ var sayOnce sync.Once
 // It takes some 10 ms. Parallel tests do not see each other.
 //
 // The server ends with the test. On Linux the kernel ends it if the test binary dies.
-func Start(t testing.TB, kind Kind) *Server {
+func Start(t testing.TB, kind string) *Server {
 	t.Helper()
 	s := &Server{t: t}
 	switch kind {

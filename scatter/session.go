@@ -21,6 +21,9 @@ const (
 type Session struct {
 	*draft
 
+	// Server is the name of the server of the last Flush by this value that wrote something.
+	Server string
+
 	in interval // of the values
 }
 
@@ -32,7 +35,6 @@ type draft struct {
 
 	batch batch   // not yet sent
 	sent  *flight // in flight
-	took  string  // the server of the last flush
 }
 
 // Session begins a session for the server of that shard key. It does no I/O.
@@ -140,13 +142,13 @@ func (s *Session) Flush(ctx context.Context) error {
 }
 
 // send sends the batch in flight until the server applied it or the outcome is unknown.
-func (d *draft) send(ctx context.Context) error {
-	done, err := d.sent.send(ctx, d.sc)
+func (s *Session) send(ctx context.Context) error {
+	done, err := s.sent.send(ctx, s.sc)
 	if err == nil {
-		d.took = d.sent.to.Name
+		s.Server = s.sent.to.Name
 	}
 	if done {
-		d.sent = nil
+		s.sent = nil
 	}
 	return err
 }
@@ -171,6 +173,3 @@ func (s *Scatter) choose(shard func(string, int) int, key string) (*server, erro
 	}
 	return s.writers[i], nil
 }
-
-// Server returns the name of the server of the last flush, "" before the first.
-func (s *Session) Server() string { return s.took }

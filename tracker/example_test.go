@@ -58,11 +58,11 @@ func open(client rueidis.Client, source tracker.Source) *tracker.Tracker {
 }
 
 func show(t *tracker.Tracker, id string) {
-	answer, err := t.Queued(context.Background(), id)
+	answers, err := t.Queued(context.Background(), id)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%s: %s\n", id, answer.State)
+	fmt.Printf("%s: %s\n", id, answers[0].State)
 }
 
 func ExampleTracker_Queued() {

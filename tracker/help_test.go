@@ -203,7 +203,7 @@ func state(t *testing.T, tr *Tracker, id string) State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.State
+	return a[0].State
 }
 
 func wantState(t *testing.T, tr *Tracker, id string, want State) {

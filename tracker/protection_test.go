@@ -25,8 +25,8 @@ type history struct {
 func is(t *testing.T, tr *Tracker, id string, want State) error {
 	t.Helper()
 	a, err := tr.Queued(t.Context(), id)
-	if err == nil && a.State != want {
-		err = fmt.Errorf("%q is %v, want %v", id, a.State, want)
+	if err == nil && a[0].State != want {
+		err = fmt.Errorf("%q is %v, want %v", id, a[0].State, want)
 	}
 	return err
 }

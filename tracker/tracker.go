@@ -67,8 +67,8 @@ type Config struct {
 	// 10 seconds.
 	Grace time.Duration
 
-	// Enlister is notified after each answer of [Tracker.Queued] and [Tracker.QueuedMany].
-	// Defaults to none.
+	// Enlister is notified after each call of [Tracker.Queued] that is answered. Defaults to
+	// none.
 	Enlister millrace.Enlister
 
 	// Hooks observe the calls. Defaults to none.
@@ -143,20 +143,11 @@ type Answer struct {
 	Age time.Duration
 }
 
-// Queued returns from memory whether an identifier has work queued. A tracked identifier is
-// [Queued], any other [NotQueued], or [Unknown] until the first pass over the source is
-// complete. Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
-func (t *Tracker) Queued(ctx context.Context, id string) (Answer, error) {
-	answers, err := t.QueuedMany(ctx, id)
-	if err != nil {
-		return Answer{}, err
-	}
-	return answers[0], nil
-}
-
-// QueuedMany is [Tracker.Queued] for several identifiers. The answers are in their order. Each
-// 1,000 of them are answered as of one moment.
-func (t *Tracker) QueuedMany(ctx context.Context, ids ...string) ([]Answer, error) {
+// Queued returns from memory whether identifiers have work queued: an answer for each, in their
+// order. A tracked identifier is [Queued], any other [NotQueued], or [Unknown] until the first pass
+// over the source is complete. Each 1,000 of them are answered as of one moment. Errors:
+// [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
+func (t *Tracker) Queued(ctx context.Context, ids ...string) ([]Answer, error) {
 	answers := make([]Answer, 0, len(ids))
 	err := t.each(ids, func(chunk []string) error {
 		values, err := t.texts(ctx, &t.run, 3+len(chunk), "queued", chunk...)

@@ -30,7 +30,7 @@ func TestAnswers(t *testing.T) {
 	walkOne(t, tr)
 	wantState(t, tr, "none", Unknown) // another row may follow
 	walkOne(t, tr)
-	answers, err := tr.QueuedMany(t.Context(), "none", "other", "twice", "other")
+	answers, err := tr.Queued(t.Context(), "none", "other", "twice", "other")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]State{NotQueued, Queued, Queued, Queued}, got); diff != "" {
-		t.Errorf("QueuedMany (-want +got):\n%s", diff)
+		t.Errorf("Queued (-want +got):\n%s", diff)
 	}
 	if s, err := tr.Stats(t.Context()); s.Tracked != 4 || err != nil {
 		t.Errorf("Tracked = %d, %v, want 4", s.Tracked, err)
@@ -70,7 +70,7 @@ func TestAges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		about("Age of "+id, a.Age, want)
+		about("Age of "+id, a[0].Age, want)
 	}
 	s := stats(t, tr)
 	about("OldestCheck", s.OldestCheck, time.Minute)
@@ -78,8 +78,8 @@ func TestAges(t *testing.T) {
 	about("PassTime", s.PassTime, 20*time.Second)
 	about("CursorAge", s.CursorAge, 70*time.Second)
 	setStamp(t, tr, "x", now+60_000) // the clock was set back
-	if a, err := tr.Queued(t.Context(), "x"); err != nil || a.Age != 0 {
-		t.Errorf("Age of a stamp ahead of the clock = %v, %v, want 0", a.Age, err)
+	if a, err := tr.Queued(t.Context(), "x"); err != nil || a[0].Age != 0 {
+		t.Errorf("Queued of a stamp ahead of the clock = %v, %v, want the age 0", a, err)
 	}
 }
 
@@ -168,9 +168,9 @@ func TestManyIdentifiers(t *testing.T) {
 		ids[i] = fmt.Sprint(i)
 	}
 	add(t, tr, ids...)
-	answers, err := tr.QueuedMany(t.Context(), ids...)
+	answers, err := tr.Queued(t.Context(), ids...)
 	if err != nil || len(answers) != len(ids) {
-		t.Fatalf("QueuedMany = %d answers, %v, want %d", len(answers), err, len(ids))
+		t.Fatalf("Queued = %d answers, %v, want %d", len(answers), err, len(ids))
 	}
 	for i, a := range answers {
 		if a.State != Queued {
@@ -178,8 +178,8 @@ func TestManyIdentifiers(t *testing.T) {
 		}
 	}
 	add(t, tr)
-	if answers, err := tr.QueuedMany(t.Context()); len(answers) != 0 || err != nil {
-		t.Errorf("QueuedMany of none = %v, %v, want no answers", answers, err)
+	if answers, err := tr.Queued(t.Context()); len(answers) != 0 || err != nil {
+		t.Errorf("Queued of none = %v, %v, want no answers", answers, err)
 	}
 }
 
@@ -353,7 +353,7 @@ func TestEnlister(t *testing.T) {
 	tr := open(t, Config{Enlister: e})
 	add(t, tr, "x")
 	wantState(t, tr, "x", Queued)
-	if _, err := tr.QueuedMany(t.Context(), "x", "y", "z"); err != nil {
+	if _, err := tr.Queued(t.Context(), "x", "y", "z"); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := e.count, 2; got != want {

@@ -95,7 +95,7 @@ func lifetime(ttl int64) string {
 	switch ttl {
 	case int64(expiry.NoTTL):
 		return "stays for good"
-	case int64(expiry.NoField):
+	case ops.NoField:
 		return "not there"
 	}
 	return "gone in " + remaining(ttl)

@@ -97,7 +97,7 @@ func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 func (c *leaseAcquire) print(a *app, held *lease.Lease) error {
 	doc := ops.Grant(held)
 	return a.print(doc, func(w io.Writer) {
-		fmt.Fprintf(w, "held for %s, %s\n\n", readable.Duration(c.TTL.Duration), until(held.ServerDeadline()))
+		fmt.Fprintf(w, "held for %s, %s\n\n", readable.Duration(c.TTL.Duration), until(held.Until))
 		fmt.Fprintln(w, "TOKEN\tFENCE")
 		fmt.Fprintf(w, "%s\t%d\n", doc.Token, doc.Fence)
 	})

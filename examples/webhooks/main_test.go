@@ -143,7 +143,11 @@ func TestAnswersOfEndpoints(t *testing.T) {
 			if got := got.Waiting > 0; got != test.paused {
 				t.Errorf("the tenant waits = %v, want %v", got, test.paused)
 			}
-			for _, msg := range millracetest.Messages(t, s.queue, millracetest.Match{State: fairqueue.Delayed}) {
+			delayed, _, err := s.queue.Browse(t.Context(), fairqueue.BrowseConfig{State: fairqueue.Delayed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, msg := range delayed {
 				if wait := msg.Until.Sub(msg.Written); wait < test.delayed {
 					t.Errorf("it is delivered again after %s, want %s at least", wait, test.delayed)
 				}

@@ -32,7 +32,7 @@ var AddToCounter = operation(Row{
 	session := c.Of.Session(string(in.ShardKey))
 	session.Add(c.Name, in.N)
 	err := session.Flush(ctx)
-	return Added{Added: in.N, Server: session.Server()}, err
+	return Added{Added: in.N, Server: session.Server}, err
 })
 
 // Addition is the In of [AddToCounter].
@@ -67,7 +67,7 @@ var AddToCounters = operation(Row{
 		return doc, err
 	}
 	err = session.Flush(ctx)
-	doc.Server = session.Server()
+	doc.Server = session.Server
 	return doc, err
 })
 

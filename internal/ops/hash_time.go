@@ -16,13 +16,19 @@ var GetTTLs = operation(Row{
 	Detail:   `"ttl_ms" is -1 for a field that stays for good and -2 for one that is not there.`,
 	Examples: []string{"hash ttl sessions user:17 token theme", "hash ttl sessions user:17 token --set 1h", "hash ttl sessions user:17 token --persist"},
 }, func(ctx context.Context, h OneHash, in FieldNames) (doc FieldTTLs, err error) {
-	ttls, err := h.Of.TTL(ctx, h.Name, jsontype.Strings(in.Fields)...)
-	doc.Fields = make([]FieldTTL, len(ttls))
-	for i, ttl := range ttls {
-		doc.Fields[i] = FieldTTL{in.Fields[i], millis(ttl)}
+	found, err := h.Of.GetMany(ctx, h.Name, jsontype.Strings(in.Fields)...)
+	doc.Fields = make([]FieldTTL, len(in.Fields))
+	for i, name := range in.Fields {
+		doc.Fields[i] = FieldTTL{name, NoField}
+		if field, ok := found[string(name)]; ok {
+			doc.Fields[i].TTL = millis(field.TTL)
+		}
 	}
 	return doc, err
 })
+
+// NoField is the TTL of a field that does not exist.
+const NoField = -2
 
 // FieldTTLs is the Out of [GetTTLs].
 type FieldTTLs struct {
@@ -66,7 +72,7 @@ var PersistFields = operation(Row{
 	Summary: "Remove the TTL of fields",
 	Detail:  "They stay until they are deleted.",
 }, func(ctx context.Context, h OneHash, in FieldNames) (ChangedFields, error) {
-	list, err := h.Of.Persist(ctx, h.Name, jsontype.Strings(in.Fields)...)
+	list, err := h.Of.Expire(ctx, h.Name, expiry.NoTTL, expiry.ExpireConfig{}, jsontype.Strings(in.Fields)...)
 	return changedFields(in.Fields, list), err
 })
 

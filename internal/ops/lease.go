@@ -113,7 +113,7 @@ type Acquired struct {
 
 // Grant returns the document of a lease that is held.
 func Grant(held *lease.Lease) Acquired {
-	return Acquired{Token: held.Token, Fence: held.Fence, Deadline: held.ServerDeadline().UnixMilli()}
+	return Acquired{Token: held.Token, Fence: held.Fence, Deadline: held.Until.UnixMilli()}
 }
 
 // Holder identifies the holder of a lease.

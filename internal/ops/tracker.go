@@ -43,7 +43,7 @@ var AskTracker = operation(Row{
 	Detail:   "Answered from memory, all as of one moment. Until the first pass over the table is complete, an identifier that was not seen is unknown: then ask the database. Over HTTP at most 1,000 identifiers, in a URL of at most 60 KiB.",
 	Examples: []string{"tracker queued tasks item-17 item-18", "tracker queued tasks item-17 --json"},
 }, func(ctx context.Context, t *tracker.Tracker, in TrackerQuery) (doc TrackerAnswers, err error) {
-	answers, err := t.QueuedMany(ctx, in.IDs...)
+	answers, err := t.Queued(ctx, in.IDs...)
 	doc.Answers = make([]TrackerAnswer, len(answers))
 	for i, a := range answers {
 		doc.Answers[i] = TrackerAnswer{jsontype.Text(in.IDs[i]), strings.ReplaceAll(string(a.State), " ", "_"), a.Age.Milliseconds()}

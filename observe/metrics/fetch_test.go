@@ -38,7 +38,7 @@ func TestCacheCollector(t *testing.T) {
 
 	odd := errors.New("odd")
 	for i, failure := range []error{odd, nil, nil, nil} {
-		_, err := fetch.Fetch(t.Context(), c, "key", func(context.Context) (string, error) { return "value", failure })
+		_, _, err := fetch.Get(t.Context(), c, "key", func(context.Context) (string, error) { return "value", failure })
 		if !errors.Is(err, failure) {
 			t.Errorf("Fetch %d = %v, want %v", i, err, failure)
 		}

@@ -285,8 +285,8 @@ func open(t *testing.T, source tracker.Source, grace time.Duration) *tracker.Tra
 
 func wantState(t *testing.T, tr *tracker.Tracker, id string, want tracker.State) {
 	t.Helper()
-	if got, err := tr.Queued(t.Context(), id); err != nil || got.State != want {
-		t.Errorf("Queued(%q) = %v, %v, want %v", id, got.State, err, want)
+	if got, err := tr.Queued(t.Context(), id); err != nil || got[0].State != want {
+		t.Errorf("Queued(%q) = %v, %v, want %v", id, got, err, want)
 	}
 }
 
@@ -329,7 +329,7 @@ func testUncommitted(t *testing.T, db database) {
 		slice(t, patient.Jobs()[1])
 		slice(t, hasty.Jobs()[1])
 		a, err := hasty.Queued(t.Context(), "x")
-		return err == nil && a.State == tracker.NotQueued
+		return err == nil && a[0].State == tracker.NotQueued
 	})
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
@@ -380,7 +380,7 @@ func testInStep(t *testing.T, db database) {
 			live[id] = true
 		}
 		ids := slices.Collect(maps.Keys(live))
-		answers, err := tr.QueuedMany(t.Context(), ids...)
+		answers, err := tr.Queued(t.Context(), ids...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -398,7 +398,7 @@ func testInStep(t *testing.T, db database) {
 			if slices.Contains(rows, id) {
 				want = tracker.Queued
 			}
-			if a, err := tr.Queued(t.Context(), id); err != nil || a.State != want {
+			if a, err := tr.Queued(t.Context(), id); err != nil || a[0].State != want {
 				return false
 			}
 		}

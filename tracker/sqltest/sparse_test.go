@@ -84,7 +84,7 @@ func TestSparseMillion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return a.State == tracker.Queued
+		return a[0].State == tracker.Queued
 	}
 
 	until("the first pass", func(s tracker.Stats) bool { return s.Passes == 1 })

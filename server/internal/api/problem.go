@@ -166,7 +166,7 @@ func problemOf(err error) *problem {
 		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: brief(detail),
 		Code: known.Code, Hint: cmp.Or(hintOf(err), known.Hint), cause: cause,
 	}
-	if held, ok := errors.AsType[*lease.HeldError](err); ok {
+	if held, ok := lease.Holder(err); ok {
 		remaining, metadata := held.Remaining.Milliseconds(), jsontype.Text(held.Metadata)
 		p.Remaining, p.Metadata, p.Fence = &remaining, &metadata, &held.Fence
 	}

@@ -49,7 +49,7 @@ func TestProblems(t *testing.T) {
 		{millrace.ErrNotFound, 404, "not_found"},
 		{millrace.ErrNotFound, 404, "not_found"},
 		{millrace.ErrStale, 409, "stale"},
-		{&lease.HeldError{Name: "l", Remaining: time.Second}, 409, "held"},
+		{lease.ErrHeld, 409, "held"},
 		{lease.ErrLost, 409, "lost"},
 		{lease.ErrExpired, 409, "expired"},
 		{millrace.ErrEvictable, 409, "evictable"},
