@@ -140,7 +140,7 @@ func (r *Ring) before(i int) []int {
 
 // Add returns the ring with more partitions, one for each weight, of the next generation. Each
 // new point is in the middle of the widest gap, the first of equally wide ones. Numbers continue
-// from [Ring.Partitions].
+// after the last one.
 func (r *Ring) Add(weights ...int) (*Ring, error) {
 	order, err := interleave(weights)
 	if err != nil {

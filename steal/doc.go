@@ -14,7 +14,7 @@
 //
 // # The mechanism
 //
-// A [Job] is divided into slices: small, bounded, independent pieces of work.
+// A [millrace.Job] is divided into slices: small, bounded, independent pieces of work.
 // [Recruiter.Install] gives a job a rate, its probability at each moment: 0.003 is three moments
 // in a thousand. [Recruiter.SetRate] changes it and [Recruiter.Remove] removes the job at any
 // time. Code with an idle moment calls [Recruiter.Enlist], which draws one random number. Nearly

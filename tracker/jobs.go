@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,12 +17,12 @@ import (
 //
 // The first, tracker.add, walks the table: a slice reads the next rows behind the cursor, at
 // most [Config.AddRows], adds the identifiers with work, and moves the cursor. After
-// the last row the next pass begins. It reports Full until the first pass is complete;
+// the last row the next pass begins. It reports More until the first pass is complete;
 // afterwards the rounds never end, and one slice at a time is enough.
 //
 // The second, tracker.verify, removes finished work: a slice takes the identifiers with the
 // oldest stamps, at most [Config.VerifyIDs] and none within [Config.Grace], asks the source
-// about them, stamps those that have work and removes the others. It reports Full after a
+// about them, stamps those that have work and removes the others. It reports More after a
 // full slice that removed more than a tenth, and Idle when there was nothing to verify.
 //
 // A slice that fails, or that another slice overtook, changes nothing, and the next one
@@ -144,12 +145,7 @@ func (t *Tracker) ask(ctx context.Context, p *pace, n, most int, next string, ca
 // advance adds the identifiers of a page and moves the cursor.
 func (t *Tracker) advance(ctx context.Context, run *script.Runner, at place, page Page) (step, error) {
 	args := append(make([]string, 0, 5+len(page.IDs)), at.life, at.passes, at.cursor, at.now, page.Next)
-	seen := make(map[string]struct{}, len(page.IDs))
-	for _, id := range page.IDs {
-		if _, again := seen[id]; again {
-			continue
-		}
-		seen[id] = struct{}{}
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(page.IDs))) {
 		if err := checkID(id); err != nil {
 			t.cfg.Logger.WarnContext(ctx, "a row's identifier cannot be tracked", "tracker", t.name, "before", page.Next, "error", err)
 			continue
