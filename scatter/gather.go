@@ -148,11 +148,11 @@ func (g *Gather) Read(ctx context.Context) error {
 	}
 	values, failed := each(g.s, func(srv *server) ([]value, error) { return g.of(ctx, srv) })
 	missing, err := partial(g.s.servers, failed)
-	var wrong []error
+	wrong := []error{err}
 	for _, result := range g.results {
 		wrong = append(wrong, result.fill(g, values, missing, err))
 	}
-	return both(err, errors.Join(wrong...))
+	return errors.Join(wrong...)
 }
 
 // fill merges the values of a result, which are in the order of asks for each server and nil of
@@ -175,21 +175,11 @@ func (r *Result[T]) fill(g *Gather, values [][]value, missing []string, err erro
 		value, wrong = r.merge(parts)
 	}
 	r.Value, r.Servers, r.Answered, r.Missing = value, len(values), len(values)-len(missing), missing
-	r.Err = both(err, wrong)
+	r.Err = errors.Join(err, wrong)
 	return wrong
 }
 
 func (r *Result[T]) refuse(err error) { r.Err = err }
-
-func both(a, b error) error {
-	if a == nil {
-		return b
-	}
-	if b == nil {
-		return a
-	}
-	return errors.Join(a, b)
-}
 
 type value struct {
 	texts []string
