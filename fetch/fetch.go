@@ -48,10 +48,12 @@ func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context
 	if c.cfg.Enlister != nil && (a.outcome == Hit || a.outcome == Negative) {
 		c.cfg.Enlister.Enlist(ctx)
 	}
+	from := Result{Outcome: a.outcome, Age: a.age}
 	if a.err != nil {
-		value = *new(T)
+		var none T
+		return none, from, a.err
 	}
-	return value, Result{Outcome: a.outcome, Age: a.age}, a.err
+	return value, from, nil
 }
 
 // request is a call of Get of any type.
