@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/redis/shards"
 )
 
-// NoTTL is the time left of a field without a deadline.
+// NoTTL is the time left of a field without a deadline. [Hashes.Expire] with it removes deadlines.
 const NoTTL = shards.NoTTL
 
 const (
