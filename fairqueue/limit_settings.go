@@ -91,7 +91,7 @@ func (s LimitSettings) SetIfUnset(ctx context.Context, tenant string, l OwnLimit
 }
 
 // Clear forgets limits of a tenant, so that the default applies again, or with the tenant "" limits
-// of the default: those of these names (see [NamesOf]), or all without a name. It does not end
+// of the default: those of these names, such as "max_in_flight", or all without a name. It does not end
 // a pause of [LimitSettings.Pause].
 //
 // Errors: as of [LimitSettings.Get]; [millrace.ErrBadArgument] also in a queue with streams.
