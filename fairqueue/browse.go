@@ -168,6 +168,9 @@ func browsed(state State, reply *script.Reply) Message {
 	msg.Reason = strings.ToValidUTF8(msg.Reason, "") // a rune may be cut
 	m, err := readMember(text)
 	if err == nil {
+		if state == Delayed && m.attempts > 0 {
+			msg.Since = m.since
+		}
 		if state != Dead { // whose record has all deliveries
 			msg.Attempt += m.attempts
 		}

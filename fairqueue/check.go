@@ -104,6 +104,8 @@ func (r *keys) parse() {
 	for field, value := range r.hot {
 		switch {
 		case field == "" || field == "w" || field == "t" || field == "d" || field[0] == 'l':
+		case field == failingField:
+			r.is(failingForm.MatchString(value), "field %q of tenants that fail has %.100q", field, value)
 		case idForm.MatchString(field):
 			r.messages[field] = value
 		case strings.HasPrefix(field, batchPrefix), strings.HasPrefix(field, endPrefix):

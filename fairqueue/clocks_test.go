@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/redis/reqid"
+	"github.com/millrace/millrace/internal/redis/script"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/internal/test/scripttest"
 	"github.com/millrace/millrace/schedule"
@@ -498,7 +499,12 @@ func newClockTest(t *testing.T) *clockTest {
 
 func newClockTestOn(t *testing.T, client rueidis.Client, cfg Config) *clockTest {
 	t.Helper()
-	scripts := clocked(t, library)
+	return newClockTestOf(t, client, cfg, library)
+}
+
+func newClockTestOf(t *testing.T, client rueidis.Client, cfg Config, of *script.Library) *clockTest {
+	t.Helper()
+	scripts := clocked(t, of)
 	scripttest.Load(t, client, scripts)
 	c := &clockTest{openOn(t, client, redistest.Name(t), cfg), t, time.Now().Truncate(time.Second)}
 	c.run.Scripts, c.shared.run.Scripts = scripts, scripts

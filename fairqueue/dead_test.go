@@ -32,7 +32,7 @@ func TestDeadGroups(t *testing.T) {
 	q := open(t, Config{})
 	ctx := t.Context()
 	dies(t, q, 12)
-	groups, found, err := q.Dead().Groups(ctx, SearchConfig{})
+	groups, found, err := q.Failures(ctx, SearchConfig{State: Dead})
 	if err != nil || len(groups) != 2 || groups[0].Reason != "timeout" || groups[0].Count != 10 || groups[1].Count != 2 || found.Looked != 12 || found.Total != 12 {
 		t.Fatalf("groups %+v, %+v: %v", groups, found, err)
 	}
@@ -46,11 +46,11 @@ func TestMatching(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	ctx := t.Context()
-	_, _, err := q.Dead().RedriveMatching(ctx, SearchConfig{})
+	_, _, err := q.Retry(ctx, SearchConfig{State: Dead})
 	wantError(t, err, millrace.ErrNotFound)
 	dies(t, q, 25) // 10 of "timeout", 15 of "refused"
 
-	n, found, err := q.Dead().RedriveMatching(ctx, SearchConfig{Reason: "refused", Tenant: "t1", Look: 1000})
+	n, found, err := q.Retry(ctx, SearchConfig{State: Dead, Reason: "refused", Tenant: "t1", Look: 1000})
 	if err != nil || n != 7 || found.Looked != 25 || found.Total != 25 || found.Next != "" || found.Messages != nil {
 		t.Fatalf("redrove %d, %+v: %v", n, found, err)
 	}
@@ -87,11 +87,11 @@ func TestMatchingEnds(t *testing.T) {
 		}
 		return n, err
 	}
-	n, found, err := q.Dead().eachMatching(t.Context(), SearchConfig{Look: 5}, redrive)
+	n, found, err := q.eachMatching(t.Context(), SearchConfig{State: Dead, Look: 5}, redrive)
 	if err != nil || n != 5 || found.Looked != 5 || found.Next == "" {
 		t.Fatalf("redrove %d, %+v: %v", n, found, err)
 	}
-	n, found, err = q.Dead().eachMatching(t.Context(), SearchConfig{}, redrive)
+	n, found, err = q.eachMatching(t.Context(), SearchConfig{State: Dead}, redrive)
 	if err != nil || n != 12 || found.Looked != 12 {
 		t.Fatalf("redrove %d, %+v: %v", n, found, err)
 	}
@@ -107,7 +107,7 @@ func TestMatchingIsCut(t *testing.T) {
 		t.Fatalf("%+v: %v", first, err)
 	}
 	failed := errors.New("cut")
-	_, found, err := q.Dead().eachMatching(t.Context(), SearchConfig{After: first.Next}, func(context.Context, ...string) (int, error) { return 0, failed })
+	_, found, err := q.eachMatching(t.Context(), SearchConfig{State: Dead, After: first.Next}, func(context.Context, ...string) (int, error) { return 0, failed })
 	if !errors.Is(err, failed) || found.Next != first.Next {
 		t.Fatalf("Next is %q, want %q: %v", found.Next, first.Next, err)
 	}

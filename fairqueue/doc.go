@@ -43,7 +43,7 @@
 //	  ▼         │  └─────────┘        └─ Cancel ──▶ removed
 //	delayed ────┘   visibility
 //	        delay   ended            waiting ── TTL, Cancel ──▶ removed
-//	        ended                    dead ── Redrive ──▶ waiting;  Purge ──▶ removed
+//	        ended, Retry             dead ── Redrive ──▶ waiting;  Purge ──▶ removed
 //
 // A message has an id, the server's clock in microseconds, which stays the same. A message that
 // comes again keeps its position. Each delivery has a receipt. Ack, Nack and Extend take the
@@ -108,7 +108,8 @@
 //   - A process that waits sends two commands per second, however many goroutines wait and
 //     however many Queues of one name it has on a client.
 //   - [Queue.Browse] shows all messages and takes none. [Queue.Search] shows those that match,
-//     and [DeadLetters.Groups] counts dead ones by reason; both examine a bounded number.
+//     and [Queue.Failures] counts retries and dead ones by error; both examine a bounded number.
+//   - [Queue.Stats] names the 32 tenants that failed last, and why; [Queue.Retry] retries at once.
 //   - On a full server, writes fail and change nothing; reading and settling go on.
 //   - No call takes the server long: its work is bounded in messages and bytes, whatever the
 //     queue holds.

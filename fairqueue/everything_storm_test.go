@@ -347,7 +347,7 @@ func (s *storm) drain() {
 				errs = append(errs, q.Schedules().Remove(ctx, one.Name))
 			}
 			errs = append(errs, s.closeBatches()...)
-			_, _, err := q.Dead().RedriveMatching(ctx, fairqueue.SearchConfig{})
+			_, _, err := q.Retry(ctx, fairqueue.SearchConfig{State: fairqueue.Dead})
 			if err = errors.Join(append(errs, err)...); err != nil {
 				s.t.Errorf("after the storm: %v", err)
 			}

@@ -142,13 +142,21 @@ func (c *caller) calls() []call {
 			return c.part().Resize(c.ctx, pick(c.r, 0, 2, 4, 7), 0)
 		}},
 		{"redrive", 1, func() error { return c.deadIDs(fairqueue.DeadLetters.Redrive, c.s.someIDs(c.r, 5, false)...) }},
-		{"redrive all", 1, func() error { return third(c.part().Dead().RedriveMatching(c.ctx, fairqueue.SearchConfig{})) }},
+		{"redrive all", 1, func() error { return third(c.part().Retry(c.ctx, fairqueue.SearchConfig{State: fairqueue.Dead})) }},
 		{"redrive some", 1, c.redriveSome},
 		{"purge dead", 1, func() error { return c.deadIDs(fairqueue.DeadLetters.Purge, c.s.someIDs(c.r, 2, true)...) }},
 		{"purge all dead", 1, func() error {
 			return third(c.part().Dead().PurgeMatching(c.ctx, fairqueue.SearchConfig{Tenant: pick(c.r, purgedTenant...)}))
 		}},
-		{"dead groups", 1, func() error { return third(c.part().Dead().Groups(c.ctx, fairqueue.SearchConfig{})) }},
+		{"failures", 1, func() error {
+			return third(c.part().Failures(c.ctx, fairqueue.SearchConfig{State: pick(c.r, fairqueue.Delayed, fairqueue.Dead)}))
+		}},
+		{"retry", 1, func() error {
+			return c.byPart(func(q *fairqueue.Queue, ids ...string) error {
+				return third(q.Retry(c.ctx, fairqueue.SearchConfig{}, ids...))
+			}, c.s.someIDs(c.r, 5, false)...)
+		}},
+		{"retry all", 1, func() error { return third(c.part().Retry(c.ctx, fairqueue.SearchConfig{})) }},
 		{"keep dead", 1, func() error {
 			if c.s.dropsDead {
 				return c.part().Dead().Keep(c.ctx, pick(c.r, 3, 10), pick(c.r, 0, 100*time.Millisecond))
@@ -423,6 +431,11 @@ func (c *caller) check() error {
 
 // deadIDs calls the parts of the ids, one after the other.
 func (c *caller) deadIDs(call func(d fairqueue.DeadLetters, ctx context.Context, ids ...string) (int, error), ids ...string) error {
+	return c.byPart(func(q *fairqueue.Queue, ids ...string) error { return second(call(q.Dead(), c.ctx, ids...)) }, ids...)
+}
+
+// byPart makes a call to each part that has some of the ids.
+func (c *caller) byPart(call func(q *fairqueue.Queue, ids ...string) error, ids ...string) error {
 	of := make([][]string, len(c.parts))
 	for _, id := range ids {
 		part := 0
@@ -434,7 +447,7 @@ func (c *caller) deadIDs(call func(d fairqueue.DeadLetters, ctx context.Context,
 	}
 	for i, part := range c.parts {
 		if len(of[i]) > 0 {
-			if _, err := call(part.Dead(), c.ctx, of[i]...); err != nil {
+			if err := call(part, of[i]...); err != nil {
 				return err
 			}
 		}

@@ -152,14 +152,14 @@ func ExampleQueue_Search() {
 	for _, m := range messages {
 		_, _ = q.Nack(ctx, fairqueue.NackConfig{Dead: true, Reason: "card expired"}, m.Receipt)
 	}
-	groups, _, err := q.Dead().Groups(ctx, fairqueue.SearchConfig{Tenant: "acme"})
+	groups, _, err := q.Failures(ctx, fairqueue.SearchConfig{State: fairqueue.Dead, Tenant: "acme"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, g := range groups {
 		fmt.Printf("%d died: %s\n", g.Count, g.Reason)
 	}
-	n, _, err := q.Dead().RedriveMatching(ctx, fairqueue.SearchConfig{Reason: "card expired", Text: "order 18"})
+	n, _, err := q.Retry(ctx, fairqueue.SearchConfig{State: fairqueue.Dead, Reason: "card expired", Text: "order 18"})
 	if err != nil {
 		log.Fatal(err)
 	}

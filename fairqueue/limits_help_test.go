@@ -51,7 +51,7 @@ func restLeft(t *testing.T, q *Queue) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields = slices.DeleteFunc(fields, func(f string) bool { return f == "" || f == "w" || f == "t" || f[0] == 'l' })
+	fields = slices.DeleteFunc(fields, func(f string) bool { return f == "" || f == "w" || f == "t" || f == failingField || f[0] == 'l' })
 	if text := strings.Join(fields, " "); text != "" {
 		left = append(left, "work: "+strconv.Quote(text))
 	}

@@ -57,13 +57,41 @@ func (c *machine) redrive(r *rapid.T) {
 	want := 0
 	if k.state == isDead {
 		c.model.leave(k)
-		k.state, k.made, k.worthNot, k.mortal = waiting, 0, false, false
+		k.state, k.made, k.why, k.worthNot, k.mortal = waiting, 0, "", false, false
 		c.model.count.Redriven++
 		want = 1
 	}
 	c.lose(r)
 	n, err := c.q.Dead().Redrive(c.t.Context(), k.id)
 	c.check(r, "redriven", n, want, err)
+}
+
+func (c *machine) retry(r *rapid.T) {
+	k := c.someMessage(r, aside, aside, isDead, waiting, flying, gone)
+	want := 0
+	if k.state == aside {
+		c.model.leave(k)
+		k.state = waiting
+		want = 1
+	}
+	c.lose(r)
+	n, _, err := c.q.Retry(c.t.Context(), SearchConfig{}, k.id, k.id)
+	c.check(r, "retried", n, want, err)
+}
+
+// retrySome retries the messages of a tenant that failed, and leaves those that their writer delayed.
+func (c *machine) retrySome(r *rapid.T) {
+	cfg, want := SearchConfig{Tenant: someTenant.Draw(r, "tenant")}, 0
+	for _, k := range c.model.messages {
+		if k.state == aside && k.made > 0 && k.tenant == cfg.Tenant {
+			c.model.leave(k)
+			k.state = waiting
+			want++
+		}
+	}
+	c.lose(r)
+	n, _, err := c.q.Retry(c.t.Context(), cfg)
+	c.check(r, "retried", n, want, err)
 }
 
 func (c *machine) purgeDead(r *rapid.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -282,6 +283,8 @@ func (c *machine) nack(r *rapid.T) {
 	cfg := NackConfig{
 		Delay: rapid.SampledFrom([]time.Duration{0, 0, time.Hour}).Draw(r, "delay"),
 		Dead:  rapid.IntRange(0, 5).Draw(r, "dead") == 0,
+
+		Reason: rapid.SampledFrom([]string{"", "timeout", "no order 17\x01\xff"}).Draw(r, "reason"),
 	}
 	c.nextMillisecond(r)
 	c.lose(r)
@@ -294,12 +297,19 @@ func (c *machine) nack(r *rapid.T) {
 	case good && cfg.Dead:
 		c.model.count.Nacked++
 		c.model.moveToDead(k)
+		c.model.fails(k, stored(cfg.Reason))
 	case good:
 		c.model.count.Nacked++
 		c.model.giveBack(k, cfg.Delay > 0)
+		c.model.fails(k, stored(cfg.Reason))
 	case k != nil:
 		c.model.leave(k)
 	}
+}
+
+// stored is a reason as the queue keeps it.
+func stored(reason string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(reason, ""), "\x01", " ")
 }
 
 // handBack returns a message whose reader has gone.
@@ -396,6 +406,7 @@ func (c *machine) bringAbout(r *rapid.T, k *known) {
 	default:
 		c.model.count.Reclaimed++
 		c.model.giveBack(k, false)
+		c.model.fails(k, "its reader did not finish in time")
 	}
 	c.tend(r)
 }
@@ -460,6 +471,12 @@ func (c *machine) invariant(r *rapid.T) {
 	c.check(r, "shape", streams{s.Streams, s.PerTenant}.setting(), c.model.shape.setting(), nil)
 	c.check(r, "paused", s.Paused, c.model.paused, nil)
 	c.check(r, "counters", s.Counters, c.model.count, nil)
+	failing := map[string]Failures{}
+	for _, f := range s.Failing {
+		f.Oldest, f.Newest = time.Time{}, time.Time{}
+		failing[f.Tenant] = f
+	}
+	c.check(r, "tenants that fail", failing, c.model.failing, nil)
 	n, err := c.watch.Len(ctx)
 	c.check(r, "Len", n, count[waiting], err)
 	var dead, wantDead []string
@@ -595,7 +612,7 @@ func TestModel(t *testing.T) {
 				c.write(r)
 				r.Repeat(map[string]func(*rapid.T){
 					"write": c.write, "read": c.read, "read again": c.read, "forget": c.forget, "ack": c.ack, "nack": c.nack,
-					"hand back": c.handBack, "extend": c.extend, "cancel": c.cancel, "redrive": c.redrive, "purge": c.purgeDead,
+					"hand back": c.handBack, "extend": c.extend, "cancel": c.cancel, "redrive": c.redrive, "retry": c.retry, "retry some": c.retrySome, "purge": c.purgeDead,
 					"resize": c.resize, "pause": c.pause, "browse": c.browse, "over": c.over, "over too": c.over, "window": c.window,
 					"keep dead": c.keepDead, "new batch": c.newBatch, "end batch": c.endBatch,
 					"": c.invariant,

@@ -32,7 +32,7 @@ type Message struct {
 	Reason string // why it is dead, or was given back last: then the first 200 bytes; empty if it never was
 
 	// Only Browse and Dead set these.
-	Since       time.Time // when it was delivered, or when it died
+	Since       time.Time // when it was delivered, when it died, or of a retry that waits when it failed
 	Until       time.Time // the end of its visibility or delay
 	Consumed    bool      // it is in flight with a handler of Consume
 	DecodeError string    // why no reader can read it; empty if one can

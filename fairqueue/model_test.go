@@ -36,6 +36,7 @@ type known struct {
 	made     int    // deliveries that count
 	moves    int    // how often it left a place
 	receipt  string // of the delivery it is in
+	why      string // the last reason
 	dedupe   string
 	mortal   bool // it has a deadline
 	worthNot bool // its deadline has come
@@ -53,12 +54,13 @@ type model struct {
 	dead     []*known            // in the order of their deaths
 	deduped  map[string]string   // dedupe id of a tenant -> message
 	stale    map[string]struct{} // receipts that are not good any more
+	failing  map[string]Failures // by tenant
 	count    Counters
 	batches  []*knownBatch
 }
 
 func newModel(shape streams, attempts int) *model {
-	return &model{shape: shape, attempts: attempts, messages: map[string]*known{}, deduped: map[string]string{}, stale: map[string]struct{}{}}
+	return &model{shape: shape, attempts: attempts, messages: map[string]*known{}, deduped: map[string]string{}, stale: map[string]struct{}{}, failing: map[string]Failures{}}
 }
 
 // line returns the messages that wait in a flow, in their order.
@@ -149,6 +151,19 @@ func (m *model) giveBack(k *known, delayed bool) {
 		m.leave(k)
 		k.state = waiting
 	}
+}
+
+// fails notes that a delivery of a message failed, which had its consequences.
+func (m *model) fails(k *known, reason string) {
+	f := m.failing[k.tenant]
+	if reason != "" {
+		k.why = reason
+	}
+	f.Tenant, f.Reason, f.Count = k.tenant, cmp.Or(k.why, noReason), f.Count+1
+	if k.state == isDead {
+		f.Died++
+	}
+	m.failing[k.tenant] = f
 }
 
 // live returns how many messages a reader can have.

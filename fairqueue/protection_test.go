@@ -161,6 +161,17 @@ var histories = []history{
 		}
 		return h.sizes(1, 0, 0, 0)
 	}},
+	{"a retry is repeated", Config{}, func(h *hand) error {
+		ids := write(h.t, h.watch, "a:1 b:2")
+		if _, err := h.q.Nack(h.t.Context(), NackConfig{Delay: time.Hour}, receipts(h.read(2, time.Hour))...); err != nil {
+			return err
+		}
+		h.lose()
+		if n, _, err := h.q.Retry(h.t.Context(), SearchConfig{}, ids[0]); n != 1 || err != nil {
+			return wrong("retry = %d, %w", n, err)
+		}
+		return h.sizes(1, 0, 1, 0)
+	}},
 	{"calls that state what is so are repeated", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:1 b:2")
 		m := h.read(1, time.Hour)[0]
@@ -482,6 +493,21 @@ var histories = []history{
 			_, err := h.watch.Nack(h.t.Context(), NackConfig{}, m.Receipt)
 			return err
 		}, func(again Message) { m = again })
+	}},
+	{"a sleeping reader and a retry", Config{}, func(h *hand) error {
+		var ids []string
+		for range 5 {
+			id, err := h.watch.Write(h.t.Context(), Draft{Tenant: "a", Delay: time.Hour})
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return h.wakes(func() error {
+			_, _, err := h.watch.Retry(h.t.Context(), SearchConfig{}, ids[0])
+			ids = ids[1:]
+			return err
+		})
 	}},
 	{"a sleeping reader and a delayed message", Config{}, func(h *hand) error {
 		return h.wakes(func() error {

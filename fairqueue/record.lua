@@ -12,6 +12,7 @@
 --   aID            its deliveries so far, see deliveries
 --   bID eID        a batch, and the message of its end, see batches
 --   d              the default limits, see limits
+--   f              tenants whose messages fail, see failing
 --   24 characters  a delivery, by its receipt, see deliveries
 --
 -- K has the settings, counters of rare events, and positions of sources.

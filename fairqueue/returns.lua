@@ -3,7 +3,7 @@
 -- delayed has messages that wait for an instant, as FLOW \1 PRIORITY ID. deadlines has the ids of those with a deadline.
 -- dead has ids by the instant of the death, and deaths 'ATTEMPTS:REASON'.
 --
--- Needs    record, flows, limits, owners, dedupes, deliveries, batches
+-- Needs    record, flows, limits, owners, dedupes, deliveries, batches, failing
 -- Touches  hot, young, flight, delayed, deadlines, dead, deaths
 -- Gives    header(body) -> deadline or nil; priority; flow; the owner, '=TENANT'; dedupe id; cost; its batch, see
 --          batches, or ''
@@ -97,6 +97,9 @@ local function give_back(receipt, value, failed, wait, limit, reason, took)
   made = made + (failed and 1 or 0)
   if reason ~= '' then
     why = string.gsub(string.sub(reason, 1, 200), '\1', ' ')
+  end
+  if failed then
+    note_failure(string.match(value, '=.*$', 32), made >= limit, why)
   end
   if made >= limit then
     if #batch == 16 then

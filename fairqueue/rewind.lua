@@ -70,6 +70,10 @@ local function rewind()
   end
 
   n.since, n.others = math.min(n.since, now), math.min(n.others, now)
+  local failing = redis.call('HGET', hot, 'f')
+  sets.f = failing and string.gsub(failing, '\1(%d+ %d+) (%d+) (%d+) ', function(counts, began, last)
+    return '\1' .. counts .. ' ' .. whole(math.min(began + 0, now)) .. ' ' .. whole(math.min(last + 0, now)) .. ' '
+  end) or nil
   move('flight', 1, early, '(inf', function(receipts)
     local list = {}
     for i, value in ipairs(redis.call('HMGET', hot, unpack(receipts))) do

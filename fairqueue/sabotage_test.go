@@ -18,7 +18,7 @@ var protections = []struct {
 		"a repeated call is answered from memory", "return string.sub(stored, 38)", "return nil",
 		[]string{
 			"a write is repeated", "a read is repeated", "a read that settles is repeated", "an ack is repeated", "a nack is repeated",
-			"a cancel is repeated", "a redrive and a purge are repeated",
+			"a cancel is repeated", "a redrive and a purge are repeated", "a retry is repeated",
 		},
 		nil,
 	},
@@ -124,7 +124,7 @@ var protections = []struct {
 	},
 	{
 		"a token wakes a reader", "redis.pcall('LPUSH', prefix .. 'wake', unpack(tokens))", "",
-		[]string{"a sleeping reader", "a sleeping reader and a message that is given back"},
+		[]string{"a sleeping reader", "a sleeping reader and a message that is given back", "a sleeping reader and a retry"},
 		[]string{"redis.pcall('LPUSH', prefix .. 'wake', '1')", ""},
 	},
 	{

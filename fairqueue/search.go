@@ -37,14 +37,15 @@ type SearchConfig struct {
 	// Text is in the body. Upper and lower case differ. Defaults to any body.
 	Text string
 
-	// Reason is the reason of a death, whole. Only for dead messages. Defaults to any.
+	// Reason is why messages are dead, or why those that are delayed were given back last: the whole text, or one with # in
+	// place of numbers. Defaults to any.
 	Reason string
 
 	// Max is how many matches end the search, up to 1,000. Defaults to 100.
 	Max int
 
 	// Look is how many messages are examined at most, up to 100,000. Defaults to 10,000, of
-	// [DeadLetters.RedriveMatching] and [DeadLetters.PurgeMatching] to all that are dead.
+	// [Queue.Retry] and [DeadLetters.PurgeMatching] to all that are in the state.
 	Look int
 
 	// After is where the search starts: Next of the one before, in the same state. Defaults
@@ -68,8 +69,8 @@ func (c *SearchConfig) browse() (BrowseConfig, error) {
 		return b, err
 	case c.ID != "" && !idForm.MatchString(c.ID):
 		return b, bad.Errorf("not the id of a message: %.60q", c.ID)
-	case c.Reason != "" && c.State != Dead:
-		return b, bad.Errorf("only dead messages are searched by their reason, and these are %s", c.State)
+	case c.Reason != "" && c.State != Dead && c.State != Delayed:
+		return b, bad.Errorf("only dead and delayed messages are searched by their reason, and these are %s", c.State)
 	case c.Max < 0 || c.Max > maxRead:
 		return b, bad.Errorf("a search ends after 1 to %d matches, not %d", maxRead, c.Max)
 	case c.Look < 0 || c.Look > maxLook:
@@ -85,7 +86,8 @@ func (c *SearchConfig) matches(m Message) bool {
 			return false
 		}
 	}
-	return (c.ID == "" || m.ID == c.ID) && (c.Reason == "" || m.Reason == c.Reason) && bytes.Contains(m.Body, []byte(c.Text))
+	reason := cmp.Or(m.Reason, noReason)
+	return (c.ID == "" || m.ID == c.ID) && (c.Reason == "" || reason == c.Reason || covers(c.Reason, reason)) && bytes.Contains(m.Body, []byte(c.Text))
 }
 
 // Found is the result of a search.

@@ -31,6 +31,8 @@ type Stats struct {
 	Abandoned    int           // of those in flight: their visibility has ended, and no reader and no upkeep has noticed
 	AbandonedAge time.Duration // for how long, at most
 
+	Failing []Failures // tenants whose messages failed in the last hour, 32 at most: first those of the last ten minutes, and those with the most failures
+
 	OldestAge time.Duration // how long the head of one of Flows has waited, at most; 0 for none
 	Paused    bool
 
@@ -162,7 +164,7 @@ const (
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	l := look{q: q, name: "stats"}
 	commands := append(counting("-inf"), [][]string{
-		{"HGETALL", ""}, {"HGETALL", ":readers"}, {"ZCARD", ":ticks"}, {"ZRANGE", ":ticks", "0", strconv.Itoa(maxOverdue - 1), "WITHSCORES"},
+		{"HGETALL", ""}, {"HGET", ":hot", failingField}, {"HGETALL", ":readers"}, {"ZCARD", ":ticks"}, {"ZRANGE", ":ticks", "0", strconv.Itoa(maxOverdue - 1), "WITHSCORES"},
 		{"HGET", ":limits", defaultField}, {"LRANGE", ":young", strconv.Itoa(-lastFew), "-1"},
 	}...)
 	sets := []string{":blocked", ":asleep", ":active"}
@@ -179,6 +181,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	}
 	s := Stats{Name: q.name, At: time.UnixMilli(reply.Clock / 1000), Waiting: c.waiting, InFlight: max(0, int(c.flying)), Delayed: c.delayed, Dead: c.dead}
 	s.settings(reply.Fields())
+	s.Failing = failingAt(s.At, reply.Text())
 	s.Counters.Written, s.Counters.Delivered, s.Counters.Acked = int64(c.written), int64(c.delivered), int64(c.acked)
 	s.Counters.Cost += s.Counters.Delivered
 	s.readers(reply.Fields())

@@ -43,6 +43,11 @@ if upkeep then
     redis.call('HDEL', K, 'limits')
     limits = false
   end
+  local failing = not sets.f and redis.call('HGET', hot, 'f')
+  local failed = failing and string.match(failing, '^.*\1%d+ %d+ %d+ (%d+) ')
+  if failed and now - failed >= 3600000 then -- the time for which tenants are shown
+    gone.f = true
+  end
   -- Lanes that had no call for ten minutes. The clock does not decide that, since it may jump: the time that passed between two upkeeps
   -- counts, a minute at most. The score of a lane is that time at the first upkeep since its last call, which replaces the
   -- second of that call by zeros.

@@ -16,7 +16,7 @@ import (
 // completions are lines, with the cursor at their end, and the words that complete them.
 var completions = []struct{ line, want string }{
 	{"millrace qu", "queue"},
-	{"millrace queue re", "read resize resume"},
+	{"millrace queue re", "read resize resume retry"},
 	{"millrace queue --redis redis://h:6379 dead ", "ls redrive purge groups keep"},
 	{"millrace --redis=redis://h queue pa", "pause"},
 	{"millrace --json lease --ttl 5s acq", "acquire"},

@@ -34,6 +34,8 @@ type queueCommands struct {
 	Tenant   queueTenant   `cmd:"" help:"Limit, pause, resume or purge one tenant."`
 	Pause    queuePause    `cmd:""`
 	Resume   queueResume   `cmd:""`
+	Failures queueFailures `cmd:""`
+	Retry    queueRetry    `cmd:""`
 	Dead     queueDead     `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
 	Rm       queueRm       `cmd:""`
 }

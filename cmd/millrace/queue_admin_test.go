@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -393,4 +394,44 @@ func TestQueueBadInput(t *testing.T) {
 	for _, args := range []string{"ack Q x", "nack Q 1795226400000000", "extend Q x 1m", "cancel Q 1:1-1", "dead redrive Q x", "dead purge Q x"} {
 		sharedShell(t).refused(2, "bad_argument", strings.Fields("queue "+args)...)
 	}
+}
+
+// TestQueueFailures shows which tenants fail and why, and retries messages before their time.
+func TestQueueFailures(t *testing.T) {
+	t.Parallel()
+	s, name := sharedShell(t), redistest.Name(t)
+	s.written(`{"tenant":"it's","body":"1"}`+"\n"+`{"tenant":"b","body":"2"}`+"\n"+`{"tenant":"it's","body":"3"}`, name)
+	s.want("no tenant failed in the last hour\n", "queue", "failures", name)
+	var ids []string
+	for i, m := range s.take(name, "--max", "9").Messages {
+		ids = append(ids, m.ID)
+		s.want(`{"nacked":true}`+"\n", "queue", "nack", name, m.Receipt, "--delay", "1h", "--reason", "no order "+strconv.Itoa(17+i), "--json")
+	}
+	doc := answer[ops.Failures](s, "queue", "failures", name)
+	if len(doc.Tenants) != 2 || doc.Tenants[0].Tenant != "it's" || doc.Tenants[0].Failed != 2 || doc.Tenants[0].Retrying != 2 {
+		t.Errorf("tenants %+v", doc.Tenants)
+	}
+	if len(doc.Retries) != 1 || doc.Retries[0].Count != 3 || doc.Retries[0].Reason != "no order #" || doc.Retries[0].Tenant != "" {
+		t.Errorf("retries %+v", doc.Retries)
+	}
+	shown := s.run("queue", "failures", name).stdout
+	for _, part := range []string{"it's", "several", "queue tenant pause " + name + ` 'it'\''s'`, "queue retry " + name + " --reason 'no order #'"} {
+		if !strings.Contains(shown, part) {
+			t.Errorf("%q is not in\n%s", part, shown)
+		}
+	}
+	if got := s.run("queue", "show", name, ids[0]).stdout; !strings.Contains(got, "delayed until") || !strings.Contains(got, "\nfailed ") {
+		t.Errorf("the message is shown as\n%s", got)
+	}
+	for _, args := range [][]string{nil, {ids[0], "--all"}, {ids[0], "--dry-run"}} {
+		s.refused(2, "bad_usage", append([]string{"queue", "retry", name}, args...)...)
+	}
+	if got := s.run("queue", "retry", name, "--tenant", "it's", "--dry-run").stdout; !strings.HasPrefix(got, "matching: 2 retries\n") {
+		t.Errorf("a dry run prints\n%s", got)
+	}
+	s.wantSizes(name, 0, 0, 3, 0)
+	s.want("1 message will be tried now\n", "queue", "retry", name, ids[0])
+	s.want(`{"retried":2}`+"\n", "queue", "retry", name, "--reason", "no order #", "--json")
+	s.want(`{"retried":0}`+"\n", "queue", "retry", name, "--all", "--json")
+	s.wantSizes(name, 3, 0, 0, 0)
 }

@@ -89,9 +89,9 @@ func (c *deadGroups) Run(ctx context.Context, a *app) error {
 
 func tableOfGroups(doc ops.DeadGroups) table {
 	return func(w io.Writer) {
-		fmt.Fprintln(w, "COUNT\tOLDEST\tNEWEST\tREASON")
+		fmt.Fprintln(w, "COUNT\tOLDEST\tNEWEST\tTENANT\tREASON")
 		for _, g := range doc.Groups {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", g.Count, g.Oldest.Local().Format(time.DateTime), g.Newest.Local().Format(time.DateTime), g.Reason)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", g.Count, g.Oldest.Local().Format(time.DateTime), g.Newest.Local().Format(time.DateTime), tenantOf(g), g.Reason)
 		}
 		printSearched(w, doc.Searched)
 	}

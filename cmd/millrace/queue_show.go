@@ -32,7 +32,7 @@ func tableOfMessage(w io.Writer, m ops.ShownMessage) {
 	}
 	fmt.Fprintf(w, "state\t%s\ntenant\t%s\nattempts\t%d\nwritten\t%s\n", state, m.Tenant, m.Attempts, at(&m.WrittenAt))
 	if m.Since != nil {
-		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "died", false: "delivered"}[m.State == "dead"], at(m.Since))
+		fmt.Fprintf(w, "%s\t%s\n", map[string]string{"dead": "died", "in_flight": "delivered", "delayed": "failed"}[m.State], at(m.Since))
 	}
 	if m.Deadline != nil {
 		fmt.Fprintf(w, "expires\t%s\n", at(m.Deadline))

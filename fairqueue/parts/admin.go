@@ -1,8 +1,11 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/millrace/millrace"
@@ -21,6 +24,8 @@ type PartStats struct {
 type Stats struct {
 	Waiting, InFlight, Delayed, Dead int
 
+	Failing []fairqueue.Failures // tenants of [fairqueue.Stats].Failing of all parts, those with the most failures first
+
 	Parts []PartStats
 }
 
@@ -33,10 +38,32 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		s.Parts[p.index] = PartStats{Stats: one, Draining: p.draining, Err: ignoreMissing(err)}
 		return err
 	})
+	failing := map[string]fairqueue.Failures{}
 	for _, p := range s.Parts {
+		for _, f := range p.Failing {
+			failing[f.Tenant] = together(failing[f.Tenant], f)
+		}
 		s.Waiting, s.InFlight, s.Delayed, s.Dead = s.Waiting+p.Waiting, s.InFlight+p.InFlight, s.Delayed+p.Delayed, s.Dead+p.Dead
 	}
+	s.Failing = slices.SortedFunc(maps.Values(failing), func(a, b fairqueue.Failures) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Tenant, b.Tenant))
+	})
 	return s, err
+}
+
+// together returns the failures of a tenant in two parts, of which the first may be none.
+func together(a, b fairqueue.Failures) fairqueue.Failures {
+	if a.Count == 0 {
+		return b
+	}
+	if a.Newest.After(b.Newest) {
+		a, b = b, a
+	}
+	b.Count, b.Died = a.Count+b.Count, a.Died+b.Died
+	if a.Oldest.Before(b.Oldest) {
+		b.Oldest = a.Oldest
+	}
+	return b
 }
 
 // Len returns how many messages a new reader could work on. If some parts do not answer, it is

@@ -124,7 +124,7 @@ func New(cfg Config) (*Queue, error) {
 }
 
 // Parts returns the queue of each part, for calls that this package does not have, such as
-// browsing, and listing, redriving and purging dead messages. A message's id in a Queue is that
+// browsing, retrying, and listing, redriving and purging dead messages. A message's id in a Queue is that
 // in its part, behind the part's index and a dot: "3." for Parts()[3].
 func (q *Queue) Parts() []*fairqueue.Queue {
 	queues := make([]*fairqueue.Queue, len(q.parts))

@@ -133,7 +133,7 @@ func TestLife(t *testing.T) {
 			}
 			dead++
 		}
-		n, _, err := part.Dead().RedriveMatching(t.Context(), fairqueue.SearchConfig{})
+		n, _, err := part.Retry(t.Context(), fairqueue.SearchConfig{State: fairqueue.Dead})
 		if err != nil {
 			t.Fatal(err)
 		}

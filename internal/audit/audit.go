@@ -50,6 +50,7 @@ func Actions() []string {
 		"lease.release",
 		"queue.cancel", "queue.dead", "queue.delete", "queue.keep-dead", "queue.pause", "queue.position",
 		"queue.purge", "queue.purge-matching", "queue.redrive", "queue.redrive-matching", "queue.resize", "queue.resume",
+		"queue.retry", "queue.retry-failed", "queue.retry-matching",
 		"queue.return", "queue.write",
 		"schedule.create", "schedule.pause", "schedule.remove", "schedule.resume", "schedule.run", "schedule.set",
 		"tenant.clear", "tenant.limits", "tenant.pause", "tenant.purge", "tenant.resume",

@@ -417,21 +417,7 @@ func (q *queue) tenantCommand(verb, tenant string) string {
 	return "queue tenant " + verb + " " + argument(q.Name) + " " + argument(tenant)
 }
 
-// argument quotes a name for a shell if it needs quotes, and encodes one that looks like a flag.
-func argument(text string) string {
-	if strings.HasPrefix(text, "-") {
-		text = readable.Encoded(text)
-	} else {
-		text = readable.Name(text)
-	}
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r)
-	}
-	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
+func argument(text string) string { return readable.Argument(text) }
 
 func named(tenant string) string { return "tenant " + readable.Name(tenant) }
 

@@ -37,6 +37,9 @@ const (
 	// TenantPausedAge is how long messages of a paused tenant wait until the pause may be
 	// forgotten: a tenant is often paused for a day's work.
 	TenantPausedAge = 24 * time.Hour
+
+	// FailingAge is for how long after its last failure a tenant fails. Stats of a queue count with the same number.
+	FailingAge = 10 * time.Minute
 )
 
 // Other structures.

@@ -45,22 +45,23 @@ var GroupDead = operation(Row{
 	ID: "groupDead", Words: "queue dead groups", Method: http.MethodGet, Path: deadPath + "/groups", Statuses: []int{http.StatusNotFound},
 	Class:    Look,
 	Summary:  "Count dead messages by their reason, the largest group first",
-	Detail:   "Of dead messages that match, among a limited number that it examines; it says where to continue.",
+	Detail:   "Of dead messages that match, among a limited number that it examines; it says where to continue. Reasons that differ in numbers only are one, with # in place of those numbers.",
 	Examples: []string{"queue dead groups orders", "queue dead groups orders --tenant acme"},
 }, func(ctx context.Context, q *fairqueue.Queue, in DeadSearch) (doc DeadGroups, err error) {
 	cfg, err := in.Config()
 	if err != nil {
 		return doc, err
 	}
-	groups, found, err := q.Dead().Groups(ctx, cfg)
-	return OfGroups(groups, found), err
+	cfg.State = fairqueue.Dead
+	all, found, err := q.Failures(ctx, cfg)
+	return OfGroups(all, found), err
 })
 
-// DeadSearch selects dead messages.
+// DeadSearch selects messages that failed.
 type DeadSearch struct {
 	Queue
 	Search
-	Reason jsontype.Text `query:"reason" placeholder:"TEXT" doc:"Their reason, whole. Defaults to any." example:"\"no such article\""`
+	Reason jsontype.Text `query:"reason" placeholder:"TEXT" doc:"Their reason: the whole text, or one with # in place of numbers. Defaults to any." example:"\"no such article\""`
 }
 
 // Config returns the selection. Errors: [millrace.ErrBadArgument].
@@ -72,25 +73,8 @@ func (d DeadSearch) Config() (fairqueue.SearchConfig, error) {
 
 // DeadGroups is the Out of [GroupDead].
 type DeadGroups struct {
-	Groups []DeadGroup `json:"groups"`
+	Groups []Group `json:"groups"`
 	Searched
-}
-
-// DeadGroup is dead messages that have a reason in common.
-type DeadGroup struct {
-	Reason jsontype.Text `json:"reason" doc:"Why they are dead." example:"\"no such article\""`
-	Count  int           `json:"count" doc:"How many have it." example:"1"`
-	Oldest time.Time     `json:"oldest" doc:"The first death, in UTC."`
-	Newest time.Time     `json:"newest" doc:"The last death, in UTC."`
-}
-
-// OfGroups converts groups, and how far their search came.
-func OfGroups(groups []fairqueue.DeadGroup, found fairqueue.Found) DeadGroups {
-	doc := DeadGroups{make([]DeadGroup, len(groups)), SearchedOf(found)}
-	for i, g := range groups {
-		doc.Groups[i] = DeadGroup{jsontype.Text(g.Reason), g.Count, g.Oldest.UTC(), g.Newest.UTC()}
-	}
-	return doc
 }
 
 // RedriveDead retries dead messages.
@@ -112,7 +96,10 @@ var RedriveDead = operation(Row{
 		// would count as done.
 		ctx = reqid.With(ctx, "")
 	}
-	doc.Redriven, doc.Search, err = in.change(ctx, q, q.Dead().Redrive, q.Dead().RedriveMatching)
+	doc.Redriven, doc.Search, err = in.change(ctx, q, q.Dead().Redrive, func(ctx context.Context, cfg fairqueue.SearchConfig) (int, fairqueue.Found, error) {
+		cfg.State = fairqueue.Dead
+		return q.Retry(ctx, cfg)
+	})
 	return doc, err
 })
 
@@ -134,22 +121,22 @@ var PurgeDead = operation(Row{
 
 // DeadChoice is the In of [RedriveDead] and [PurgeDead].
 type DeadChoice struct {
-	IDs   []string   `json:"ids,omitempty" minItems:"1" maxItems:"1000" doc:"Ids of dead messages." example:"[\"1795226400110405\"]"`
-	All   bool       `json:"all,omitempty" doc:"All dead messages, instead of ids."`
-	Match *DeadMatch `json:"match,omitempty" doc:"Dead messages that have all this, instead of ids."`
+	IDs   []string `json:"ids,omitempty" minItems:"1" maxItems:"1000" doc:"Ids of dead messages." example:"[\"1795226400110405\"]"`
+	All   bool     `json:"all,omitempty" doc:"All dead messages, instead of ids."`
+	Match *Match   `json:"match,omitempty" doc:"Dead messages that have all this, instead of ids."`
 }
 
-// DeadMatch selects dead messages.
-type DeadMatch struct {
-	Reason  jsontype.Text            `json:"reason,omitempty" doc:"The reason, whole. Defaults to any." example:"\"no such article\""`
+// Match selects messages that failed.
+type Match struct {
+	Reason  jsontype.Text            `json:"reason,omitempty" doc:"The reason: the whole text, or one with # in place of numbers. Defaults to any." example:"\"no such article\""`
 	Tenant  jsontype.Text            `json:"tenant,omitempty" doc:"The tenant. Defaults to any." example:"\"acme\""`
 	Headers map[string]jsontype.Text `json:"headers,omitempty" doc:"Headers with these values."`
 	Text    jsontype.Text            `json:"text,omitempty" doc:"In the body. Defaults to any." example:"\"order\""`
-	Look    int                      `json:"look,omitempty" minimum:"1" maximum:"100000" doc:"How many dead messages to examine. Defaults to 10000." example:"10000"`
+	Look    int                      `json:"look,omitempty" minimum:"1" maximum:"100000" doc:"How many messages to examine. Defaults to 10000." example:"10000"`
 	After   string                   `json:"after,omitempty" doc:"Where to continue: next of the call before. Defaults to the beginning."`
 }
 
-func (m DeadMatch) config() fairqueue.SearchConfig {
+func (m Match) config() fairqueue.SearchConfig {
 	cfg := fairqueue.SearchConfig{
 		Reason: string(m.Reason), Tenant: string(m.Tenant), Text: string(m.Text), Look: cmp.Or(m.Look, 10_000), After: m.After,
 		Headers: make(map[string]string, len(m.Headers)),

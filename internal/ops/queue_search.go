@@ -37,7 +37,7 @@ type MessageSearch struct {
 	Queue
 	Search
 
-	Reason jsontype.Text `query:"reason" placeholder:"TEXT" doc:"The reason of dead messages, whole. Defaults to any." example:"\"no such article\""`
+	Reason jsontype.Text `query:"reason" placeholder:"TEXT" doc:"Why messages are dead, or were given back last and are delayed: the whole text, or one with # in place of numbers. Defaults to any." example:"\"no such article\""`
 	State  string        `query:"state" placeholder:"STATE" default:"waiting" enum:"waiting,in_flight,delayed,dead" doc:"The state of the messages."`
 	Max    int           `query:"max" name:"most" placeholder:"N" default:"100" minimum:"1" maximum:"1000" doc:"How many matches end the search; up to 49 more are returned."`
 }
@@ -141,7 +141,7 @@ type BrowsedMessage struct {
 	WrittenAt   time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
 	Deadline    *time.Time               `json:"deadline,omitempty" doc:"When it expires. Absent for never."`
 	Until       *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
-	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight, or died."`
+	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight, or died; when it failed, if it is a retry that waits."`
 	Batch       string                   `json:"batch,omitempty" doc:"The batch that counts it, or did until it died. Absent for none." example:"1795226400100321"`
 	Consumed    bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
 	Reason      jsontype.Text            `json:"reason,omitempty" doc:"Why it is dead, or was given back last. Absent if it never was." example:"\"no such article\""`

@@ -104,3 +104,19 @@ func Line(err error) string {
 	}
 	return strings.Join(lines, "; ")
 }
+
+// Argument returns a text as an argument for a shell: in quotes if it needs some, and one that looks like a flag encoded.
+func Argument(text string) string {
+	if strings.HasPrefix(text, "-") {
+		text = Encoded(text)
+	} else {
+		text = Name(text)
+	}
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r)
+	}
+	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -37,7 +37,7 @@
 //
 // Memory is bounded: a survey covers at most 200 structures of a kind, the first by name, and
 // [View.LeftOut] counts the others. A sample takes 8 bytes for its time and 8 for each of up
-// to eight numbers: 52 kB for an hour of a queue, and 29 MB for the largest survey.
+// to ten numbers: 64 kB for an hour of a queue, and 31 MB for the largest survey.
 //
 // # Errors
 //

@@ -26,7 +26,7 @@ type Column struct {
 // masters together with [Server] and no name. It is empty for an unknown structure and for
 // one with a single sample, because a rate needs two.
 //
-//	Queue         waiting, in_flight, delayed, dead, oldest_age_seconds; written, delivered, acked
+//	Queue         waiting, in_flight, delayed, dead, oldest_age_seconds; written, delivered, acked, failed, died
 //	Ick, Channel  waiting, reserved, oldest_age_seconds; new, folded, committed
 //	Steal         ; worked, idle, aborted
 //	Server        memory_bytes, ops
@@ -57,10 +57,11 @@ type columns[S any] struct {
 }
 
 var queueColumns = columns[fairqueue.Stats]{
-	[]string{"waiting", "in_flight", "delayed", "dead", "oldest_age_seconds"}, []string{"written", "delivered", "acked"},
+	[]string{"waiting", "in_flight", "delayed", "dead", "oldest_age_seconds"}, []string{"written", "delivered", "acked", "failed", "died"},
 	func(s fairqueue.Stats) []float64 {
-		return append(floats(s.Waiting, s.InFlight, s.Delayed, s.Dead), s.OldestAge.Seconds(),
-			float64(s.Counters.Written), float64(s.Counters.Delivered), float64(s.Counters.Acked))
+		c := s.Counters
+		all := append(floats(s.Waiting, s.InFlight, s.Delayed, s.Dead), s.OldestAge.Seconds())
+		return append(all, floats(c.Written, c.Delivered, c.Acked, c.Nacked+c.Reclaimed, c.Buried)...)
 	},
 }
 

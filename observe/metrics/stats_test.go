@@ -257,10 +257,12 @@ func TestQueueCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One that was cancelled in flight is so until its reader knows.
-	wantSamples(t, reg, "queue_", samples(map[string]float64{
+	want := samples(map[string]float64{
 		"in_flight": 2, "dead": 1, "written_total": 5, "delivered_total": 4, "cost_total": 4, "acked_total": 1,
 		"nacked_total": 1, "cancelled_total": 2, "buried_total": 1,
-	}))
+	})
+	want["queue_tenant_failed_total{"+name+",tenant=a}"], want["queue_tenant_died_total{"+name+",tenant=a}"] = 1, 1
+	wantSamples(t, reg, "queue_", want)
 }
 
 func TestCollectorsOfOneNameAreRefused(t *testing.T) {

@@ -90,7 +90,7 @@ func TestReadOnly(t *testing.T) {
 	town := build(t, false)
 	b := open(t)
 	for _, path := range []string{
-		"/queues/orders", "/queues/orders?place=dead", "/queues/orders/readers", "/queues/orders/tenants/noisy", "/queues/orders/search?state=dead",
+		"/queues/orders", "/queues/orders?place=dead", "/queues/orders/readers", "/queues/orders/failures", "/queues/orders/tenants/noisy", "/queues/orders/search?state=dead",
 		"/queues/orders/write", "/schedules", "/queues/orders/schedules/daily", "/icks/search", "/audit",
 	} {
 		b.visit(town.url + path)

@@ -22,6 +22,7 @@ var pages = []struct{ name, path string }{
 	{"flows", "/queues/reports?by=handling"},
 	{"dead", "/queues/orders?place=dead"},
 	{"readers", "/queues/reports/readers?sort=in_flight&desc=1"},
+	{"failures", "/queues/orders/failures"},
 	{"tenant", "/queues/orders/tenants/noisy"},
 	{"all-tenants", "/queues/orders/tenants/~"},
 	{"batches", "/queues/imports/batches"},

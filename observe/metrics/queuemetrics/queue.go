@@ -25,16 +25,24 @@ func Collector[Q *fairqueue.Queue | func() ([]fairqueue.Stats, []string)](of Q) 
 	panic("unreachable")
 }
 
-// family returns the figures of a queue, and its faults: one series for each
-// cause, with the first tenant that causes it.
+// family returns the figures of a queue; its faults, one series for each cause, with the first tenant that causes it; and
+// the tenants that fail, 32 at most.
 func family(labels ...string) figures.Family[fairqueue.Stats] {
 	f := figures.New("queue", queue, labels...)
 	notice := figures.Desc("queue", "notice", "For how long the oldest message waits that suffers from a cause; of the first tenant that is the cause.",
 		append(labels, "cause", "severity", "tenant")...)
+	failed := figures.Desc("queue", "tenant_failed_total", "Deliveries of a tenant that failed, of the at most 32 tenants that failed last; from 0 again after ten minutes without a failure.",
+		append(labels, "tenant")...)
+	died := figures.Desc("queue", "tenant_died_total", "Messages of these tenants that died.", append(labels, "tenant")...)
 	sendFigures := f.Send
-	f.Descs = append(f.Descs, notice)
+	f.Descs = append(f.Descs, notice, failed, died)
 	f.Send = func(ch chan<- prometheus.Metric, s fairqueue.Stats, values ...string) {
 		sendFigures(ch, s, values...)
+		for tenant, t := range figures.Labelled(s.Failing, func(t fairqueue.Failures) string { return t.Tenant }) {
+			of := append(slices.Clip(values), tenant)
+			ch <- prometheus.MustNewConstMetric(failed, prometheus.CounterValue, float64(t.Count), of...)
+			ch <- prometheus.MustNewConstMetric(died, prometheus.CounterValue, float64(t.Died), of...)
+		}
 		sent := map[string]bool{}
 		for _, found := range diagnosis.OfQueue(s) {
 			if sent[found.Code] {

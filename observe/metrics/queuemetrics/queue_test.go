@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace/millrace/fairqueue"
 )
 
@@ -30,5 +32,28 @@ func TestReadersAndFlows(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("nobody says %v", want)
+	}
+}
+
+// TestTenantsThatFail: each has a series, and names that look the same share one.
+func TestTenantsThatFail(t *testing.T) {
+	t.Parallel()
+	s := fairqueue.Stats{Name: "q", Failing: []fairqueue.Failures{
+		{Tenant: "a", Count: 7, Died: 2}, {Tenant: "b\xff", Count: 5}, {Tenant: "b\xfe", Count: 3},
+	}}
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(Collector(func() ([]fairqueue.Stats, []string) { return []fairqueue.Stats{s}, nil }))
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]int{}
+	for _, f := range families {
+		series[f.GetName()] = len(f.GetMetric())
+	}
+	for _, name := range []string{"millrace_queue_tenant_failed_total", "millrace_queue_tenant_died_total"} {
+		if series[name] != 2 {
+			t.Errorf("%s has %d series, want 2", name, series[name])
+		}
 	}
 }

@@ -32,7 +32,7 @@ func TestOperations(t *testing.T) {
 	s := serve(t, api.Config{})
 	t.Run("all", func(t *testing.T) {
 		for name, test := range map[string]func(service, string){
-			"messages": messages, "settling": settling, "rounds": rounds, "batches": batches, "dead": dead, "schedules": schedules, "counted": counted, "queues": queues, "tenants": tenants, "browsing": browsing, "showing": showing,
+			"messages": messages, "settling": settling, "rounds": rounds, "batches": batches, "dead": dead, "failing": failing, "schedules": schedules, "counted": counted, "queues": queues, "tenants": tenants, "browsing": browsing, "showing": showing,
 			"icks": icks, "parked": parked, "channels": channels, "leases": leases, "hashes": hashes, "pinned": pinnedValues, "trackers": trackers, "counters": counters, "audit": audits,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -307,6 +307,39 @@ func searching(s service, q string, ids []string) {
 	s.ask("POST", q+"/dead/purge", object{"match": object{"reason": "another", "look": 100}}).want(200, `{"purged":0,"search":{"looked":3,"total":3,"next":""}}`)
 	s.ask("POST", q+"/dead/redrive", object{"match": object{"tenant": "c"}}).want(200, `{"redriven":1,"search":{"looked":3,"total":3,"next":""}}`)
 	s.ask("POST", q+"/nack", object{"receipts": []string{s.take(q, nil)[0].Receipt}, "dead": true, "reason": "no such article"}).want(200, "")
+}
+
+// failing shows a tenant that fails, and retries its message.
+func failing(s service, name string) {
+	q := "/v1/queues/" + name
+	s.ask("GET", q+"/failures", nil).refused(404, "not_found")
+	s.ask("POST", q+"/retry", object{"all": true}).refused(404, "not_found")
+	id := read[ops.Written](s.ask("POST", q+"/messages", object{"tenant": "acme"}).want(201, "")).ID
+	fail := func() {
+		s.ask("POST", q+"/nack", object{"receipts": []string{s.take(q, nil)[0].Receipt}, "delay": "1h", "reason": "HTTP 503"}).want(200, "")
+	}
+	fail()
+	got := read[ops.Failures](s.ask("GET", q+"/failures", nil).want(200, ""))
+	if len(got.Tenants) != 1 || len(got.Retries) != 1 || got.Looked != 1 || got.Total != 1 {
+		s.t.Fatalf("failures %+v", got)
+	}
+	if f := got.Tenants[0]; f.Tenant != "acme" || f.Failed != 1 || f.Died != 0 || f.Reason != "HTTP 503" || f.Retrying != 1 || f.Since.IsZero() || f.Last.Before(f.Since) {
+		s.t.Errorf("it fails: %+v", f)
+	}
+	if g := got.Retries[0]; g.Reason != "HTTP 503" || g.Count != 1 || g.Tenant != "acme" || g.Next == nil || g.Next.Sub(g.Newest) != time.Hour {
+		s.t.Errorf("it is retried: %+v", g)
+	}
+	if other := read[ops.Failures](s.ask("GET", q+"/failures?tenant=globex", nil).want(200, "")); len(other.Tenants)+len(other.Retries) != 0 {
+		s.t.Errorf("failures of another tenant: %+v", other)
+	}
+	s.ask("POST", q+"/retry", object{}).refused(400, "bad_request")
+	s.ask("POST", q+"/retry", object{"ids": []string{id}, "all": true}).refused(400, "bad_request")
+	s.ask("POST", q+"/retry", object{"match": object{"tenant": "globex"}}).want(200, `{"retried":0,"search":{"looked":1,"total":1,"next":""}}`)
+	s.ask("POST", q+"/retry", object{"match": object{"reason": "HTTP #"}}).want(200, `{"retried":1,"search":{"looked":1,"total":1,"next":""}}`)
+	fail()
+	s.ask("POST", q+"/retry", object{"ids": []string{id, unknownID}}).want(200, `{"retried":1}`)
+	fail()
+	s.ask("POST", q+"/retry", object{"all": true}).want(200, `{"retried":1}`)
 }
 
 func queues(s service, name string) {

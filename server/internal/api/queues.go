@@ -38,6 +38,8 @@ func (a *API) routeQueues() {
 	askQueue(a, ops.BrowseMessages)
 	askQueue(a, ops.SearchMessages)
 	askQueue(a, ops.ShowMessage)
+	askQueue(a, ops.GetFailures)
+	tellQueue(a, ops.RetryMessages)
 	askQueue(a, ops.ListDead)
 	askQueue(a, ops.GroupDead)
 	tellQueue(a, ops.RedriveDead)

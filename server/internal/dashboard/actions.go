@@ -109,6 +109,18 @@ var actions = map[string]action{
 		Open: "Hand back", Title: "Hand back the selected messages?", Verb: "Hand back", Chosen: true, Page: "readers",
 		Text: "They wait again and another reader may get them at once, also while a handler still works on them: it learns it when it next extends its time. Each counts as a failed attempt, so a message may die of it.",
 	}, onQueue(handBack)},
+	"queues/retry": {dialog{
+		Open: "Retry now", Title: "Retry the selected messages now?", Verb: "Retry now", Chosen: true,
+		Text: "A reader may get them at once. Their attempts are kept, so one that fails again is delayed for longer, or dies.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		doc, err := ops.RetryMessages.Do(ctx, q, ops.RetryChoice{IDs: f.picked})
+		return f.some(doc.Retried, "message", "waiting now", "not delayed any more"), err
+	})},
+	"queues/retry-matching": {dialog{
+		Open: "Retry all that match", Verb: "Retry now", Page: "search",
+		Text: "A reader may get them at once. Their attempts are kept, so one that fails again is delayed for longer, or dies. Messages that their writer delayed are left.",
+	}, onQueue(retryMatching)},
+	"queues/retry-failed": {dialog{Page: "failures"}, onQueue(retryMatching)},
 	"queues/redrive": {dialog{
 		Open: "Redrive", Title: "Redeliver the selected messages?", Verb: "Redrive", Chosen: true,
 		Text: "They wait again as if they had never been delivered, and without their deadlines. They may fail again for the same reason.",

@@ -101,9 +101,12 @@ func (d *Dashboard) browse(ctx context.Context, q *fairqueue.Queue, s fairqueue.
 	if next != "" {
 		b.Next = path(current, next)
 	}
-	if current == fairqueue.Dead {
+	switch current {
+	case fairqueue.Dead:
 		b.Dialogs = d.dialogs("queues", q.Name(), "redrive", "purge")
-	} else {
+	case fairqueue.Delayed:
+		b.Dialogs = d.dialogs("queues", q.Name(), "retry", "cancel")
+	default:
 		b.Dialogs = d.dialogs("queues", q.Name(), "cancel")
 	}
 	return b

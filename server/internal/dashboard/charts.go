@@ -71,6 +71,7 @@ var drawn = map[string]struct {
 	"memory":     {"Memory", "of all masters", "bytes", columns(survey.Server, "memory_bytes", "used")},
 	"queue":      {"Throughput", "messages a second", "rate", columns(survey.Queue, "written", "", "delivered", "", "acked", "")},
 	"backlog":    {"Backlog", "messages", "count", columns(survey.Queue, "waiting", "", "in_flight", "in flight", "delayed", "")},
+	"outcomes":   {"Outcomes", "deliveries a second, and messages that died", "rate", drawOutcomes},
 	"ick":        {"Rates", "marks and members a second", "rate", columns(survey.Ick, "new", "", "folded", "", "committed", "")},
 	"dirty":      {"Dirty", "members", "count", columns(survey.Ick, "waiting", "", "reserved", "")},
 	"channel":    {"Rates", "marks and members a second", "rate", columns(survey.Channel, "new", "", "folded", "", "committed", "")},
@@ -156,6 +157,15 @@ func drawThroughput(s Survey, _ string) drawing {
 	}
 	return sum(all, []string{"messages written", "written"}, []string{"messages acked", "acked"},
 		[]string{"marks made", "new", "folded"}, []string{"marks committed", "committed"})
+}
+
+// drawOutcomes draws how deliveries ended. Those that failed were retried, or their messages died.
+func drawOutcomes(s Survey, name string) drawing {
+	d := columns(survey.Queue, "acked", "handled", "failed", "", "failed", "retried", "died", "dead")(s, name)
+	for i, died := range d.Lines[3].Values {
+		d.Lines[2].Values[i] = max(0, d.Lines[2].Values[i]-died)
+	}
+	return d
 }
 
 func drawStealing(s Survey, _ string) drawing {

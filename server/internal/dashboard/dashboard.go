@@ -163,6 +163,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/queues/{name}", "queue", "Queues", d.queue},
 		{"/queues/{name}/write", "write", "Queues", d.newMessage},
 		{"/queues/{name}/search", "search", "Queues", d.search},
+		{"/queues/{name}/failures", "failures", "Queues", d.failures},
 		{"/queues/{name}/readers", "readers", "Queues", d.readers},
 		{"/queues/{name}/schedules/{schedule}", "schedule", "Schedules", d.schedule},
 		{"/queues/{name}/tenants/{tenant}", "tenant", "Queues", d.tenant},

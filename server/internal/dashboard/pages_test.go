@@ -104,7 +104,7 @@ func (h *house) recruit() error {
 var everyPage = []string{
 	"/", "/queues", "/queues/orders", "/queues/orders?place=dead", "/queues/orders?place=in_flight", "/queues/orders?place=delayed&by=oldest",
 	"/icks", "/icks/documents", "/channels/thumbnails", "/icks/" + segment("thumbnails/0"), "/stealing", "/leases", "/namespaces", "/fleet",
-	"/counters", "/counters?name=impressions", "/doctor", "/audit", "/queues/orders/readers", "/queues/orders/write", "/queues/orders/search", "/queues/orders/search?state=dead",
+	"/counters", "/counters?name=impressions", "/doctor", "/audit", "/queues/orders/readers", "/queues/orders/failures", "/queues/orders/write", "/queues/orders/search", "/queues/orders/search?state=dead",
 }
 
 func furnished(t *testing.T, changes ...func(*Config)) *house {

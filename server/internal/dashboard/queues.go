@@ -57,6 +57,7 @@ type queuePage struct {
 	queueRow
 	How      presence
 	Notices  []notice
+	Failing  failingList
 	Flows    flowList
 	Counters []readable.Counter
 	Browser  *browser // nil in streams
@@ -94,11 +95,12 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 			toggle = "resume"
 		}
 		p := queuePage{
-			heading:  heading{Title: plain(name), Charts: []chart{d.chart(v, "queue", name), d.chart(v, "backlog", name)}},
+			heading:  heading{Title: plain(name), Charts: []chart{d.chart(v, "queue", name), d.chart(v, "backlog", name), d.chart(v, "outcomes", name)}},
 			queueRow: d.newQueueRow(v, stats), How: how, Counters: readable.Counters(stats.Counters), Browser: seen,
 			Flows: newFlows(stats, sorting(at.By), func(by sorting) string {
 				return d.selectionPath(name, selection{at.Place, at.Tenant, string(by)}, "") + "#flows"
 			}, func(tenant string) string { return d.tenantPath(name, tenant) }),
+			Failing: d.newFailing(stats, maxFailingShown),
 			Notices: d.findings(stats), Others: d.tenantPath(name, ""), FindTenant: d.link("queues", name, "tenants"),
 			Controls: d.dialogs("queues", name, toggle, "resize", "delete"),
 		}

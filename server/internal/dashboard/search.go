@@ -22,7 +22,7 @@ type searchPage struct {
 	Queue                                          string
 	State, Tenant, ID, Header, Value, Text, Reason string
 	Rows                                           []messageRow
-	Groups                                         []deadGroup
+	Groups                                         []failureGroup
 	MoreGroups                                     int // that are not listed
 	Found                                          fairqueue.Found
 	Next                                           string // path that goes on; empty at the end
@@ -33,11 +33,22 @@ type searchPage struct {
 // maxGroups is how many reasons a page lists: some have an id or an address in them.
 const maxGroups = 100
 
-// deadGroup is dead messages with the same reason.
-type deadGroup struct {
-	fairqueue.DeadGroup
+// failureGroup is messages that failed with the same error.
+type failureGroup struct {
+	fairqueue.Failures
 
 	Path string // of a search for them
+	View string // the query of that search
+}
+
+// failureGroups are those with the most messages, and how many more there are.
+func (d *Dashboard) failureGroups(queue string, state fairqueue.State, all []fairqueue.Failures) (groups []failureGroup, more int) {
+	more = max(0, len(all)-maxGroups)
+	for _, f := range all[:len(all)-more] {
+		view := pairs("state", string(state), "reason", f.Reason)
+		groups = append(groups, failureGroup{f, d.link("queues", queue, "search") + "?" + view, view})
+	}
+	return groups, more
 }
 
 func (d *Dashboard) search(a *asked) (scene, error) {
@@ -58,17 +69,13 @@ func (d *Dashboard) search(a *asked) (scene, error) {
 			for _, m := range p.Found.Messages {
 				p.Rows = append(p.Rows, newMessageRow(m, p.State == string(fairqueue.Dead)))
 			}
-			if p.State == string(fairqueue.Dead) && err == nil && d.cfg.Actions {
+			if (p.State == string(fairqueue.Dead) || p.State == string(fairqueue.Delayed)) && err == nil && d.cfg.Actions {
 				p.Controls, err = d.matching(a.Context(), q, p.config(""), asked)
 			}
 		} else {
-			var groups []fairqueue.DeadGroup
-			groups, p.Found, err = q.Dead().Groups(a.Context(), fairqueue.SearchConfig{After: asked.Get("after")})
-			p.MoreGroups = max(0, len(groups)-maxGroups)
-			for _, g := range groups[:len(groups)-p.MoreGroups] {
-				reason := url.Values{"state": {string(fairqueue.Dead)}, "reason": {g.Reason}}
-				p.Groups = append(p.Groups, deadGroup{g, path + "?" + reason.Encode()})
-			}
+			var groups []fairqueue.Failures
+			groups, p.Found, err = q.Failures(a.Context(), fairqueue.SearchConfig{State: fairqueue.Dead, After: asked.Get("after")})
+			p.Groups, p.MoreGroups = d.failureGroups(queue, fairqueue.Dead, groups)
 		}
 		if p.Found.Next != "" {
 			asked.Set("after", p.Found.Next)
@@ -101,9 +108,9 @@ func (p searchPage) config(after string) fairqueue.SearchConfig {
 	return cfg
 }
 
-// matching returns the actions on all dead messages that match, with their number.
+// matching returns the actions on all messages that failed and match, with their number.
 func (d *Dashboard) matching(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig, asked url.Values) ([]dialog, error) {
-	groups, found, err := q.Dead().Groups(ctx, cfg)
+	groups, found, err := q.Failures(ctx, cfg)
 	n := 0
 	for _, g := range groups {
 		n += g.Count
@@ -111,36 +118,52 @@ func (d *Dashboard) matching(ctx context.Context, q *fairqueue.Queue, cfg fairqu
 	if err != nil || n == 0 && found.Next == "" {
 		return nil, err
 	}
-	number := readable.Count(n, "dead message")
+	thing, words, questions := "dead message", []string{"redrive-matching", "purge-matching"}, []string{"Redeliver all that match, %s?", "Delete all that match, %s?"}
+	if cfg.State == fairqueue.Delayed {
+		thing, words, questions = "retry", []string{"retry-matching"}, []string{"Retry all that failed and match, %s?"}
+	}
+	number := readable.Count(n, thing)
 	if found.Next != "" {
 		number = "at least " + number
 	}
 	asked.Del("after")
-	all := d.dialogs("queues", q.Name(), "redrive-matching", "purge-matching")
-	for i, question := range []string{"Redeliver all that match, %s?", "Delete all that match, %s?"} {
+	all := d.dialogs("queues", q.Name(), words...)
+	for i, question := range questions {
 		all[i].Title, all[i].View = fmt.Sprintf(question, number), asked.Encode()
 	}
 	return all, nil
 }
 
+func retryAll(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig) (int, fairqueue.Found, error) {
+	return q.Retry(ctx, cfg)
+}
+
 func redriveMatching(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-	return f.matching(ctx, "waiting again", q.Dead().RedriveMatching)
+	return f.matching(ctx, q, fairqueue.Dead, "waiting again", retryAll)
+}
+
+func retryMatching(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+	return f.matching(ctx, q, fairqueue.Delayed, "waiting now", retryAll)
 }
 
 func purgeMatching(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
-	return f.matching(ctx, "deleted", q.Dead().PurgeMatching)
+	return f.matching(ctx, q, fairqueue.Dead, "deleted", func(ctx context.Context, q *fairqueue.Queue, cfg fairqueue.SearchConfig) (int, fairqueue.Found, error) {
+		return q.Dead().PurgeMatching(ctx, cfg)
+	})
 }
 
-// matching applies do to the messages that the search of the form finds.
-func (f form) matching(ctx context.Context, done string, do func(context.Context, fairqueue.SearchConfig) (int, fairqueue.Found, error)) (string, error) {
+// matching applies do to the messages in a state that the search of the form finds.
+func (f form) matching(ctx context.Context, q *fairqueue.Queue, state fairqueue.State, done string,
+	do func(context.Context, *fairqueue.Queue, fairqueue.SearchConfig) (int, fairqueue.Found, error),
+) (string, error) {
 	asked, err := url.ParseQuery(f.Get("view"))
-	if err != nil || asked.Get("state") != string(fairqueue.Dead) {
+	if err != nil || asked.Get("state") != string(state) {
 		return "", errForm
 	}
 	search := newSearch("", asked)
 	cfg := search.config("")
 	cfg.Look = 0 // all
-	n, found, err := do(ctx, cfg)
+	n, found, err := do(ctx, q, cfg)
 	text := fmt.Sprintf("%s %s%s", readable.Count(n, "message"), done, search.words())
 	if err != nil && n > 0 {
 		err = fmt.Errorf("%s, and then: %w", text, err)

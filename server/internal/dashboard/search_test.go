@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -83,7 +82,7 @@ func TestReasonsAreBounded(t *testing.T) {
 	h := build(t)
 	q := h.queue("orders", fairqueue.Config{})
 	for i := range maxGroups + 2 {
-		h.writeDead(q, fmt.Sprint("no order ", i), fairqueue.Draft{Tenant: "a"})
+		h.writeDead(q, "no order "+strings.Repeat("x", i), fairqueue.Draft{Tenant: "a"})
 	}
 	h.writeDead(q, "timeout", fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "a"})
 	page := h.get("/queues/orders/search").want(http.StatusOK)

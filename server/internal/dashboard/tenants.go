@@ -296,6 +296,8 @@ func (d *Dashboard) actOnTenant(word string, a action) http.HandlerFunc {
 			switch {
 			case values.Get("view") == "queue":
 				return d.link("queues", queue) + "#flows"
+			case values.Get("view") == "failures":
+				return d.link("queues", queue, "failures")
 			case word == "limits" && !done:
 				again := []string{"again", "1"}
 				for _, field := range []string{"weight", "in_flight", "share", "rate", "burst", "waiting"} {
