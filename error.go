@@ -22,8 +22,8 @@ var (
 	ErrFull = sentinel("full", "redis is out of memory and refuses writes that need more",
 		"What drains still works: let consumers catch up, or raise maxmemory.")
 
-	// ErrUnavailable means that a server refuses the call for now: it is a replica, loads its data, has too few replicas, or its
-	// Cluster is down. The call was repeated for some seconds. Nothing was changed. The server's error is the cause.
+	// ErrUnavailable means that a server refuses the call for now: it is a replica, loads its data, has too few replicas, cannot
+	// write to its disk, or its Cluster is down. The call was repeated for some seconds. Nothing was changed. The server's error is the cause.
 	ErrUnavailable = sentinel("unavailable", "redis refuses the call for now",
 		"Look at the state of the server, and at millrace fleet show if it belongs to a fleet. The call can be repeated.")
 

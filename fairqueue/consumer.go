@@ -107,6 +107,9 @@ func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
 		if !c.left {
 			r.handlers = c.slots.share(cfg.Concurrency)
 		}
+		if c.ending { // the others get no more messages
+			r.handlers = min(r.handlers, float64(r.busy))
+		}
 		return r
 	}
 	return c

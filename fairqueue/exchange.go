@@ -17,11 +17,12 @@ import (
 // after [Backoff]. Stale are the receipts that are.
 //
 // Deliveries are settled also if there is nothing to read, which is [ErrEmpty] or [ErrPaused]. With a negative Max it reads
-// nothing, and its Worker still counts as there: for one whose handlers are all busy.
+// nothing, and its Worker still counts as there: for one whose handlers are all busy. With [ReadConfig].Leave it reads nothing,
+// and the Worker counts no longer.
 // After another error some deliveries may be settled: settle all again, and those that were settled are stale then.
 // Errors: as of [Queue.Read] and [Queue.Nack].
 func (q *Queue) Exchange(ctx context.Context, ended map[string]error, cfg ReadConfig) (messages []Message, stale []string, err error) {
-	settlesOnly := cfg.Max < 0
+	settlesOnly := cfg.Max < 0 || cfg.Leave
 	cfg.Max = max(cfg.Max, 0)
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -50,7 +51,10 @@ func (q *Queue) Exchange(ctx context.Context, ended map[string]error, cfg ReadCo
 		}
 		settle = nil
 	}
-	if settlesOnly {
+	switch {
+	case cfg.Leave:
+		return nil, staleOf(texts, verdicts), q.end(ctx, cfg)
+	case settlesOnly:
 		_, leave := q.enter(cfg)
 		leave()
 		return nil, staleOf(texts, verdicts), nil

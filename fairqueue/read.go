@@ -30,7 +30,8 @@ type ReadConfig struct {
 	// Worker names the reader, which counts as one of [Queue.Consume] then: tenants share its handlers, it is in
 	// [Stats].Readers, and [Limits].MaxShare holds. No other worker has this name; one that reads through several
 	// processes is one. It is known for as long as it reads, and then for Visibility, 15 s at least and a minute at most.
-	// At most 512 bytes without control characters. Defaults to none.
+	// One that ends without a word is among [Stats].Vanished then: see Leave. At most 512 bytes without control characters.
+	// Defaults to none.
 	Worker string
 
 	// Concurrency is how many messages the Worker handles at once, up to 1,000. Defaults to 10, or to all of the Pool.
@@ -39,6 +40,9 @@ type ReadConfig struct {
 	// Pool is shared with other reads of the Worker, from other queues: the Worker reports an equal share of its
 	// handlers to each queue. Read takes no handler from it. Defaults to none.
 	Pool *Pool
+
+	// Leave ends the Worker: the call takes no messages, and the queue, and those of its Pool, forget it at once. What it settles afterwards is settled all the same. Defaults to false.
+	Leave bool
 }
 
 func (c ReadConfig) withDefaults() (ReadConfig, error) {
@@ -53,6 +57,9 @@ func (c ReadConfig) withDefaults() (ReadConfig, error) {
 	}
 	if c.Worker == "" && (c.Concurrency != 0 || c.Pool != nil) {
 		return c, millrace.ErrBadArgument.Errorf("Concurrency and Pool are those of a Worker, which has no name")
+	}
+	if c.Worker == "" && c.Leave {
+		return c, millrace.ErrBadArgument.Errorf("Leave ends a Worker, which has no name")
 	}
 	if c.Concurrency == 0 && c.Pool != nil {
 		c.Concurrency = c.Pool.size
@@ -79,7 +86,7 @@ func checkVisibility(d time.Duration) error {
 }
 
 // Read takes messages, the head of one flow after the other. It returns at least one, or an
-// error. Others do not see a message until its visibility ends. Read makes a call for each
+// error; with [ReadConfig].Leave none. Others do not see a message until its visibility ends. Read makes a call for each
 // 100 messages, or 50 with streams, and ends early after a mebibyte. Goroutines share calls.
 //
 // Without a [ReadConfig].Worker, messages that are read count for no tenant's share of the
@@ -95,6 +102,9 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 	cfg, err = cfg.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Leave {
+		return nil, q.end(ctx, cfg)
 	}
 	err = q.observe(ctx, "work", func(ctx context.Context) error {
 		messages, _, err = q.read(ctx, cfg, nil)

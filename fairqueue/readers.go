@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,7 @@ type reader struct {
 	id, name, host string
 	handlers       float64 // 0 for one that leaves
 	busy           int
+	lingers        bool // it may be working on its last messages
 }
 
 // registration is a reader of this process. Its queue knows it before it has a message: the calls that take messages say with
@@ -24,6 +27,7 @@ type registration struct {
 	report func() reader
 	slots  *slots // of a Pool; nil without one
 	roll   atomic.Pointer[string]
+	known  atomic.Bool // the queue knew it as of its last report
 }
 
 // forget has the next call register the reader again.
@@ -72,7 +76,11 @@ func register(ctx context.Context, requests []workRequest) error {
 	return nil
 }
 
-// beat extends deliveries. With a reader it also registers that, or removes it if it has no handlers.
+// errLeft is the answer for a reader that lingers and left through another process.
+var errLeft = errors.New("the reader has left")
+
+// beat extends deliveries. With a reader it also registers that, or removes it if it has no handlers. One that only lingers is
+// not registered if the queue does not know it: it has left through another process.
 func (q *Queue) beat(ctx context.Context, visibility time.Duration, m *registration, receipts []receipt) ([]bool, error) {
 	good := make([]bool, 0, len(receipts))
 	var r reader
@@ -84,7 +92,7 @@ func (q *Queue) beat(ctx context.Context, visibility time.Duration, m *registrat
 	handlers := strconv.FormatFloat(r.handlers, 'f', -1, 64)
 	for first := true; first || len(receipts) > 0; first = false {
 		n := min(len(receipts), ackPage)
-		args := []string{millis(visibility), r.id, handlers, strconv.Itoa(r.busy), r.name, r.host}
+		args := []string{millis(visibility), r.id, handlers, strconv.Itoa(r.busy), r.name, r.host, flag(r.lingers)}
 		for _, receipt := range receipts[:n] {
 			args = append(args, receipt.handle())
 		}
@@ -92,14 +100,19 @@ func (q *Queue) beat(ctx context.Context, visibility time.Duration, m *registrat
 		if err != nil {
 			return good, err
 		}
-		if roll := reply.Text(); m != nil {
+		roll := reply.Text()
+		if m != nil {
 			m.roll.CompareAndSwap(known, &roll) // unless its share has changed meanwhile
+			m.known.Store(roll != "")
 		}
 		for range n {
 			good = append(good, !reply.None() && reply.Bool())
 		}
 		if reply.Err() != nil {
 			return good, reply.Err()
+		}
+		if r.lingers && !reply.None() && roll == "" {
+			return good, errLeft
 		}
 		receipts = receipts[n:]
 	}
@@ -185,7 +198,7 @@ func (q *Queue) newWorker(cfg ReadConfig) *worker {
 	w.report = func() reader {
 		q.shared.workers.mu.Lock()
 		defer q.shared.workers.mu.Unlock()
-		return reader{id: id, name: cfg.Worker, host: host, handlers: w.slots.share(w.handlers)}
+		return reader{id: id, name: cfg.Worker, host: host, handlers: w.slots.share(w.handlers), lingers: w.reading == 0 && w.known.Load()}
 	}
 	return w
 }
@@ -201,17 +214,47 @@ func (q *Queue) keep(name string, w *worker, after time.Duration) {
 		all.mu.Unlock()
 		if !gone {
 			_, err := q.beat(ctx, defaultVisibility, &w.registration, nil)
-			gone = err != nil && permanent(err)
-		}
-		if !gone {
-			q.keep(name, w, beatInterval)
-			return
+			gone = err != nil && (permanent(err) || errors.Is(err, errLeft))
 		}
 		all.mu.Lock()
-		defer all.mu.Unlock()
-		if all.of[name] == w { // the queue removes it after readerTimeout
+		known, left := all.of[name], w.handlers == 0
+		if gone && known == w { // the queue removes it after readerTimeout
 			w.slots.leave()
 			delete(all.of, name)
 		}
+		all.mu.Unlock()
+		switch {
+		case known == w && !gone:
+			q.keep(name, w, beatInterval)
+		case known == nil && left: // it left meanwhile, and this report may have come later
+			_, _ = q.beat(ctx, defaultVisibility, &w.registration, nil)
+		}
 	})
+}
+
+// end removes a worker from the queue and from those of its Pool, whether or not it read through this process.
+func (q *Queue) end(ctx context.Context, cfg ReadConfig) error {
+	var failed error
+	unknown := cfg
+	unknown.Pool = nil
+	queues := cfg.Pool.expected()
+	if !slices.Contains(queues, q) {
+		queues = append(slices.Clip(queues), q)
+	}
+	for _, one := range queues {
+		all := &one.shared.workers
+		all.mu.Lock()
+		w := all.of[cfg.Worker]
+		if w == nil {
+			w = one.newWorker(unknown)
+		}
+		delete(all.of, cfg.Worker)
+		w.handlers = 0
+		all.mu.Unlock()
+		w.slots.leave()
+		if _, err := one.beat(ctx, defaultVisibility, &w.registration, nil); err != nil {
+			failed = err
+		}
+	}
+	return failed
 }

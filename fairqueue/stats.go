@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
@@ -47,8 +48,10 @@ type Stats struct {
 
 	Capacity int           // handlers of all Readers
 	Readers  []ReaderStats // runs of Consume, seen in the last 15 seconds, by name
-	Vanished []ReaderStats // runs that ended without a word in the last two minutes, if none goes on, by name
+	Vanished []ReaderStats // runs that ended without a word, and whose handlers no others have replaced, within a day; by name
 	Counters Counters
+
+	Refused string // why the server takes no writes, if it takes none and so no reader can report; else empty
 }
 
 // FlowStats is one flow.
@@ -202,6 +205,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err := reply.Err(); err != nil {
 		return s, err
 	}
+	s.Refused = s.refused(ctx, q)
 	if err := s.countOverdue(ctx, q, ticks); err != nil {
 		return s, err
 	}
@@ -347,39 +351,72 @@ func (s *Stats) describe(ctx context.Context, l look, flows []string, general Ow
 // script beat.
 const readerTimeout = 15 * time.Second
 
-// vanishedTimeout is for how long it is shown that a reader does not report. Another reader
-// removes it before.
-const vanishedTimeout = 2 * time.Minute
+// missedTimeout is for how long a reader is missed that does not report and that no other one has replaced, here as in the
+// script beat.
+const missedTimeout = 24 * time.Hour
 
-// readers reads the readers: each is its last report in milliseconds, handlers, busy, name,
-// host.
+// lostTimeout is how long a lost reader may take to report again before it is shown, where others live: after a jump of the
+// clock, or when the server was away, they all do.
+const lostTimeout = 2 * beatInterval
+
+// readers reads the readers: each is its last report in milliseconds, handlers, busy, name, host; then how many handlers had been
+// brought, and for a lost one since when it is.
 func (s *Stats) readers(fields map[string]string) {
 	capacity := 0.0
+	var since []time.Time
 	for id, text := range fields {
 		parts := strings.Split(text, "\x01")
-		if id == "" || len(parts) != 5 {
+		if id == "" || len(parts) < 5 {
 			continue
 		}
 		r := ReaderStats{Name: parts[3], Host: parts[4], LastSeen: milliTime(parts[0])}
 		handlers, _ := strconv.ParseFloat(parts[1], 64) // that the library wrote
 		r.Concurrency = int(math.Ceil(handlers))
 		r.InFlight, _ = strconv.Atoi(parts[2])
-		switch silent := s.At.Sub(r.LastSeen).Abs(); { // a clock that was ahead counts for nothing
-		case silent <= readerTimeout:
+		isLost := len(parts) > 6
+		switch silent := s.At.Sub(r.LastSeen); { // a clock that was ahead counts for nothing
+		case silent.Abs() <= readerTimeout && !isLost:
 			capacity += handlers
 			s.Readers = append(s.Readers, r)
-		case silent <= vanishedTimeout:
-			s.Vanished = append(s.Vanished, r)
+		case silent > 0 && silent <= missedTimeout:
+			lost := s.At
+			if isLost {
+				lost = milliTime(parts[6])
+			}
+			s.Vanished, since = append(s.Vanished, r), append(since, lost)
 		}
 	}
 	if len(s.Readers) > 0 {
-		s.Capacity, s.Vanished = max(1, int(math.Round(capacity))), nil
+		s.Capacity = max(1, int(math.Round(capacity)))
+		missed := s.Vanished[:0]
+		for i, r := range s.Vanished {
+			if s.At.Sub(since[i]) >= lostTimeout {
+				missed = append(missed, r)
+			}
+		}
+		s.Vanished = missed
 	}
 	for _, list := range [][]ReaderStats{s.Readers, s.Vanished} {
 		slices.SortFunc(list, func(a, b ReaderStats) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), a.LastSeen.Compare(b.LastSeen))
 		})
 	}
+}
+
+// refused asks why no reader reports, if there are some: the server may take no writes, as when it cannot save to its disk.
+func (s *Stats) refused(ctx context.Context, q *Queue) string {
+	reports := func(r ReaderStats) bool { return s.At.Sub(r.LastSeen) <= beatInterval*3/2 }
+	if len(s.Readers)+len(s.Vanished) == 0 || slices.ContainsFunc(s.Readers, reports) {
+		return ""
+	}
+	key := baseKey(q.name) + ":none" // as script ready does
+	_, err := script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, q.run.Client.Do(ctx, q.run.Client.B().Zadd().Key(key).Xx().ScoreMember().ScoreMember(0, "").Build()).Error()
+	})
+	if _, answered := rueidis.IsRedisErr(err); answered && retry.Transient(err) {
+		return err.Error()
+	}
+	return ""
 }
 
 // handlers sets the fields that come from the flow's field as an owner.

@@ -93,6 +93,8 @@ func work(t *testing.T, client rueidis.Client, hook millrace.Hook) *steal.Recrui
 	hooks := []millrace.Hook{hook}
 	queue := must(fairqueue.New(client, "orders", fairqueue.Config{Hooks: hooks}))(t)
 	must(queue.Write(ctx, fairqueue.Draft{Tenant: "a"}))(t)
+	failed := must(queue.Read(ctx, fairqueue.ReadConfig{}))(t)[0]
+	must(queue.Nack(ctx, fairqueue.NackConfig{}, failed.Receipt))(t)
 	if err := queue.Pause(ctx); err != nil { // there is a notice
 		t.Fatal(err)
 	}

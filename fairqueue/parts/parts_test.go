@@ -493,3 +493,33 @@ func TestHandlersAreShared(t *testing.T) {
 		t.Errorf("%d handlers ran at once, of 3", most.Load())
 	}
 }
+
+// TestAWorkerLeavesAllParts: a worker that leaves counts in none of them any more.
+func TestAWorkerLeavesAllParts(t *testing.T) {
+	t.Parallel()
+	q := onShared(t, 3)
+	for _, p := range q.parts {
+		if _, err := p.queue.Write(t.Context(), fairqueue.Draft{Tenant: "a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readers := func() (n int) {
+		for _, p := range q.parts {
+			s, err := p.queue.Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(s.Readers) + len(s.Vanished)
+		}
+		return n
+	}
+	cfg := fairqueue.ReadConfig{Worker: "w", Concurrency: 6}
+	if messages, err := q.Read(t.Context(), cfg); err != nil || len(messages) != 1 {
+		t.Fatal(messages, err)
+	}
+	redistest.Eventually(t, "all parts know it", func() bool { return readers() == 3 })
+	cfg.Leave = true
+	if messages, err := q.Read(t.Context(), cfg); err != nil || len(messages) != 0 || readers() != 0 {
+		t.Errorf("a worker that leaves has %d messages, %v, and %d readers", len(messages), err, readers())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -21,11 +22,14 @@ const leastBlock = 100 * time.Millisecond
 // found without a Block, Read waits for an answer of each part for [Config.Timeout], and not for one that did not
 // answer lately.
 //
-// The parts share the handlers of a [fairqueue.ReadConfig].Worker, as those of Consume.
+// The parts share the handlers of a [fairqueue.ReadConfig].Worker, as those of Consume. One that leaves leaves all of them.
 //
 // Errors: those of [fairqueue.Queue.Read]. [fairqueue.ErrEmpty] says that no part that answered has a message. If
 // no part answered, it is the error of one.
 func (q *Queue) Read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue.Message, error) {
+	if cfg.Leave {
+		return nil, q.leave(ctx, cfg)
+	}
 	cfg, err := q.workers.share(cfg, q)
 	if err != nil {
 		return nil, err
@@ -66,6 +70,21 @@ func (q *Queue) Read(ctx context.Context, cfg fairqueue.ReadConfig) ([]fairqueue
 		}
 	}
 	return nil, r.nothing()
+}
+
+// leave ends a worker in all parts at once.
+func (q *Queue) leave(ctx context.Context, cfg fairqueue.ReadConfig) error {
+	var leaving sync.WaitGroup
+	failed := make([]error, len(q.parts))
+	for i, p := range q.parts {
+		leaving.Go(func() {
+			within, cancel := context.WithTimeout(ctx, p.timeout)
+			defer cancel()
+			_, failed[i] = p.queue.Read(within, cfg)
+		})
+	}
+	leaving.Wait()
+	return errors.Join(failed...)
 }
 
 // round is one read of several parts.

@@ -17,10 +17,14 @@ import (
 const (
 	NeverRead    = "never_read"
 	ReadersGone  = "readers_gone"
+	ReaderLost   = "reader_lost"
 	NoReader     = "no_reader"
+	NoWrites     = "no_writes"
+	ScheduleLate = "schedule_late"
 	Paused       = "paused"
 	Flood        = "flood"
 	Slow         = "slow"
+	Failing      = "failing"
 	TenantFull   = "tenant_full"
 	TenantPaused = "tenant_paused"
 	Limited      = "limited"
@@ -66,7 +70,10 @@ func OfQueue(s fairqueue.Stats) []Finding {
 	if !q.Paused && q.oldest >= finding.OldAge && !slices.ContainsFunc(all, urgent) {
 		all = append(all, q.old())
 	}
+	all = append(all, q.lost()...)
 	all = append(all, q.tenants()...) // which explain only their own tenants' waiting
+	all = append(all, q.failing()...)
+	all = append(all, q.schedules()...)
 	all = append(all, q.dropped()...)
 	sortByUrgency(all)
 	return all
@@ -86,14 +93,15 @@ type queue struct {
 	fairqueue.Stats
 
 	oldest time.Duration // age of the oldest message that no pause and no limit holds back
+	held   bool          // it waits for its tenant's share of the handlers
 	busy   int           // handlers
 }
 
 func newQueue(s fairqueue.Stats) *queue {
 	q := &queue{Stats: s}
 	for _, f := range s.Flows {
-		if !f.Paused && !q.limited(f) {
-			q.oldest = max(q.oldest, f.OldestAge)
+		if !f.Paused && !q.limited(f) && f.OldestAge > q.oldest {
+			q.oldest, q.held = f.OldestAge, q.why(f) == ForHandlers
 		}
 	}
 	for _, r := range s.Readers {
@@ -107,6 +115,7 @@ type Why string
 
 // Reasons.
 const (
+	ForServer   Why = "server"    // it takes no writes
 	ForReader   Why = "reader"    // the queue has none
 	ForQueue    Why = "queue"     // it is paused
 	ForPause    Why = "pause"     // of its tenant, or a throttle
@@ -119,9 +128,23 @@ const (
 // Words returns what the message waits for.
 func (w Why) Words() string {
 	return map[Why]string{
-		ForReader: "a reader", ForQueue: "the queue's pause", ForPause: "a pause", ForRate: "its rate",
+		ForServer: "the server", ForReader: "a reader", ForQueue: "the queue's pause", ForPause: "a pause", ForRate: "its rate",
 		ForInFlight: "its most in flight", ForHandlers: "its handlers", ForTurn: "its turn",
 	}[w]
+}
+
+// Whys are all reasons.
+var Whys = []Why{ForServer, ForReader, ForQueue, ForPause, ForRate, ForInFlight, ForHandlers, ForTurn}
+
+// Ages returns how long the oldest message waits for each reason.
+func Ages(s fairqueue.Stats) map[Why]time.Duration {
+	ages, why := map[Why]time.Duration{}, WhyWaits(s)
+	for _, f := range s.Flows {
+		if f.Waiting > 0 {
+			ages[why(f)] = max(ages[why(f)], f.OldestAge)
+		}
+	}
+	return ages
 }
 
 // WhyWaits returns what the next message of a flow of a queue waits for.
@@ -131,6 +154,8 @@ func WhyWaits(s fairqueue.Stats) func(fairqueue.FlowStats) Why {
 	return func(f fairqueue.FlowStats) Why {
 		why := q.why(f)
 		switch {
+		case q.Refused != "":
+			return ForServer
 		case q.Paused:
 			return ForQueue
 		case unread && why == ForTurn:
@@ -180,6 +205,14 @@ func (q *queue) free(without func(fairqueue.FlowStats) bool) (n int, oldest time
 
 // readers checks whether the queue has readers.
 func (q *queue) readers() []Finding {
+	if q.Refused != "" {
+		f := of(finding.Critical, NoWrites, "")
+		f.Waits = q.oldest
+		why, _, _ := strings.Cut(strings.TrimSuffix(q.Refused, "."), ". ")
+		f.Text = "has a server that takes no writes, so nothing moves, and its readers cannot report: " + why
+		f.Advice = "Look at the server's log, and at the space on its disk: millrace doctor. Readers go on by themselves when it takes writes again."
+		return []Finding{f}
+	}
 	n, oldest := q.free(func(fairqueue.FlowStats) bool { return false })
 	n = max(0, n)
 	if n+q.Abandoned == 0 || q.Paused {
@@ -226,6 +259,32 @@ func (q *queue) readers() []Finding {
 	default:
 		return nil
 	}
+	return []Finding{f}
+}
+
+// lost looks for readers that ended without a word, while others live.
+func (q *queue) lost() []Finding {
+	live := func(r fairqueue.ReaderStats) bool { return q.At.Sub(r.LastSeen) < finding.ReaderSilentAge }
+	if len(q.Vanished) == 0 || !slices.ContainsFunc(q.Readers, live) {
+		return nil
+	}
+	f := of(finding.Note, ReaderLost, "")
+	handlers := 0
+	for _, r := range q.Vanished {
+		handlers += r.Concurrency
+	}
+	last := slices.MaxFunc(q.Vanished, func(a, b fairqueue.ReaderStats) int { return a.LastSeen.Compare(b.LastSeen) })
+	who := reader(last)
+	if more := len(q.Vanished) - 1; more > 0 {
+		who = readable.Count(len(q.Vanished), "reader") + ", the last one " + who + ","
+	}
+	f.Text = fmt.Sprintf("has lost %s without a word %s ago, and %s of %d were not replaced", who, readable.Duration(q.At.Sub(last.LastSeen)),
+		readable.Count(handlers, "handler"), q.Capacity+handlers)
+	if q.busy >= q.Capacity && q.oldest >= finding.UnreadAge && !q.Paused {
+		f.Severity, f.Waits = finding.Warning, q.oldest
+		f.Text += "; meanwhile the others are busy, and a message waits for " + readable.Duration(q.oldest)
+	}
+	f.Advice = "Look why it died: killed for memory, or cut off from Redis. Start it again; if it is not needed any more, the notice ends when another reader does, or tomorrow."
 	return []Finding{f}
 }
 
@@ -365,6 +424,43 @@ func (q *queue) limit(f fairqueue.FlowStats) Finding {
 	return n
 }
 
+// failing looks for tenants whose handlers fail again and again. Others may succeed meanwhile.
+func (q *queue) failing() (all []Finding) {
+	for _, t := range q.Failing {
+		lasts := t.Newest.Sub(t.Oldest)
+		if t.Count < finding.FailingCount || float64(t.Count) < finding.FailingRate*lasts.Minutes() || q.At.Sub(t.Newest) >= finding.FailingAge {
+			continue
+		}
+		f := of(finding.Note, Failing, t.Tenant)
+		f.Command = q.tenantCommand("pause", t.Tenant)
+		f.Text = fmt.Sprintf("has failing handlers for %s: %s deliveries failed in %s", named(t.Tenant), readable.Number(t.Count), readable.Duration(lasts))
+		if t.Died > 0 {
+			f.Text += ", and " + readable.Count(t.Died, "message") + " died"
+		}
+		if t.Died > 0 || lasts >= finding.OldAge {
+			f.Severity = finding.Warning
+		}
+		f.Text += fmt.Sprintf("; the last error, %s ago: %s", readable.Duration(q.At.Sub(t.Newest)), readable.Name(t.Reason))
+		f.Advice = fmt.Sprintf("Mend what they fail of: millrace queue failures %[1]s --tenant %[2]s. Then: millrace queue retry %[1]s --tenant %[2]s", argument(q.Name), argument(t.Tenant))
+		all = append(all, f)
+	}
+	return q.first(all, "has failing handlers for %s more tenants")
+}
+
+// schedules reports ticks that are late.
+func (q *queue) schedules() []Finding {
+	if q.OverdueSchedules == 0 || q.Refused != "" {
+		return nil
+	}
+	f := of(finding.Critical, ScheduleLate, "")
+	f.Text = "has " + readable.Count(q.OverdueSchedules, "overdue schedule") + ": a tick is due for more than a minute"
+	f.Advice = "Its readers do not write the messages: the log of a reader says why, as does millrace schedule ls --queue " + argument(q.Name) + "."
+	if len(q.Readers) == 0 {
+		f.Advice = "Nobody keeps it: start a reader of the queue, or upkeep. If there is upkeep, its log says why the tick waits."
+	}
+	return []Finding{f}
+}
+
 // first returns the most urgent findings, and one that counts the rest: a default concerns all
 // tenants.
 func (q *queue) first(all []Finding, rest string) []Finding {
@@ -405,7 +501,11 @@ func (q *queue) old() Finding {
 		f.Advice = "Add handlers, or readers."
 	case q.Capacity > 0:
 		f.Text += fmt.Sprintf(", though %d of %d handlers are free", q.Capacity-q.busy, q.Capacity)
-		f.Advice = "It waits for a limit, a rate or a pause of its tenant: millrace queue tenants " + argument(q.Name)
+		f.Advice = "No limit and no pause holds it back: look at the logs of the readers."
+		if q.held {
+			f.Text += ": its tenant has its share of them"
+			f.Advice = "Make its tenant's handlers faster, or add handlers: millrace queue tenants " + argument(q.Name)
+		}
 	default:
 		f.Advice = "Its readers are not known to the queue: look at their logs."
 	}

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,58 @@ func TestOfQueue(t *testing.T) {
 			return s
 		}(), nil},
 		"one of two readers vanished": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, time.Second)}, flow("a", 3, 4*time.Second)), nil},
+		"one of three readers was killed": {func() fairqueue.Stats {
+			s := in(9, []fairqueue.ReaderStats{reads("w1", 5, 1, time.Second), reads("w2", 5, 5, time.Second)}, flow("a", 3, 4*time.Second))
+			s.Vanished = []fairqueue.ReaderStats{reads("w3", 3, 2, 2*time.Hour)}
+			return s
+		}(), []string{
+			"note reader_lost for 0s: has lost w3 at host-3 without a word 2h0m0s ago, and 3 handlers of 13 were not replaced",
+		}},
+		"two of three readers were killed, and messages wait for the last one": {func() fairqueue.Stats {
+			s := in(9, []fairqueue.ReaderStats{reads("w1", 5, 5, time.Second)}, flow("a", 3, 40*time.Second), flow("b", 3, 2*time.Hour, paused))
+			s.Vanished = []fairqueue.ReaderStats{reads("w2", 5, 2, 2*time.Hour), reads("w3", 5, 2, time.Minute)}
+			return s
+		}(), []string{
+			"warning reader_lost for 40s: has lost 2 readers, the last one w3 at host-3, without a word 1m0s ago, and 10 handlers of 15 were not replaced; meanwhile the others are busy, and a message waits for 40s",
+			"note tenant_paused of {b} for 2h0m0s: has tenant b paused: 3 messages wait (queue tenant resume orders b)",
+		}},
+		"a tenant that has its share of the handlers": {in(9, []fairqueue.ReaderStats{reads("w1", 10, 2, time.Second)}, flow("a", 3, 6*time.Minute, inFlight(2, 50*time.Millisecond), func(f *fairqueue.FlowStats) { f.Held = true })), []string{
+			"warning old for 6m0s: has a message that waits for 6m0s, though 8 of 10 handlers are free: its tenant has its share of them",
+		}},
+		"readers that take nothing": {in(9, []fairqueue.ReaderStats{reads("w1", 10, 2, time.Second)}, flow("a", 3, 6*time.Minute)), []string{
+			"warning old for 6m0s: has a message that waits for 6m0s, though 8 of 10 handlers are free",
+		}},
+		"a server that takes no writes": {func() fairqueue.Stats {
+			s := in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second)}, flow("acme", 300, 40*time.Second), flow("b", 3, 20*time.Second))
+			s.Vanished = []fairqueue.ReaderStats{reads("w2", 5, 0, 20*time.Second)}
+			s.Refused, s.OverdueSchedules = "MISCONF Redis is unable to persist to disk. Check its log.", 1
+			return s
+		}(), []string{
+			"critical no_writes for 40s: has a server that takes no writes, so nothing moves, and its readers cannot report: MISCONF Redis is unable to persist to disk",
+			"note flood of {acme} for 20s: is flooded by tenant acme: 300 of 303 waiting messages are its own; meanwhile 3 messages wait of others, the oldest for 20s (queue tenant pause orders acme)",
+		}},
+		"tenants that fail": {func() fairqueue.Stats {
+			s := in(9, one)
+			fails := func(tenant string, count, died int, since, last time.Duration) {
+				s.Failing = append(s.Failing, fairqueue.Failures{Tenant: tenant, Reason: "db is down", Count: count, Died: died, Oldest: noon.Add(-since), Newest: noon.Add(-last)})
+			}
+			fails("acme", 120, 4, 3*time.Minute, 5*time.Second)
+			fails("few", 9, 0, time.Minute, time.Second)
+			fails("rare", 90, 0, 3*time.Hour, time.Second)
+			fails("over", 900, 9, time.Hour, 11*time.Minute)
+			fails("young", 20, 0, time.Minute, time.Second)
+			fails("long", 20, 0, 10*time.Minute, time.Second)
+			return s
+		}(), []string{
+			"warning failing of {acme} for 0s: has failing handlers for tenant acme: 120 deliveries failed in 2m55s, and 4 messages died; the last error, 5s ago: db is down (queue tenant pause orders acme)",
+			"warning failing of {long} for 0s: has failing handlers for tenant long: 20 deliveries failed in 9m59s; the last error, 1s ago: db is down (queue tenant pause orders long)",
+			"note failing of {young} for 0s: has failing handlers for tenant young: 20 deliveries failed in 59s; the last error, 1s ago: db is down (queue tenant pause orders young)",
+		}},
+		"a late schedule": {func() fairqueue.Stats {
+			s := in(9, nil)
+			s.OverdueSchedules = 1
+			return s
+		}(), []string{"critical schedule_late for 0s: has 1 overdue schedule: a tick is due for more than a minute"}},
 		"a pause": {func() fairqueue.Stats {
 			s := in(9, nil, flow("a", 300, time.Hour), flow("b", 1, time.Hour))
 			s.Paused = true
@@ -221,5 +274,42 @@ func TestOfQueue(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 		})
+	}
+}
+
+// TestAges: each message has one reason, and each reason the age of its oldest one.
+func TestAges(t *testing.T) {
+	t.Parallel()
+	flows := []fairqueue.FlowStats{
+		flow("a", 1, time.Second), flow("b", 1, 2*time.Second), flow("c", 1, time.Hour, func(f *fairqueue.FlowStats) { f.Paused = true }),
+		flow("d", 1, 3*time.Second, func(f *fairqueue.FlowStats) { f.NotBefore, f.ByRate = noon.Add(time.Hour), true }),
+		flow("e", 1, 4*time.Second, func(f *fairqueue.FlowStats) { f.NotBefore = noon.Add(time.Hour) }),
+		flow("f", 1, 5*time.Second, func(f *fairqueue.FlowStats) { f.Held, f.InFlight, f.Limits.MaxInFlight = true, 5, 5 }),
+		flow("g", 1, 6*time.Second, func(f *fairqueue.FlowStats) { f.Held = true }), flow("h", 0, 0),
+	}
+	held := map[Why]time.Duration{ForPause: time.Hour, ForRate: 3 * time.Second, ForInFlight: 5 * time.Second, ForHandlers: 6 * time.Second, ForTurn: 2 * time.Second}
+	paused := in(9, nil, flows...)
+	paused.Paused = true
+	refused := in(9, nil, flows...)
+	refused.Refused = "READONLY"
+	unread := in(9, nil, flow("a", 1, time.Minute), flow("c", 1, time.Hour, func(f *fairqueue.FlowStats) { f.Paused = true }))
+	for name, c := range map[string]struct {
+		stats fairqueue.Stats
+		want  map[Why]time.Duration
+	}{
+		"a queue that is read":          {in(9, []fairqueue.ReaderStats{reads("w", 9, 9, 0)}, flows...), held},
+		"no reader":                     {unread, map[Why]time.Duration{ForReader: time.Minute, ForPause: time.Hour}},
+		"a server that takes no writes": {refused, map[Why]time.Duration{ForServer: time.Hour}},
+		"a pause":                       {paused, map[Why]time.Duration{ForQueue: time.Hour}},
+	} {
+		got := Ages(c.stats)
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		for why := range got {
+			if !slices.Contains(Whys, why) || why.Words() == "" {
+				t.Errorf("%s is no reason with words", why)
+			}
+		}
 	}
 }

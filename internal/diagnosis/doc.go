@@ -16,9 +16,13 @@
 //	messages wait, none was ever delivered                    never_read
 //	messages wait, no reader lives; the last ones vanished    no_reader, readers_gone
 //	messages are abandoned, and no reader takes them          no_reader, readers_gone
+//	a reader vanished, others live and have not replaced it   reader_lost
+//	its server takes no writes                                no_writes
+//	ticks of schedules are late                               schedule_late
 //	reading is paused                                         paused
 //	a tenant has most of the messages that wait               flood
 //	a tenant has a third of the handlers, for long            slow
+//	deliveries of a tenant fail again and again               failing
 //	a tenant is paused, and its messages wait                 tenant_paused
 //	a tenant's own limit or throttle holds its messages back  limited
 //	a tenant has as many messages as may wait                 tenant_full
@@ -33,6 +37,6 @@
 //
 // # The wrinkle
 //
-// Programs that call Read, also over HTTP, do not register as readers. They count by their
-// messages in flight.
+// Programs that call Read without a name, also over HTTP, do not register as readers. They count by
+// their messages in flight.
 package diagnosis

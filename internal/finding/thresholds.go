@@ -40,6 +40,9 @@ const (
 
 	// FailingAge is for how long after its last failure a tenant fails. Stats of a queue count with the same number.
 	FailingAge = 10 * time.Minute
+
+	// FailingCount is how many deliveries of a tenant fail, FailingRate a minute or more, before that is noticed.
+	FailingCount, FailingRate = 10, 1
 )
 
 // Other structures.

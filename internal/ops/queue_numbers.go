@@ -28,7 +28,7 @@ type QueueStats struct {
 
 // Notice is something that is wrong with a queue.
 type Notice struct {
-	Cause    string        `json:"cause" enum:"never_read,readers_gone,no_reader,paused,flood,slow,tenant_full,tenant_paused,limited,old,dead_dropped" example:"flood"`
+	Cause    string        `json:"cause" enum:"never_read,readers_gone,reader_lost,no_reader,no_writes,schedule_late,paused,flood,slow,failing,tenant_full,tenant_paused,limited,old,dead_dropped" example:"flood"`
 	Severity string        `json:"severity" enum:"critical,warning,note" doc:"critical: nothing moves; warning: somebody waits who should not; note: nobody waits because of it." example:"warning"`
 	Tenant   jsontype.Text `json:"tenant,omitempty" doc:"The tenant that is the cause. Absent if none is." example:"\"acme\""`
 	Text     string        `json:"text" doc:"In words, to be read behind the queue's name." example:"is paused, and 3 messages wait"`

@@ -60,7 +60,7 @@ func (m MessageID) Structure() string { return string(m.Queue) }
 // ShownMessage is a message and where it is.
 type ShownMessage struct {
 	State    string `json:"state" enum:"waiting,in_flight,delayed,dead" example:"waiting"`
-	WaitsFor string `json:"waits_for,omitempty" enum:"turn,handlers,in_flight,rate,pause,queue,reader" doc:"What the messages of its tenant wait for, if it waits: their turn; the tenant's handlers, of which it has its share; its most in flight; its rate; a pause or a throttle of it; the pause of the queue; a reader, of which there is none. Absent if that is not known."`
+	WaitsFor string `json:"waits_for,omitempty" enum:"turn,handlers,in_flight,rate,pause,queue,reader,server" doc:"What the messages of its tenant wait for, if it waits: their turn; the tenant's handlers, of which it has its share; its most in flight; its rate; a pause or a throttle of it; the pause of the queue; a reader, of which there is none; the server, which takes no writes. Absent if that is not known."`
 
 	BrowsedMessage
 }

@@ -20,7 +20,7 @@ var WorkRound = operation(Row{
 	Class:   Work,
 	Summary: "Settle messages, and take more",
 	Detail: "A worker's round in one call. A worker has a name and a number of messages that it handles at once: so tenants share its handlers, and one whose messages take long cannot take all workers. Messages are acknowledged (ack), returned (nack) after a delay or, without one, after a second that doubles with each attempt up to ten minutes, made dead (dead), or returned without an attempt while their tenant waits (throttle). " +
-		"Then it takes messages as receive does; with a max of 0 it takes none. A worker that ends leaves. It waits only for messages: what is settled is settled at once. A stale receipt is no error; its message was given to another worker, cancelled or settled before. To handle a message for longer than its visibility, extend it meanwhile.",
+		"Then it takes messages as receive does; with a max of 0 it takes none. A worker that ends leaves, in each of its last rounds: the queue forgets it at once; one that does not is missed for a day. It waits only for messages: what is settled is settled at once. A stale receipt is no error; its message was given to another worker, cancelled or settled before. To handle a message for longer than its visibility, extend it meanwhile.",
 }, func(ctx context.Context, q *fairqueue.Queue, in Round) (doc Taken, err error) {
 	ended, err := in.ended()
 	if err != nil {
@@ -34,7 +34,7 @@ var WorkRound = operation(Row{
 		most = *cmp.Or(in.Max, new(1))
 	}
 	messages, stale, err := q.Exchange(ctx, ended, fairqueue.ReadConfig{
-		Max: most, Block: in.Block.Duration, Visibility: in.Invisible(), Worker: string(in.Worker), Concurrency: in.Concurrency,
+		Max: most, Block: in.Block.Duration, Visibility: in.Invisible(), Worker: string(in.Worker), Concurrency: in.Concurrency, Leave: in.Leave,
 	})
 	paused := errors.Is(err, fairqueue.ErrPaused)
 	if paused || errors.Is(err, fairqueue.ErrEmpty) {
@@ -49,7 +49,7 @@ type Round struct {
 	Max         *int          `json:"max,omitempty" minimum:"0" maximum:"1000" doc:"The largest number of messages to take. With 0 it only settles, and does not wait. Defaults to 1." example:"8"`
 	Worker      jsontype.Text `json:"worker,omitempty" maxLength:"512" doc:"The name of the worker, which no other worker has: its host and process. Defaults to none; then tenants do not share its handlers." example:"\"app-3/4711\""`
 	Concurrency int           `json:"concurrency,omitempty" minimum:"1" maximum:"1000" doc:"How many messages the worker handles at once. Defaults to 10." example:"8"`
-	Leave       bool          `json:"leave,omitempty" doc:"The worker ends: it takes nothing, and its other rounds that wait, if this process of the service has them, return at once."`
+	Leave       bool          `json:"leave,omitempty" doc:"The worker ends: it takes nothing, the queue forgets it, and its other rounds that wait, if this process of the service has them, return at once."`
 	JSON        bool          `json:"json,omitempty" doc:"A body that is JSON is returned as json, not as text in body."`
 	Ack         []string      `json:"ack,omitempty" maxItems:"1000" doc:"Receipts of messages that are handled." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
 	Nack        []Returned    `json:"nack,omitempty" maxItems:"1000" doc:"Messages that failed."`

@@ -18,7 +18,7 @@ type TenantStats struct {
 	Handling  int64      `json:"handling_ms" doc:"How long handlers took for its last messages, on average; -1 if unknown." example:"42"`
 	State     string     `json:"state" enum:"ready,held,asleep,paused" doc:"ready: its next message waits for its turn; held: it has its share of the handlers, or its most in flight; asleep: by its rate, or a pause that ends; paused." example:"ready"`
 	Until     *time.Time `json:"until,omitempty" doc:"When a tenant that is asleep goes on, in UTC. Absent in other states."`
-	WaitsFor  string     `json:"waits_for" enum:"turn,handlers,in_flight,rate,pause,queue,reader" doc:"What its next message waits for: its turn; its handlers, of which it has its share; its most in flight; its rate; a pause or a throttle of it; the pause of the queue; a reader, of which there is none." example:"turn"`
+	WaitsFor  string     `json:"waits_for" enum:"turn,handlers,in_flight,rate,pause,queue,reader,server" doc:"What its next message waits for: its turn; its handlers, of which it has its share; its most in flight; its rate; a pause or a throttle of it; the pause of the queue; a reader, of which there is none; the server, which takes no writes." example:"turn"`
 	Limits    Limits     `json:"limits" doc:"Those that count for it."`
 }
 

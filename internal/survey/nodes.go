@@ -77,7 +77,7 @@ func readInfo(text string) (NodeView, error) {
 		Uptime: time.Duration(fields.Int("uptime_in_seconds")) * time.Second,
 		Memory: fields.Int("used_memory"), MaxMemory: fields.Int("maxmemory"),
 		Ops: fields.Int("instantaneous_ops_per_sec"), Clients: fields.Int("connected_clients"),
-		Evicted: fields.Int("evicted_keys"),
+		Evicted: fields.Int("evicted_keys"), SaveFails: fields["rdb_last_bgsave_status"] == "err", LogFails: fields["aof_last_write_status"] == "err",
 	}, nil
 }
 

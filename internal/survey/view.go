@@ -150,6 +150,19 @@ type NodeView struct {
 	Ops       int64         // recent commands a second
 	Clients   int64         // connections
 	Evicted   int64         // keys evicted since it started
+	SaveFails bool          // the last snapshot could not be saved
+	LogFails  bool          // nor the append-only file be written
+}
+
+// Unsaved says what the server cannot write to its disk, if there is something, in a sentence without its name.
+func (n NodeView) Unsaved() string {
+	switch {
+	case n.LogFails:
+		return "cannot write its append-only file: it refuses all writes, also of what drains, until it can"
+	case n.SaveFails:
+		return "cannot save its data to disk: unless it is configured otherwise, it refuses all writes, also of what drains, until a save succeeds"
+	}
+	return ""
 }
 
 // FleetView is the status of a fleet.

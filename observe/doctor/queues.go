@@ -11,7 +11,7 @@ import (
 func judgeQueues(queues []fairqueue.Stats) (all []Finding) {
 	for _, q := range queues {
 		for _, f := range diagnosis.OfQueue(q) {
-			if f.Severity > Note {
+			if f.Severity > Note && f.Code != diagnosis.ScheduleLate { // judgeSchedules reports that
 				all = append(all, warning(f.Code, "the queue "+readable.Name(q.Name)+" "+f.Text, f.Advised()))
 			}
 		}

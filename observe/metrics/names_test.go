@@ -184,6 +184,7 @@ counter millrace_queue_purged_total queue
 counter millrace_queue_reclaimed_total queue
 counter millrace_queue_redriven_total queue
 counter millrace_queue_returned_total queue
+gauge millrace_queue_waiting_age_seconds queue,waits_for
 counter millrace_queue_written_total queue
 counter millrace_steal_enlisted_total 
 gauge millrace_steal_last_worked_timestamp_seconds task

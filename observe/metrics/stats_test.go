@@ -222,6 +222,9 @@ func TestQueueCollector(t *testing.T) {
 		for _, state := range []string{"waiting", "in_flight", "delayed", "dead"} {
 			all["queue_messages{"+name+",state="+state+"}"] = values[state]
 		}
+		for _, why := range []string{"server", "reader", "queue", "pause", "rate", "in_flight", "handlers", "turn"} {
+			all["queue_waiting_age_seconds{"+name+",waits_for="+why+"}"] = 0
+		}
 		for _, figure := range []string{
 			"oldest_age_seconds", "flows", "held_flows", "readers", "capacity", "busy_handlers", "schedules", "overdue_schedules", "paused", "written_total", "delivered_total", "cost_total", "acked_total", "nacked_total",
 			"returned_total", "reclaimed_total", "expired_total", "cancelled_total", "buried_total", "redriven_total", "purged_total",

@@ -99,6 +99,7 @@ class Worker:
         self.waiting: Optional[float] = None  # since when a request waits for messages
         self.last_round = time.monotonic()
         self.draining = False
+        self.left = False  # the service knows that it ends
         self.give_up: Optional[float] = None  # when the last results are no longer worth a repeat
         self.failure: Optional[Exception] = None
 
@@ -165,6 +166,7 @@ class Worker:
             finally:
                 with self.changed:
                     self.waiting = None
+                    self.left = False  # the round may have come after that
                     self.running.update((m.receipt, m) for m in messages)
                     self.changed.notify_all()
             for message in messages:
@@ -174,14 +176,13 @@ class Worker:
 
     def _settle(self) -> None:
         """Settles while no other round will do it soon."""
-        left = False
         while True:
             with self.changed:
-                if not self.ended and self.give_up:
+                leaves = self.draining and (not self.left or bool(self.ended))
+                if not leaves and self.give_up:
                     return
                 soon: Optional[float] = None  # the next round takes them
-                leaves = self.draining and not left and self.waiting is not None
-                if leaves or self.ended and self.draining:
+                if leaves:
                     soon = 0
                 elif self.ended and self.waiting:
                     soon = self.waiting + GRACE - time.monotonic()
@@ -189,7 +190,7 @@ class Worker:
                     self.changed.wait(soon)
                     continue
                 ended = self._take_ended()
-            left = left or leaves
+                self.left = leaves
             try:
                 self._round(0, ended, leaves)
             except Exception as failure:
@@ -251,7 +252,7 @@ class Worker:
             self.changed.notify_all()
 
     def _beat(self) -> None:
-        """Keeps messages while handlers have them, and this worker known while it takes none."""
+        """Keeps messages while handlers have them, and this worker known while it takes none, until it ends."""
         while not self.over:
             self.beat_now.wait(self.interval)
             self.beat_now.clear()
@@ -261,7 +262,7 @@ class Worker:
                 continue
             try:
                 self._extend(receipts)
-                if time.monotonic() - self.last_round > self.interval:
+                if time.monotonic() - self.last_round > self.interval and not self.draining:
                     self._round(0, {})
             except MillraceError as failure:
                 log.warning("messages were not extended: %s", failure)

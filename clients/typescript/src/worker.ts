@@ -104,6 +104,7 @@ export class Worker {
   private waiting: number | undefined; // since when a request waits for messages
   private lastRound = performance.now();
   private draining = false;
+  private left = false; // the service knows that it ends
   private giveUp: number | undefined; // when the last results are no longer worth a repeat
   private over = false;
   private failure: unknown;
@@ -173,6 +174,7 @@ export class Worker {
         const messages = await this.round(free, this.takeEnded());
         for (const m of messages) void this.handle(m);
         this.waiting = undefined;
+        this.left = false; // the round may have come after that
         if (messages.length === 0 && performance.now() - began < this.block / 2) {
           await sleep(100 + 200 * Math.random()); // the service is about to end, and does not wait
         }
@@ -186,18 +188,18 @@ export class Worker {
 
   /** Settles while no other round will do it soon. */
   private async settle(): Promise<void> {
-    for (let left = false; ; ) {
+    for (;;) {
       const some = Object.keys(this.ended).length > 0;
-      if (!some && this.giveUp !== undefined) return;
+      const leaves = this.draining && (!this.left || some);
+      if (!leaves && this.giveUp !== undefined) return;
       let soon: number | undefined; // the next round takes them
-      const leaves: boolean = this.draining && !left && this.waiting !== undefined;
-      if (leaves || (some && this.draining)) soon = 0;
+      if (leaves) soon = 0;
       else if (some && this.waiting !== undefined) soon = this.waiting + grace - performance.now();
       if (soon === undefined || soon > 0) {
         await this.changed.next(soon);
         continue;
       }
-      left ||= leaves;
+      this.left = leaves;
       try {
         await this.round(0, this.takeEnded(), leaves);
       } catch (failure) {
@@ -267,7 +269,7 @@ export class Worker {
     this.changed.notify();
   }
 
-  /** Keeps messages while handlers have them, and this worker known while it takes none. */
+  /** Keeps messages while handlers have them, and this worker known while it takes none, until it ends. */
   private async beat(): Promise<void> {
     while (!this.over) {
       await this.beatNow.next(this.interval);
@@ -275,7 +277,7 @@ export class Worker {
       if (receipts.length === 0) continue;
       try {
         await this.extend(receipts);
-        if (performance.now() - this.lastRound > this.interval) await this.round(0, {});
+        if (performance.now() - this.lastRound > this.interval && !this.draining) await this.round(0, {});
       } catch (failure) {
         console.warn(`millrace: messages were not extended: ${failure}`);
       }

@@ -573,7 +573,7 @@ func TestNotices(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"queue old cannot be read: of a newer version",
 		"queue mails was never read: 7 messages wait, the oldest for 1m0s",
-		"queue orders: 2 schedules late",
+		"queue orders has 2 overdue schedules: a tick is due for more than a minute",
 		"queue unread was never read: 1 message waits, the oldest for 1m0s",
 		"server 127.0.0.1:6379 is nearly full: 95 MB of 100 MB",
 		"queue orders is flooded by tenant acme: 48,200 of 48,210 waiting messages are its own; meanwhile 8 messages wait of others, the oldest for 1s",

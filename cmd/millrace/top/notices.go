@@ -19,6 +19,9 @@ func (m *model) notices() (all []finding.Finding) {
 		if finding.NearlyFull(n.Memory, n.MaxMemory, m.view.Fleet != nil) {
 			add(finding.Warning, fmt.Sprintf("server %s is nearly full: %s of %s", printable(n.Addr), readable.Bytes(n.Memory), readable.Bytes(n.MaxMemory)))
 		}
+		if unsaved := n.Unsaved(); unsaved != "" {
+			add(finding.Critical, fmt.Sprintf("server %s %s", printable(n.Addr), unsaved))
+		}
 	}
 	if m.view.Away() == nil {
 		for _, t := range m.view.Troubles {
@@ -32,9 +35,6 @@ func (m *model) notices() (all []finding.Finding) {
 	for _, s := range m.view.Queues {
 		for _, f := range m.found[s.Name] {
 			add(f.Severity, fmt.Sprintf("queue %s %s", name(s.Name), f.Text))
-		}
-		if s.OverdueSchedules > 0 {
-			add(finding.Critical, fmt.Sprintf("queue %s: %s late", name(s.Name), readable.Count(s.OverdueSchedules, "schedule")))
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(m.view.LeftOut)) {

@@ -103,7 +103,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 
 // trouble lists the error codes of a server that recovers, or is no longer responsible.
 var trouble = []string{
-	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY",
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF",
 	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "NOSCRIPT",
 }
 

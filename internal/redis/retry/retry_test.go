@@ -124,8 +124,9 @@ func TestTransient(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
 	for text, want := range map[string]bool{
-		"LOADING Redis is loading the dataset in memory":  true,
-		"UNBLOCKED force unblock from blocking operation": true,
+		"LOADING Redis is loading the dataset in memory":                                                   true,
+		"UNBLOCKED force unblock from blocking operation":                                                  true,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.": true,
 		"ERR syntax error":                        false,
 		"ERR no such key LOADING":                 false,
 		"BUSYKEY Target key name already exists.": false,

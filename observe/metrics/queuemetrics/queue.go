@@ -25,23 +25,32 @@ func Collector[Q *fairqueue.Queue | func() ([]fairqueue.Stats, []string)](of Q) 
 	panic("unreachable")
 }
 
-// family returns the figures of a queue; its faults, one series for each cause, with the first tenant that causes it; and
-// the tenants that fail, 32 at most.
+// family returns the figures of a queue; its ages by reason; its faults, one series for each cause, with the first tenant that
+// causes it; and the tenants that fail, 32 at most.
 func family(labels ...string) figures.Family[fairqueue.Stats] {
 	f := figures.New("queue", queue, labels...)
-	notice := figures.Desc("queue", "notice", "For how long the oldest message waits that suffers from a cause; of the first tenant that is the cause.",
-		append(labels, "cause", "severity", "tenant")...)
-	failed := figures.Desc("queue", "tenant_failed_total", "Deliveries of a tenant that failed, of the at most 32 tenants that failed last; from 0 again after ten minutes without a failure.",
-		append(labels, "tenant")...)
-	died := figures.Desc("queue", "tenant_died_total", "Messages of these tenants that died.", append(labels, "tenant")...)
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		d := figures.Desc("queue", name, help, slices.Concat(labels, more)...)
+		f.Descs = append(f.Descs, d)
+		return d
+	}
+	notice := desc("notice", "For how long the oldest message waits that suffers from a cause; of the first tenant that is the cause.", "cause", "severity", "tenant")
+	age := desc("waiting_age_seconds", "How long the oldest message has been readable that waits for this, of the flows that come next; 0 if none does.", "waits_for")
+	failed := desc("tenant_failed_total", "Deliveries of a tenant that failed, of the at most 32 tenants that failed last; from 0 again after ten minutes without a failure.", "tenant")
+	died := desc("tenant_died_total", "Messages of these tenants that died.", "tenant")
 	sendFigures := f.Send
-	f.Descs = append(f.Descs, notice, failed, died)
 	f.Send = func(ch chan<- prometheus.Metric, s fairqueue.Stats, values ...string) {
 		sendFigures(ch, s, values...)
+		send := func(of *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
+			ch <- prometheus.MustNewConstMetric(of, kind, value, slices.Concat(values, more)...)
+		}
+		ages := diagnosis.Ages(s)
+		for _, why := range diagnosis.Whys {
+			send(age, prometheus.GaugeValue, ages[why].Seconds(), string(why))
+		}
 		for tenant, t := range figures.Labelled(s.Failing, func(t fairqueue.Failures) string { return t.Tenant }) {
-			of := append(slices.Clip(values), tenant)
-			ch <- prometheus.MustNewConstMetric(failed, prometheus.CounterValue, float64(t.Count), of...)
-			ch <- prometheus.MustNewConstMetric(died, prometheus.CounterValue, float64(t.Died), of...)
+			send(failed, prometheus.CounterValue, float64(t.Count), tenant)
+			send(died, prometheus.CounterValue, float64(t.Died), tenant)
 		}
 		sent := map[string]bool{}
 		for _, found := range diagnosis.OfQueue(s) {
@@ -49,9 +58,7 @@ func family(labels ...string) figures.Family[fairqueue.Stats] {
 				continue
 			}
 			sent[found.Code] = true
-			of := figures.Label(found.Tenant)
-			ch <- prometheus.MustNewConstMetric(notice, prometheus.GaugeValue, found.Waits.Seconds(),
-				append(slices.Clip(values), found.Code, found.Severity.String(), of)...)
+			send(notice, prometheus.GaugeValue, found.Waits.Seconds(), found.Code, found.Severity.String(), figures.Label(found.Tenant))
 		}
 	}
 	return f

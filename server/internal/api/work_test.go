@@ -170,8 +170,12 @@ func TestAWorkerLeaves(t *testing.T) {
 	if got := <-answers; !strings.Contains(got.what, "another") || s.api.Rounds() != 0 {
 		t.Errorf("last returned %s; %d are left", got.what, s.api.Rounds())
 	}
-	if stats := read[ops.QueueStats](s.ask("GET", q+"/stats", nil).want(200, "")); stats.Counters.Acked != 1 {
+	stats := read[ops.QueueStats](s.ask("GET", q+"/stats", nil).want(200, ""))
+	if stats.Counters.Acked != 1 {
 		t.Errorf("%d acknowledged, want what the round settled before it waited", stats.Counters.Acked)
+	}
+	if len(stats.Readers) != 1 || stats.Readers[0].Name != "another" || stats.Capacity != 10 || len(stats.Notices) != 0 {
+		t.Errorf("readers %+v with %d handlers and notices %v, want the other worker only", stats.Readers, stats.Capacity, stats.Notices)
 	}
 	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
 	if got := read[ops.Taken](s.ask("POST", q+"/work", object{"worker": "w"}).want(200, "")); len(got.Messages) != 1 {

@@ -110,10 +110,6 @@ func (d *Dashboard) queueNotices(v *survey.View) (all []notice) {
 		if q.Dead > 0 {
 			add(query(page, "place", "dead")+"#browser", "has "+readable.Count(q.Dead, "dead letter")+".", "")
 		}
-		if q.OverdueSchedules > 0 {
-			all = append(all, newNotice(finding.Critical, "Queue", q.Name, query(d.link("schedules"), "queue", q.Name),
-				"has "+readable.Count(q.OverdueSchedules, "overdue schedule")+": a tick is due for more than a minute.", overdueHint(q)))
-		}
 	}
 	return all
 }
@@ -129,18 +125,13 @@ func (d *Dashboard) findings(s fairqueue.Stats) (all []notice) {
 // finding leads to the page of the tenant that is the cause, where it is paused or limited.
 func (d *Dashboard) finding(queue string, f diagnosis.Finding) notice {
 	n := newNotice(f.Severity, "Queue", queue, d.link("queues", queue), f.Text+".", f.Advised())
-	if f.Tenant != "" {
+	switch {
+	case f.Tenant != "":
 		n.Path = d.tenantPath(queue, f.Tenant)
+	case f.Code == diagnosis.ScheduleLate:
+		n.Path = query(d.link("schedules"), "queue", queue)
 	}
 	return n
-}
-
-// overdueHint is the advice for overdue schedules.
-func overdueHint(q fairqueue.Stats) string {
-	if newReaders(q).All == 0 {
-		return "Nobody keeps it: start a reader of the queue, or upkeep."
-	}
-	return "Its readers do not write the messages: the log of a reader says why."
 }
 
 func (d *Dashboard) ickNotices(v *survey.View) (all []notice) {
@@ -180,6 +171,9 @@ func (d *Dashboard) serverNotices(s survey.ServerView, members bool) (all []noti
 			all = append(all, newNotice(finding.Warning, "Redis", n.Addr, d.link("doctor"),
 				fmt.Sprintf("uses %s of %s. When memory is full, adds are refused, and draining works.", readable.Bytes(n.Memory), readable.Bytes(n.MaxMemory)),
 				"Let consumers catch up, or raise maxmemory."))
+		}
+		if unsaved := n.Unsaved(); unsaved != "" {
+			all = append(all, newNotice(finding.Critical, "Redis", n.Addr, d.link("doctor"), unsaved+".", "Look at its log, and at the space on its disk."))
 		}
 		if n.Evicted > 0 {
 			all = append(all, newNotice(finding.Critical, "Redis", n.Addr, d.link("doctor"),
