@@ -33,7 +33,7 @@ func (d *Dashboard) newBatchRow(queue string, b ops.Batch) batchRow {
 	row.Ended = measure{Words: readable.Number(b.Ended()), Tone: "used"}
 	if all > 0 {
 		row.Ended.Width = 100 * b.Ended() / all
-		row.Ended.Share = readable.Number(row.Ended.Width) + " %"
+		row.Ended.Share = readable.Number(row.Ended.Width) + "%"
 	}
 	return row
 }

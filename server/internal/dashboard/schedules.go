@@ -39,6 +39,7 @@ type scheduleRow struct {
 	Words string // when it ticks
 	Zone  string // empty for an interval
 	In    string // until the next tick: "in 5m", "due for 3m"; empty if paused
+	Local string // the next tick in Zone; empty without one
 }
 
 func (d *Dashboard) newScheduleRow(s survey.Schedule) scheduleRow {
@@ -51,6 +52,9 @@ func (d *Dashboard) newScheduleRow(s survey.Schedule) scheduleRow {
 	}
 	if !s.Paused && !s.Next.IsZero() {
 		row.In = until(s.At, s.Next)
+		if s.Err == nil && row.Zone != "" {
+			row.Local = tickRows(ops.OfTicks(s.Spec, s.At, s.Next, 1))[0].Local
+		}
 	}
 	return row
 }

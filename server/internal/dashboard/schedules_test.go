@@ -57,6 +57,8 @@ func TestSchedulePages(t *testing.T) {
 	if ticks := page.all("data-tick", "*"); len(ticks) != shownTicks {
 		t.Errorf("%d ticks, want %d", len(ticks), shownTicks)
 	}
+	h.look()
+	h.get("/schedules").want(http.StatusOK).says("03:00:00 +0") // in Berlin
 	const path = "/queues/re%20ports/schedules/~ZGFpbHkvPGI-"
 	redistest.Eventually(t, "the queue is listed", func() bool { // which happens in the background
 		h.look()
