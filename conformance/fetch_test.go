@@ -91,8 +91,8 @@ func fetchStale(t *testing.T, on running) {
 	wantFetch(t, both[0], "key", says("one"), "one", fetch.Miss)
 	computing, release := make(chan struct{}), make(chan struct{})
 	type result struct {
-		value   string
-		outcome fetch.Outcome
+		Value   string
+		Outcome fetch.Outcome
 	}
 	done := make(chan result, 1)
 	go func() {
