@@ -5,6 +5,8 @@
 NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sqltest/go.mod examples/outbox/go.mod examples/webhooks/go.mod))
 # A search engine, another client and other queues take long to compile, and no other package needs them: `make more` tests these.
 MODULES := . $(NESTED) examples/docsync examples/goredis bench
+ACTIONLINT := go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
 # third of the time without it, and so do the agents of a fleet, of which fleet/agent runs all with it: `make more`
@@ -23,10 +25,10 @@ test test/% compile servers more soak: export GOFLAGS := $(shell go env GOFLAGS)
 test test/% servers more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help deps compile test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
+.PHONY: release-check help deps compile test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 deps: ## Install what the tests need: a Redis server, a C compiler, node, tsc, python3, ruby, PHP, curl, PostgreSQL, Chromium
 	@internal/repo/scripts/test-deps
@@ -90,6 +92,14 @@ lint: ## Run the linters of .golangci.yaml, and look for retired words
 	@go test -count=1 -run 'TestWords' ./internal/repo
 	@set -e; for module in $(MODULES); do \
 		echo "== $$module"; (cd $$module && $(GOLANGCI) run --config $(CURDIR)/.golangci.yaml); done
+
+# An image and signatures need an engine and an identity, which only the release has.
+release-check: ## Check what a release needs, and make one in build/dist without publishing it
+	@mkdir -p build
+	$(ACTIONLINT)
+	$(GORELEASER) check
+	internal/repo/scripts/release-notes "$$(awk -F '[][]' '/^## \[/ {print $$2; exit}' CHANGELOG.md)" > build/notes.txt
+	$(GORELEASER) release --snapshot --clean --skip=docker,sign,sbom --release-notes=build/notes.txt
 
 fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')
