@@ -198,7 +198,9 @@ func (q *Queue) newWorker(cfg ReadConfig) *worker {
 	w.report = func() reader {
 		q.shared.workers.mu.Lock()
 		defer q.shared.workers.mu.Unlock()
-		return reader{id: id, name: cfg.Worker, host: host, handlers: w.slots.share(w.handlers), lingers: w.reading == 0 && w.known.Load()}
+		// One that shares its handlers with other queues works on for them: a queue that was made again must know it.
+		lingers := w.slots == nil && w.reading == 0 && w.known.Load()
+		return reader{id: id, name: cfg.Worker, host: host, handlers: w.slots.share(w.handlers), lingers: lingers}
 	}
 	return w
 }

@@ -158,6 +158,35 @@ func TestPoolKnowsWhoIsAlone(t *testing.T) {
 	want(t, "without a pool", none.only(), "", nil)
 }
 
+// TestPooledWorkerOfAQueueThatIsMadeAgain: a worker whose handlers are busy with another queue's messages is registered again in a
+// queue that was deleted meanwhile, or that would share its handlers among fewer.
+func TestPooledWorkerOfAQueueThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	first, second := open(t, Config{}), open(t, Config{})
+	pool, err := NewPool(2, first, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []*Queue{first, second} {
+		write(t, q, "a:1")
+		if _, err := q.Read(t.Context(), ReadConfig{Worker: "w", Pool: pool}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := second.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, second, "a:2")
+	all := &second.shared.workers
+	all.mu.Lock()
+	w := all.of["w"]
+	all.mu.Unlock()
+	if _, err := second.beat(t.Context(), defaultVisibility, &w.registration, nil); err != nil {
+		t.Fatalf("the report of a worker that does not read now: %v", err)
+	}
+	want(t, "readers", len(stats(t, second).Readers), 1, nil)
+}
+
 // TestLeavingEndsAReader: a consumer that has left is not registered again by a call that comes late.
 func TestLeavingEndsAReader(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -25,7 +26,7 @@ func Example() {
 	}
 	defer client.Close()
 
-	jobs, err := parts.New(parts.Config{Parts: parts.On(client, "jobs", 8)})
+	jobs, err := parts.New(parts.Config{Parts: parts.On(client, "jobs", 8), Timeout: 10 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
