@@ -71,7 +71,7 @@ local soon = n.next
 for _, name in ipairs({'flight', 'delayed', 'deadlines', 'ticks', 'asleep'}) do
   soon = math.min(soon, tonumber(redis.call('ZRANGE', prefix .. name, '0', '0', 'WITHSCORES')[2]) or 1e15)
 end
-n.next = math.max(now + (more and 0 or 1), math.ceil(soon))
+n.next = more and now or math.max(now + 1, math.ceil(soon)) -- what it did not look at may be due
 if not more then
   redis.call('HSET', K, 'tended', instant)
 end

@@ -75,3 +75,24 @@ func TestDeadReaderOnAQuietQueue(t *testing.T) {
 		})
 	}
 }
+
+// TestMoreYoungThanOneCallAges: behind more settled receipts than a call looks at, the next call says that something is due, so that no
+// delivery behind them is forgotten if the caller does not go on.
+func TestMoreYoungThanOneCallAges(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	writeAll(t, q, 1100, Draft{Tenant: "a"})
+	held, err := q.Read(t.Context(), ReadConfig{Max: 1000})
+	want(t, "read", len(held), 1000, err)
+	ack(t, q, held...)
+	lost, err := q.Read(t.Context(), ReadConfig{Max: 100})
+	want(t, "read", len(lost), 100, err)
+	reply, err := q.call(t.Context(), "tend", "")
+	if err != nil || reply.Int() == 0 {
+		t.Fatalf("tend = %v, want that there is more", err)
+	}
+	there, _ := readRaw(t, q)
+	if next := time.UnixMilli(int64(there.next)); next.After(time.Now().Add(time.Minute)) {
+		t.Errorf("something is due at %v, and there is more to do now", next)
+	}
+}
