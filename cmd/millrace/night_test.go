@@ -342,7 +342,7 @@ func nightOfAFullServer(n *night) {
 	n.config("maxmemory", "0")
 	n.eventually("the overview no longer says so", func() bool { return !strings.Contains(n.page(), "of 1 MB. When memory is full") })
 
-	snapshot := filepath.Join(n.disk, "dump.rdb") // a file is not moved over a folder with another one, whoever tries it
+	snapshot := filepath.Join(n.disk, "dump.rdb") // no file replaces a folder that has something in it, not even root's
 	if err := os.MkdirAll(filepath.Join(snapshot, "full"), 0o700); err != nil {
 		n.t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // CreateBatch makes a batch in the part of done's tenant in which the fewest messages wait, and returns its id. A batch lies in one
-// part, and so do all its messages, whoever their tenants are, for only then one step can end the last message and write done. So
+// part, and so do all its messages, of all tenants: only then can one step end the last message and write done. So
 // a large batch has the rate of one part; while that part is down, it stands still.
 //
 // The queue of the part has the calls for the rest: for the batch "3.ID" that is Parts()[3].Batches(), with ID.

@@ -95,19 +95,11 @@ func (d *Dashboard) newFailing(s fairqueue.Stats, most int) failingList {
 }
 
 func (d *Dashboard) failures(a *asked) (scene, error) {
-	name, err := a.name()
+	q, find, err := d.followQueue(a)
 	if err != nil {
 		return nil, err
 	}
-	q, err := fairqueue.New(d.cfg.Client, name, fairqueue.Config{})
-	if err != nil {
-		return nil, err
-	}
-	find, err := follow(d, a, survey.Queue, name, func(v *survey.View) []fairqueue.Stats { return v.Queues },
-		func(s fairqueue.Stats) string { return s.Name }, func(ctx context.Context) (fairqueue.Stats, error) { return q.Stats(ctx) })
-	if err != nil {
-		return nil, err
-	}
+	name := q.Name()
 	p := failuresPage{heading: heading{Title: "Failures of " + plain(name)}, Queue: name, Retry: d.link("queues", name, "retry-failed")}
 	if !a.live {
 		if err := d.readFailures(a.Context(), q, &p); err != nil {

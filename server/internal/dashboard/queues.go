@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"context"
 	"strings"
 
 	"github.com/millrace/millrace/fairqueue"
@@ -68,19 +67,11 @@ type queuePage struct {
 }
 
 func (d *Dashboard) queue(a *asked) (scene, error) {
-	name, err := a.name()
+	q, find, err := d.followQueue(a)
 	if err != nil {
 		return nil, err
 	}
-	q, err := fairqueue.New(d.cfg.Client, name, fairqueue.Config{})
-	if err != nil {
-		return nil, err
-	}
-	find, err := follow(d, a, survey.Queue, name, func(v *survey.View) []fairqueue.Stats { return v.Queues },
-		func(s fairqueue.Stats) string { return s.Name }, func(ctx context.Context) (fairqueue.Stats, error) { return q.Stats(ctx) })
-	if err != nil {
-		return nil, err
-	}
+	name := q.Name()
 	query := a.URL.Query()
 	at := selection{query.Get("place"), query.Get("tenant"), query.Get("by")}
 	var seen *browser

@@ -34,19 +34,11 @@ var readerColumns = []listColumn[readerRow]{
 }
 
 func (d *Dashboard) readers(a *asked) (scene, error) {
-	name, err := a.name()
+	q, find, err := d.followQueue(a)
 	if err != nil {
 		return nil, err
 	}
-	q, err := fairqueue.New(d.cfg.Client, name, fairqueue.Config{})
-	if err != nil {
-		return nil, err
-	}
-	find, err := follow(d, a, survey.Queue, name, func(v *survey.View) []fairqueue.Stats { return v.Queues },
-		func(s fairqueue.Stats) string { return s.Name }, func(ctx context.Context) (fairqueue.Stats, error) { return q.Stats(ctx) })
-	if err != nil {
-		return nil, err
-	}
+	name := q.Name()
 	asked := a.URL.Query()
 	path := d.link("queues", name, "readers")
 	var held *browser

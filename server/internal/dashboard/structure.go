@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -62,6 +63,21 @@ func follow[S any](
 		last, err = read(a.Context())
 	}
 	return in, err
+}
+
+// followQueue returns the queue of a page, and follow for it.
+func (d *Dashboard) followQueue(a *asked) (*fairqueue.Queue, func(*survey.View) (fairqueue.Stats, presence), error) {
+	name, err := a.name()
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := fairqueue.New(d.cfg.Client, name, fairqueue.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	find, err := follow(d, a, survey.Queue, name, func(v *survey.View) []fairqueue.Stats { return v.Queues },
+		func(s fairqueue.Stats) string { return s.Name }, func(ctx context.Context) (fairqueue.Stats, error) { return q.Stats(ctx) })
+	return q, find, err
 }
 
 // open redirects to the page of a structure by name, also if no list has it.

@@ -137,23 +137,15 @@ func label(tenant string) string {
 }
 
 func (d *Dashboard) tenant(a *asked) (scene, error) {
-	queue, err := a.name()
-	if err != nil {
-		return nil, err
-	}
 	tenant, ok := untoken(a.PathValue("tenant"))
 	if !ok {
 		return nil, errNoPage
 	}
-	q, err := fairqueue.New(d.cfg.Client, queue, fairqueue.Config{})
+	q, find, err := d.followQueue(a)
 	if err != nil {
 		return nil, err
 	}
-	find, err := follow(d, a, survey.Queue, queue, func(v *survey.View) []fairqueue.Stats { return v.Queues },
-		func(s fairqueue.Stats) string { return s.Name }, func(ctx context.Context) (fairqueue.Stats, error) { return q.Stats(ctx) })
-	if err != nil {
-		return nil, err
-	}
+	queue := q.Name()
 	limits, err := q.Limits().Get(a.Context(), tenant)
 	if err != nil {
 		return nil, err
