@@ -25,7 +25,7 @@ test test/% compile servers more soak: export GOFLAGS := $(shell go env GOFLAGS)
 test test/% servers more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: release-check help deps compile test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
+.PHONY: release-check site help deps compile test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,11 @@ release-check: ## Check what a release needs, and make one in build/dist without
 	$(GORELEASER) check
 	internal/repo/scripts/release-notes "$$(awk -F '[][]' '/^## \[/ {print $$2; exit}' CHANGELOG.md)" > build/notes.txt
 	$(GORELEASER) release --snapshot --clean --skip=docker,sign,sbom --release-notes=build/notes.txt
+
+# VitePress is installed beside what it builds. Its packages run no scripts.
+site: ## Build the site of the documentation in build/site/public; it needs npm
+	@mkdir -p build/site && cp docs/.vitepress/* build/site/
+	cd build/site && npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
 
 fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')

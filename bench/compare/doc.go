@@ -23,7 +23,8 @@
 // and 100. It needs valgrind, and is skipped without it.
 //
 // -only takes a part of the name of a system or of a measurement; several are separated by
-// commas. -quick takes a tenth of the messages and one round. -json prints the figures.
+// commas. -quick takes a tenth of the messages and one round. -json prints the figures, and -against
+// compares them with those that -json printed at another commit.
 // -write keeps them in results.json, beside those that were not measured this time, and
 // writes docs/COMPARED.md and its two charts from that file.
 //

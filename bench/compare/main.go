@@ -38,6 +38,7 @@ func run(ctx context.Context) (err error) {
 	rounds := flag.Int("rounds", 3, "rounds of each measurement; with 0, -write writes what was kept")
 	quick := flag.Bool("quick", false, "a tenth of the messages, and one round")
 	asJSON := flag.Bool("json", false, "print the figures as JSON")
+	against := flag.String("against", "", "a file that -json wrote, for example at another commit: print both side by side, in Markdown")
 	write := flag.Bool("write", false, "keep the figures in results.json, and write docs/COMPARED.md and its charts")
 	flag.Parse()
 	o := options{rounds: *rounds, scale: 1, progress: os.Stderr}
@@ -52,6 +53,12 @@ func run(ctx context.Context) (err error) {
 	}
 	if *quick && *write {
 		return errors.New("-write keeps figures of whole measurements: leave out -quick")
+	}
+	var before *results
+	if *against != "" {
+		if before, err = loadResults(*against); err != nil {
+			return err
+		}
 	}
 	r := newResults()
 	if *write {
@@ -75,6 +82,9 @@ func run(ctx context.Context) (err error) {
 	switch {
 	case *write:
 		return errors.Join(failed, r.keep(), r.writePage(page))
+	case before != nil:
+		fmt.Print(r.against(before))
+		return failed
 	case *asJSON:
 		text, err := r.text()
 		fmt.Printf("%s", text)

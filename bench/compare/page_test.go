@@ -78,6 +78,26 @@ func TestNumbersForPeople(t *testing.T) {
 	}
 }
 
+func TestAgainst(t *testing.T) {
+	t.Parallel()
+	before, after := newResults(), newResults()
+	before.set("instructions", "millrace", figures{"sum_1": 400_000, "sum_8": 100_000, "gone": 1})
+	after.set("instructions", "millrace", figures{"sum_1": 480_000, "sum_8": 99_000, "new": 1})
+	got := after.against(before)
+	for _, want := range []string{
+		"### instructions\n",
+		"| millrace, sum_1 | 400,000 | 480,000 | **+20.0 %** |\n",
+		"| millrace, sum_8 | 100,000 | 99,000 | -1.0 % |\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the comparison lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "gone") || strings.Contains(got, "new") {
+		t.Errorf("the comparison has a figure of one side only:\n%s", got)
+	}
+}
+
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	systems, names := []string{"millrace", "asynq"}, []string{"flood", "slow"}
