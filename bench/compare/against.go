@@ -21,7 +21,7 @@ func (r *results) against(before *results) string {
 			after := r.Figures[measure][row]
 			for _, name := range slices.Sorted(maps.Keys(after)) {
 				was, ok := before.Figures[measure][row][name]
-				if !ok || was == 0 {
+				if !ok || was == 0 || name == "rounds" {
 					continue
 				}
 				change := after[name]/was - 1

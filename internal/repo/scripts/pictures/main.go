@@ -1,8 +1,8 @@
 // Program pictures plays the scene "queue" of the demo and draws two pictures of it for the
 // README: docs/pictures/flood.svg, how long quiet tenants waited, and docs/pictures/demo.svg,
-// the terminal.
+// the terminal while it runs.
 //
-//	go run ./scripts/pictures
+//	go run ./internal/repo/scripts/pictures
 package main
 
 import (
@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"math"
 	"os"
 	"strings"
@@ -39,8 +38,8 @@ func draw(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
-	report, err := chaos.Run(ctx, chaos.Config{Scenes: scenes, Results: &text, Progress: os.Stderr})
+	shown := newTerminal("$ millrace demo")
+	report, err := chaos.Run(ctx, chaos.Config{Scenes: scenes, Results: shown, Progress: shown, Live: true})
 	if err != nil {
 		return err
 	}
@@ -57,7 +56,7 @@ func draw(ctx context.Context) error {
 	}
 	return errors.Join(
 		os.WriteFile(folder+"flood.svg", []byte(w.chart()), 0o600),
-		os.WriteFile(folder+"demo.svg", []byte(terminal("millrace demo", text.String())), 0o600),
+		os.WriteFile(folder+"demo.svg", []byte(shown.picture()), 0o600),
 	)
 }
 
@@ -100,35 +99,6 @@ func (w waits) chart() string {
 		y := 62 + 34*i
 		fmt.Fprintf(&out, `<text x="%d" y="%d" text-anchor="end">%s</text><rect class="%s" x="%d" y="%d" width="%.1f" height="22" rx="3"/><text x="%.0f" y="%d">%s</text>`+"\n",
 			left-12, y+16, bar.label, bar.class, left, y, max(3, at(bar.ms)), left+8+max(3, at(bar.ms)), y+16, chaos.Brief(time.Duration(bar.ms)*time.Millisecond))
-	}
-	return out.String() + "</svg>\n"
-}
-
-// terminal draws text in a terminal.
-func terminal(command, text string) string {
-	const lineHeight, firstLine = 17, 58
-	lines := append([]string{"$ " + command}, strings.Split(strings.TrimRight(text, "\n"), "\n")...)
-	var out strings.Builder
-	height := firstLine + lineHeight*len(lines)
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 %d" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">
-<style>
-  text { fill: #e6edf3; white-space: pre }
-  .ok { fill: #3fb950 } .head { fill: #79c0ff; font-weight: 600 }
-</style>
-<rect width="720" height="%d" rx="8" fill="#0d1117"/>
-<circle cx="20" cy="20" r="6" fill="#ff5f57"/><circle cx="40" cy="20" r="6" fill="#febc2e"/><circle cx="60" cy="20" r="6" fill="#28c840"/>
-`, height, height)
-	for i, line := range lines {
-		class := ""
-		switch {
-		case i == 0, strings.HasPrefix(line, "1/1"):
-			class = ` class="head"`
-		case strings.HasPrefix(line, "  ok"):
-			class = ` class="ok"`
-		}
-		if line != "" {
-			fmt.Fprintf(&out, `<text x="20" y="%d"%s>%s</text>`+"\n", firstLine+lineHeight*i, class, html.EscapeString(line))
-		}
 	}
 	return out.String() + "</svg>\n"
 }
