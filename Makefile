@@ -7,6 +7,7 @@ NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sql
 MODULES := . $(NESTED) examples/docsync examples/goredis bench
 ACTIONLINT := go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
+CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The library and the service are tested with the race detector. Programs, which use them one call at a time, take a
 # third of the time without it, and so do the agents of a fleet, of which fleet/agent runs all with it: `make more`
@@ -25,7 +26,7 @@ test test/% compile servers more soak: export GOFLAGS := $(shell go env GOFLAGS)
 test test/% servers more soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: release-check site help deps compile test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
+.PHONY: release-check cyclonedx site help deps compile test servers more lint fmt bench soak test/library test/programs $(NESTED:%=test/%)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,12 +95,16 @@ lint: ## Run the linters of .golangci.yaml, and look for retired words
 		echo "== $$module"; (cd $$module && $(GOLANGCI) run --config $(CURDIR)/.golangci.yaml); done
 
 # An image and signatures need an engine and an identity, which only the release has.
-release-check: ## Check what a release needs, and make one in build/dist without publishing it
+release-check: cyclonedx ## Check what a release needs, and make one in build/dist without publishing it
 	@mkdir -p build
 	$(ACTIONLINT)
 	$(GORELEASER) check
 	internal/repo/scripts/release-notes "$$(awk -F '[][]' '/^## \[/ {print $$2; exit}' CHANGELOG.md)" > build/notes.txt
-	$(GORELEASER) release --snapshot --clean --skip=docker,sign,sbom --release-notes=build/notes.txt
+	PATH="$(CURDIR)/build/bin:$$PATH" $(GORELEASER) release --snapshot --clean --skip=docker,sign --release-notes=build/notes.txt
+
+# It writes what the release's programs consist of.
+cyclonedx:
+	@GOBIN=$(CURDIR)/build/bin go install $(CYCLONEDX)
 
 # VitePress is installed beside what it builds. Its packages run no scripts.
 site: ## Build the site of the documentation in build/site/public; it needs npm
