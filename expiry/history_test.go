@@ -202,6 +202,7 @@ func playHash(t *testing.T, name string, scripts *script.Library) error {
 	return s.err
 }
 
+// TestHashHistories plays calls in a given order, with faults between them, and compares each reply.
 func TestHashHistories(t *testing.T) {
 	t.Parallel()
 	for _, h := range slices.Concat(hashHistories, fullHashHistories) {

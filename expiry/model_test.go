@@ -30,6 +30,7 @@ var (
 	modelHours  = rapid.IntRange(1, 9)
 )
 
+// TestHashModel compares a hash with a model of it, in random histories.
 func TestHashModel(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

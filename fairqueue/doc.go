@@ -116,7 +116,7 @@
 //   - The keys of a queue are a fixed set, so its Redis Cluster slot can move under load.
 //   - Time is the server's. A clock that was ahead and went back keeps nothing waiting.
 //
-// docs/GUARANTEES.md names the tests.
+// docs/GUARANTEES.md has each promise, and leads to its tests.
 //
 // # The wrinkle
 //

@@ -17,6 +17,7 @@ import (
 // modes are the two kinds of flows.
 var modes = map[string]Config{"tenants": {}, "streams": {Streams: 4, PerTenant: 2}}
 
+// TestLife follows messages from the write to the acknowledgement, after which nothing is left.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range modes {
@@ -191,6 +192,7 @@ func TestExtendKeepsAMessageInvisible(t *testing.T) {
 	}
 }
 
+// TestDelayAndDeadline: a delayed message comes after its delay, and none after its deadline.
 func TestDelayAndDeadline(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
@@ -287,6 +289,7 @@ func TestRedrivenMessageHasNoDeadline(t *testing.T) {
 	}
 }
 
+// TestDedupe: a second draft with a dedupe id is a duplicate until the window is over.
 func TestDedupe(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{DedupeWindow: 100 * time.Millisecond})

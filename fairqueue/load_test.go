@@ -135,6 +135,7 @@ func TestScriptFlushUnderLoad(t *testing.T) {
 	})
 }
 
+// TestLostRepliesUnderLoad loses twenty replies while writers and readers work.
 func TestLostRepliesUnderLoad(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())

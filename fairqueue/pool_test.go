@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
+// TestPoolDealsInTurn: free handlers of a pool go to its queues in turn.
 func TestPoolDealsInTurn(t *testing.T) {
 	t.Parallel()
 	p, err := NewPool(3)

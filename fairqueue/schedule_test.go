@@ -120,6 +120,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
+// TestPauseSchedule: a paused schedule has no ticks, and none are made up for when it goes on.
 func TestPauseSchedule(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
@@ -332,6 +333,8 @@ func playTicks(t *testing.T, history func(*testing.T, *Queue, scheduleEntry, tim
 	return nil
 }
 
+// TestEachTickOnce: a process that stalls, a second one and a schedule that is set again write no second message
+// of a tick; without the protection they do.
 func TestEachTickOnce(t *testing.T) {
 	t.Parallel()
 	for name, history := range tickHistories {

@@ -20,6 +20,7 @@ func from(source string, position int64) Draft {
 	return Draft{Tenant: "a", Body: fmt.Append(nil, position), Source: source, Position: position}
 }
 
+// TestPositions: a position is written once, a gap is refused, and a position outlives its message.
 func TestPositions(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -76,6 +76,7 @@ func TestSharedAddsAnswerEachCaller(t *testing.T) {
 	}
 }
 
+// TestAddsAnswerAsIfCalledAlone: adds count members that are new or lowered, as if each was called alone.
 func TestAddsAnswerAsIfCalledAlone(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})

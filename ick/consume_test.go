@@ -332,6 +332,7 @@ func commands(t *testing.T, server *redistest.Server) (total int) {
 	return total
 }
 
+// TestSettle: a member is reserved when its mark is as old as Settle, and marking it again does not put it off.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{Settle: time.Hour})

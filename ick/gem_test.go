@@ -121,6 +121,7 @@ func TestDeleteCountsTheGemsKeys(t *testing.T) {
 	wantAdd(t, k, "a1", 1, 0)
 }
 
+// TestAddFolds: of several scores of a member the lowest stays.
 func TestAddFolds(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})
@@ -132,6 +133,7 @@ func TestAddFolds(t *testing.T) {
 	wantReserve(t, k, 9, "a5 d7 b20 c30.5")
 }
 
+// TestReserveIsOrderedLikeASortedSet compares the order of a reservation with that of ZRANGE.
 func TestReserveIsOrderedLikeASortedSet(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})

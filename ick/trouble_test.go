@@ -182,6 +182,7 @@ func TestScriptFlushUnderLoad(t *testing.T) {
 	})
 }
 
+// TestLostRepliesUnderLoad loses twenty replies while producers and consumers work.
 func TestLostRepliesUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -309,6 +309,7 @@ func (st *stage) record(t *testing.T, seed uint64) []porcupine.Operation {
 // checkTimeout is how long porcupine may take for one history.
 const checkTimeout = 20 * time.Second
 
+// TestHistoriesAreLinearizable checks random histories of concurrent calls with lost replies against a lock.
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, library)

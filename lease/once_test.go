@@ -75,6 +75,7 @@ func TestOnceOfManyReplicas(t *testing.T) {
 	wantOnce(t, open(t, Config{}), name, false)
 }
 
+// TestOnceRunsAgain: a function that failed, panicked or lost its lease runs again in its period.
 func TestOnceRunsAgain(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})

@@ -389,6 +389,7 @@ func play(t *testing.T, name string, scripts *script.Library) error {
 	return list[i].play(t, l, redistest.Name(t))
 }
 
+// TestHistories plays calls in a given order, with faults between them, and looks at who holds the lease.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	for _, h := range append(slices.Clone(histories), fullHistories...) {

@@ -52,6 +52,7 @@ func members(got millracetest.CleanResult) (all []string) {
 	return all
 }
 
+// TestRunUntilClean: a run has all members in batches, also those that are marked meanwhile.
 func TestRunUntilClean(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, s *millracetest.Server) {

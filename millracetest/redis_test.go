@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/millracetest"
 )
 
+// TestServersAreApart: what a test writes is not in the server of another one.
 func TestServersAreApart(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, s *millracetest.Server) {

@@ -539,6 +539,7 @@ func playKey(t *testing.T, name string, scripts *script.Library) error {
 	return list[i].play(t, k)
 }
 
+// TestKeyHistories plays calls in a given order, with faults between them, and compares each reply.
 func TestKeyHistories(t *testing.T) {
 	t.Parallel()
 	for _, h := range slices.Concat(keyHistories, keyServerHistories) {

@@ -151,6 +151,7 @@ func TestNothingToRead(t *testing.T) {
 	}
 }
 
+// TestDeadServer: a gather names the server that is dead, and has what the others answered.
 func TestDeadServer(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 3)
@@ -192,6 +193,7 @@ func TestDeadServer(t *testing.T) {
 	}
 }
 
+// TestSlowServer: a gather goes on without a server that does not answer in time.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 3)
@@ -356,6 +358,7 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
+// TestOverflow: sums that do not fit are errors, and have no value.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 2)

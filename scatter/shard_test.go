@@ -33,6 +33,7 @@ var javaHashes = []struct {
 	{"\uFFFF", 0xFFFF},
 }
 
+// TestJavaHash compares hashes with those that Java computes.
 func TestJavaHash(t *testing.T) {
 	t.Parallel()
 	for _, tt := range javaHashes {

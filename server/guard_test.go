@@ -59,6 +59,7 @@ func code(t *testing.T, response *httptest.ResponseRecorder) string {
 	return problem.Code
 }
 
+// TestCredentials: no path answers without the right credentials.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	auth, err := server.ParseAuth("bearer " + token + "\nbasic ops:" + password)
@@ -180,6 +181,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// TestPagesOfOthers: requests that a page of another site makes are refused, and those of the own pages are not.
 func TestPagesOfOthers(t *testing.T) {
 	t.Parallel()
 	s := service(t, server.Config{Actions: true})

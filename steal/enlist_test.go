@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
+// TestEveryJobGetsItsShare counts the runs of jobs with several rates in a million enlistments.
 func TestEveryJobGetsItsShare(t *testing.T) {
 	t.Parallel()
 	const enlistments = 1_000_000

@@ -14,6 +14,8 @@ import (
 	"github.com/millrace/millrace"
 )
 
+// TestFloorRunsWhatIsNotDrawn: a job with the rate 0 runs once an interval of the floor, beside one that is
+// always drawn.
 func TestFloorRunsWhatIsNotDrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Config{})

@@ -380,6 +380,7 @@ func play(t *testing.T, name string, scripts *script.Library) error {
 	return list[i].play(t, tr, work)
 }
 
+// TestHistories plays slices, adds and faults in a given order, and asks which identifiers have work.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	for _, h := range append(slices.Clone(histories), fullHistories...) {

@@ -50,7 +50,7 @@
 //   - A dedupe id counts for as long as the parts are the same: a draft with one always goes to
 //     the same part of its tenant. The same holds for a source.
 //
-// docs/GUARANTEES.md names the tests.
+// docs/GUARANTEES.md has each promise, and leads to its tests.
 //
 // # The wrinkle
 //

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write api.txt")
+var update = flag.Bool("update", false, "write api.txt and docs/PROOFS.md")
 
 // TestAPI compares the exported names of all public packages with api.txt, so that a
 // change of the API shows in review.

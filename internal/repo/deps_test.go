@@ -204,6 +204,7 @@ func room(importPath string) string {
 	return first
 }
 
+// TestDependencies holds the imports of all packages to depRules.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	graph := importGraph(t)

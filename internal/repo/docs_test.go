@@ -1,39 +1,21 @@
 package repo
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
 
 // TestDocsNameTests checks that each test, fuzz target and benchmark that a page names exists, in the
-// package that the page names. In docs/GUARANTEES.md the default is the package of the heading.
+// package that the page names.
 func TestDocsNameTests(t *testing.T) {
 	t.Parallel()
-	rooms := map[string][]string{
-		"ick": {"ick"}, "lease": {"lease"}, "steal": {"steal"}, "fairqueue": {"fairqueue"}, "expiry": {"expiry", "pinned"},
-		"fetch": {"fetch"}, "tracker": {"tracker"}, "scatter": {"scatter"}, "fleet": {"fleet"},
-		"failover": {"internal/fleet/failover"}, "rebalance": {"internal/fleet/rebalance"}, "snapshots": {"internal/fleet/snapshot"},
-	}
 	declared := map[string]bool{} // by name, and by package and name
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
-	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		for _, match := range function.FindAllSubmatch(source, -1) {
-			declared[string(match[1])] = true
-			declared[filepath.ToSlash(filepath.Dir(path))+"."+string(match[1])] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	for name := range declaredTests(t) {
+		declared[name] = true
+		declared[name[strings.LastIndex(name, ".")+1:]] = true
 	}
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil || len(pages) == 0 {
@@ -45,16 +27,10 @@ func TestDocsNameTests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var room []string
 		for number, line := range strings.Split(string(text), "\n") {
-			if heading, ok := strings.CutPrefix(line, "## "); ok && filepath.Base(page) == "GUARANTEES.md" {
-				room = rooms[heading]
-			}
 			for _, match := range named.FindAllStringSubmatch(line, -1) {
-				name := match[1]
-				inRoom := func(dir string) bool { return declared[dir+"."+name] }
-				if len(room) > 0 && !strings.Contains(name, ".") && !slices.ContainsFunc(room, inRoom) || !declared[name] && match[2] == "" {
-					t.Errorf("%s:%d: there is no %s", page, number+1, name)
+				if !declared[match[1]] && match[2] == "" {
+					t.Errorf("%s:%d: there is no %s", page, number+1, match[1])
 				}
 			}
 		}
@@ -73,6 +49,7 @@ func TestDocsLinks(t *testing.T) {
 		pages = append(pages, matches...)
 	}
 	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	headings := map[string]map[string]bool{} // of a page
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -85,28 +62,36 @@ func TestDocsLinks(t *testing.T) {
 			}
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: %s leads nowhere: %v", page, match[0], err)
-			} else if anchor != "" && !hasHeading(t, target, anchor) {
-				t.Errorf("%s: %s: %s has no such heading", page, match[0], target)
+			} else if anchor != "" {
+				if headings[target] == nil {
+					headings[target] = anchors(t, target)
+				}
+				if !headings[target][anchor] {
+					t.Errorf("%s: %s: %s has no such heading", page, match[0], target)
+				}
 			}
 		}
 	}
 }
 
-// hasHeading reports whether a page has the heading that an anchor names.
-func hasHeading(t *testing.T, page, anchor string) bool {
+// anchors returns those of the headings of a page.
+func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllSubmatch(text, -1) {
-		words := strings.ToLower(dropped.ReplaceAllString(string(heading[1]), ""))
-		if strings.ReplaceAll(words, " ", "-") == anchor {
-			return true
-		}
+	all := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		all[anchorOf(heading[1])] = true
 	}
-	return false
+	return all
+}
+
+// anchorOf returns the anchor that GitHub gives to a heading.
+func anchorOf(heading string) string {
+	words := strings.ToLower(regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(heading, ""))
+	return strings.ReplaceAll(words, " ", "-")
 }
 
 // TestDocsNameAlerts checks that docs/OPERATIONS.md has a section for each alert of deploy/grafana/alerts.yaml.

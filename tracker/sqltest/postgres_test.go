@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
+// TestPostgreSQL holds PostgreSQL to the contract of sources.
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
 	testContract(t, openPostgreSQL(t))

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
+// TestSQLite holds SQLite to the contract of sources.
 func TestSQLite(t *testing.T) {
 	t.Parallel()
 	testContract(t, openSQLite(t))

@@ -282,6 +282,7 @@ func TestQuestionStays(t *testing.T) {
 	}
 }
 
+// TestActions: keys pause and resume what is selected after a y, and nothing after another key.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -346,6 +347,7 @@ func TestSlowAction(t *testing.T) {
 	}
 }
 
+// TestReadOnly: with --read-only no keys act, and the view says why.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, flood())
@@ -389,6 +391,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestSilence: a view without answers keeps its numbers, says for how long, and takes keys.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, flood())

@@ -32,6 +32,7 @@ func made(change func(f *facts, master, replica *member)) *facts {
 	return f
 }
 
+// TestFacts gives the check invented members and logs, and looks at what it says about each.
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	task := func(noted ...string) func(f *facts, _, _ *member) {

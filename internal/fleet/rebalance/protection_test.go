@@ -512,6 +512,7 @@ func startReplicated(t *testing.T) *testFleet {
 	return tf
 }
 
+// TestHistories plays moves beside other calls and faults, in a given order.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	for _, h := range slices.Concat(histories, replicated) {

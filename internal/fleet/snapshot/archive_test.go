@@ -236,6 +236,7 @@ func received(t *testing.T, sent []byte) (names []string, err error) {
 	return files(t, w.k.cfg.Archive), err
 }
 
+// TestNothingHalfWrittenIsArchived: a transfer that is cut off, wrong in one bit or no snapshot leaves no file.
 func TestNothingHalfWrittenIsArchived(t *testing.T) {
 	t.Parallel()
 	rdb := real(t)
@@ -297,6 +298,7 @@ func TestSnapshotWithoutChecksum(t *testing.T) {
 	}
 }
 
+// TestChecksum: the checksum of a snapshot is that which a server writes.
 func TestChecksum(t *testing.T) {
 	t.Parallel()
 	if got, want := crc(crc(0, []byte("1234")), []byte("56789")), uint64(0xe9c6d914c4b8d9ca); got != want {
@@ -343,6 +345,7 @@ func TestFullArchive(t *testing.T) {
 	}
 }
 
+// TestRotation: of a partition the newest files stay, and others are left alone.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 14, 15, 9, 26, 535e6, time.UTC)

@@ -184,6 +184,7 @@ func (b *bench) vanish(s devfleet.Server) {
 	}
 }
 
+// TestFailedSaveIsNoticed: a member that cannot write its file is reported, and the last snapshot still counts.
 func TestFailedSaveIsNoticed(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
@@ -292,6 +293,7 @@ func TestBusyMember(t *testing.T) {
 	}
 }
 
+// TestMemberKilledWhileSaving: a save that its member did not survive is a failure, also if it is back at once.
 func TestMemberKilledWhileSaving(t *testing.T) {
 	t.Parallel()
 	for _, returns := range []bool{false, true} {

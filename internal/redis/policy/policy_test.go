@@ -70,6 +70,7 @@ func wantLog(t *testing.T, logged *bytes.Buffer, warnings, infos int) {
 	logged.Reset()
 }
 
+// TestPolicies: each policy that may evict any key is refused, or allowed with one warning.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb"})

@@ -39,6 +39,7 @@ func beOrphanMaker(mode string) {
 	select {} // until a signal comes
 }
 
+// TestServerNeverOutlivesItsStarter: a server ends with a process that panics, exits or is killed.
 func TestServerNeverOutlivesItsStarter(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ends a process with its parent")

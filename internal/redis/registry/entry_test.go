@@ -36,6 +36,7 @@ func settled(t *testing.T, client rueidis.Client, entries ...*Entry) {
 	Settle(t.Context(), client)
 }
 
+// TestTouch: a structure in use is entered once, with the time.
 func TestTouch(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)

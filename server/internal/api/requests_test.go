@@ -81,6 +81,7 @@ func TestPathTricks(t *testing.T) {
 	}
 }
 
+// TestMethods: a path refuses other methods and names its own; a GET of receive is one of them.
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{})

@@ -147,6 +147,7 @@ func pathsOfActions() (paths []string) {
 	return paths
 }
 
+// TestReadOnlyRefusesActions: read-only pages have no forms to act with, and posting them changes nothing.
 func TestReadOnlyRefusesActions(t *testing.T) {
 	t.Parallel()
 	h := furnished(t, func(c *Config) { c.Actions = false })

@@ -43,6 +43,8 @@ func (a answer) harmless() {
 	}
 }
 
+// TestHostileNamesAreShownAndFound: names with markup, control characters and odd bytes are shown as text, and
+// their links work.
 func TestHostileNamesAreShownAndFound(t *testing.T) {
 	t.Parallel()
 	h := build(t)

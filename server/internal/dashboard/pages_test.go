@@ -194,6 +194,7 @@ func TestDeadMessagesHavePages(t *testing.T) {
 	}
 }
 
+// TestPagesNeedNothingInline: no page has scripts or styles in it, and the policy forbids them.
 func TestPagesNeedNothingInline(t *testing.T) {
 	t.Parallel()
 	for _, actions := range []bool{true, false} {
