@@ -3,8 +3,9 @@
 # Nested modules hold what only examples, benchmarks and tests with drivers need.
 # The longest come first, so that the last one to run is short.
 NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sqltest/go.mod examples/outbox/go.mod examples/webhooks/go.mod))
-# A search engine, another client and other queues take long to compile, and no other package needs them: `make more` tests these.
-MODULES := . $(NESTED) examples/docsync examples/goredis bench
+# A search engine, another client, other queues and the types of Kubernetes take long to compile, and no other package needs
+# them: `make more` tests these.
+MODULES := . $(NESTED) examples/docsync examples/goredis deploy/kubernetes bench
 ACTIONLINT := go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0

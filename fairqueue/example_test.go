@@ -361,7 +361,6 @@ func ExampleLegacy_shuffle() {
 	// Output: acme hello <nil>
 }
 
-// A nightly report, whichever replicas are alive at that time.
 // An import writes a message for each part of a file, and hears when all are done.
 func ExampleBatches_Create() {
 	client, closeAll := connect()
@@ -390,6 +389,7 @@ func ExampleBatches_Create() {
 	// done
 }
 
+// A nightly report, whichever replicas are alive at that time.
 func ExampleSchedules_Set() {
 	client, closeAll := connect()
 	defer closeAll()

@@ -65,6 +65,7 @@ export default defineConfig({
     outline: [2, 3],
     nav: [
       { text: 'Queue in a minute', link: '/#a-queue-in-go' },
+      { text: 'Recipes', link: '/RECIPES' },
       { text: 'Guarantees', link: '/GUARANTEES' },
       { text: 'API', link: 'https://pkg.go.dev/github.com/millrace/millrace' },
     ],

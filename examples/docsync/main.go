@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		err := dirty.Consume(ctx, ick.ConsumeConfig{}, func(ctx context.Context, batch []ick.Entry) error {
 			return apply(ctx, db, index, batch)
 		})
-		if errors.Is(err, context.Canceled) {
+		if errors.Is(err, context.Canceled) && !errors.Is(err, ick.ErrUncommitted) {
 			return nil
 		}
 		return err

@@ -92,7 +92,7 @@ func run(ctx context.Context, redis, listen, file string) error {
 	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
 		return served
 	}
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) && !errors.Is(err, fairqueue.ErrUnsettled) {
 		return nil
 	}
 	return err
