@@ -25,8 +25,7 @@ function sidebar() {
   for (const line of readFileSync(join(root, 'llms.txt'), 'utf8').split('\n')) {
     const heading = line.match(/^## (.*)$/)
     if (heading) groups.push({ text: heading[1], items: [] })
-    const page = line.match(/\]\(docs\/([^)/]+)\.md\)/)
-    if (page) groups.at(-1).items.push(...titled(page[1]))
+    for (const [, page] of line.matchAll(/\]\(docs\/([^)/]+)\.md\)/g)) groups.at(-1).items.push(...titled(page))
   }
   const known = new Set(groups.flatMap(group => group.items.map(item => item.link)))
   const missing = pagesOf('.').filter(page => !known.has(`/${page}`))
