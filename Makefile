@@ -5,7 +5,7 @@
 NESTED := $(patsubst %/go.mod,%,$(wildcard server/browsertest/go.mod tracker/sqltest/go.mod examples/outbox/go.mod examples/webhooks/go.mod))
 # A search engine, another client, other queues and the types of Kubernetes take long to compile, and no other package needs
 # them: `make more` tests these.
-MODULES := . $(NESTED) examples/docsync examples/goredis deploy/kubernetes bench
+MODULES := . $(NESTED) examples/docsync examples/goredis examples/from deploy/kubernetes bench
 ACTIONLINT := go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0

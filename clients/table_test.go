@@ -42,6 +42,7 @@ var rows = []struct {
 	{name: "requests that are refused", auth: "bearer " + secret, run: refusals},
 	{name: "a full Redis", run: fullRedis},
 	{name: "the program of its README", run: readme},
+	{name: "the program of FROM_BULLMQ", run: fromBullMQ},
 
 	{name: "a second signal", long: true, run: secondSignal},
 	{name: "a restarted service", long: true, run: restartedService},

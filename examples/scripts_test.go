@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,11 +14,13 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
@@ -172,5 +175,67 @@ func TestRuby(t *testing.T) {
 	}
 	if s, err := dirty.Stats(t.Context()); err != nil || s.Total != 0 || s.Counters.Committed != 3 {
 		t.Errorf("the list has %+v, %v, want three committed", s, err)
+	}
+}
+
+// TestRubyQueue runs the program of docs/FROM_SIDEKIQ.md, while the answers to all requests are lost once: each mail is sent
+// once, one is dead, and others come again.
+func TestRubyQueue(t *testing.T) {
+	t.Parallel()
+	client, url := serve(t)
+	var mu sync.Mutex
+	sent, refused := map[string]int{}, map[string]int{}
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		for name, status := range map[string]int{"no@": http.StatusNotFound, "busy@": http.StatusTooManyRequests, "fails@": http.StatusInternalServerError} {
+			if strings.Contains(string(body), name) && (name == "no@" || refused[name] == 0) {
+				refused[name]++
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(status)
+				return
+			}
+		}
+		if err == nil {
+			sent[r.Header.Get("Idempotency-Key")]++
+		}
+	}))
+	t.Cleanup(service.Close)
+	for _, to := range []string{"ann", "no", "busy", "fails"} {
+		first := output(t, script(t, url, "ruby", "ruby/mailer.rb", "enqueue", to, to+"@a.example", "order-"+to))
+		if again := output(t, script(t, url, "ruby", "ruby/mailer.rb", "enqueue", to, to+"@a.example", "order-"+to)); again != first {
+			t.Errorf("the same request has the messages %q and %q, want one", first, again)
+		}
+	}
+	q, err := fairqueue.New(client, "mails", fairqueue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Write(t.Context(), fairqueue.Draft{
+		Tenant: "us", Headers: map[string]string{"type": "digest", fairqueue.HeaderTick: "2026-11-28T07:00:00Z"}, Body: []byte("{}"),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	work := script(t, url, "ruby", "ruby/mailer.rb", "work")
+	work.Env = append(work.Env, "MAIL_URL="+service.URL)
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "all are settled", func() bool {
+		s, err := q.Stats(t.Context())
+		return err == nil && s.Waiting+s.Delayed+s.InFlight == 0
+	})
+	if err := work.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := work.Wait(); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	want := map[string]int{"order-ann": 1, "order-busy": 1, "order-fails": 1, "digest-2026-11-28": 1}
+	if s, err := q.Stats(t.Context()); err != nil || s.Dead != 1 || !maps.Equal(sent, want) {
+		t.Errorf("sent are %v, and %d are dead (%v), want %v, and one", sent, s.Dead, err, want)
 	}
 }

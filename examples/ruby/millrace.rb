@@ -4,6 +4,7 @@ require 'json'
 require 'net/http'
 require 'openssl'
 require 'securerandom'
+require 'socket'
 require 'uri'
 
 # Requests to millrace serve, repeated until they are answered. Ruby 2.7 or newer, no gems.
@@ -56,6 +57,59 @@ class Millrace
     def ickexchange(max, token = '', members = [])
       done = members.empty? ? {} : { token: token, members: members }
       @millrace.post("#{@path}/exchange", { max: max }.merge(done))
+    end
+  end
+
+  # Raised by a handler: the message is a dead letter.
+  class Dead < StandardError; end
+
+  # Raised by a handler: the messages of its tenant wait for so many seconds, as after a 429. It is no attempt.
+  class Throttle < StandardError
+    attr_reader :delay
+
+    def initialize(delay, reason = 'throttled')
+      super(reason)
+      @delay = delay
+    end
+  end
+
+  # A queue in which tenants take turns. A process handles one message at a time.
+  class Queue
+    def initialize(millrace, name)
+      @millrace = millrace
+      @path = "/v1/queues/#{URI.encode_www_form_component(name).gsub('+', '%20')}"
+    end
+
+    # The fields are those of HTTP: headers, delay: '10m', dedupe, priority, ...
+    def write(tenant, json, **fields)
+      @millrace.post("#{@path}/messages", fields.merge(tenant: tenant, json: json))['id']
+    end
+
+    # Calls the block for each message until SIGTERM. The visibility is longer than the block takes: after that a message
+    # of a killed process comes again.
+    def work(visibility: '10m', worker: "#{Socket.gethostname}/#{Process.pid}")
+      ends = false
+      Signal.trap('TERM') { ends = true }
+      settled = {}
+      until ends
+        round = @millrace.post("#{@path}/work", settled.merge(worker: worker, concurrency: 1, max: 1, block: '5s', visibility: visibility, json: true))
+        settled = round['messages'].empty? ? {} : outcome(round['messages'].first) { |message| yield message }
+      end
+      @millrace.post("#{@path}/work", settled.merge(worker: worker, leave: true))
+    end
+
+    private
+
+    def outcome(message)
+      receipt = message['receipt']
+      yield message
+      { ack: [receipt] }
+    rescue Dead => e
+      { dead: [{ receipt: receipt, reason: e.message }] }
+    rescue Throttle => e
+      { throttle: [{ receipt: receipt, delay: "#{e.delay}s", reason: e.message }] }
+    rescue StandardError => e
+      { nack: [{ receipt: receipt, reason: e.message }] }
     end
   end
 

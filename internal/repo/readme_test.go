@@ -68,8 +68,8 @@ func TestSnippets(t *testing.T) {
 		}
 		for i, block := range strings.Split("\n"+string(text), "\n```go\n")[1:] {
 			block, _, _ = strings.Cut(block, "\n```")
-			if strings.HasPrefix(block, "package ") {
-				continue // a program: see TestREADMEExample
+			if strings.HasPrefix(block, "package ") || fromCode.MatchString(block) {
+				continue // of a program: see TestREADMEExample, TestFromShowsWhatRuns
 			}
 			function, err := snippetFunction(block)
 			if err != nil {
