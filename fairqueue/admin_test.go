@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/internal/test/scripttest"
 )
@@ -34,6 +35,47 @@ func theDead(t *testing.T, q *Queue) string {
 		words = append(words, string(m.Body))
 	}
 	return strings.Join(words, " ")
+}
+
+// TestDeadAfter: what an operator sets counts for processes that set nothing, from the next failure on, until it is
+// taken back or a writer sets another number.
+func TestDeadAfter(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t, cfg)
+			wantError(t, q.Dead().After(t.Context(), 2), millrace.ErrNotFound)
+			wantError(t, q.Dead().After(t.Context(), -1), millrace.ErrBadArgument)
+			diesAfter := func(attempts int) {
+				t.Helper()
+				write(t, q, "a:x")
+				for range attempts {
+					want(t, "the dead before the last attempt", stats(t, q).Dead, 0, nil)
+					nack(t, q, NackConfig{}, read(t, q, 1)...)
+				}
+				want(t, "the dead after the last attempt", theDead(t, q), "x", nil)
+				_, _, err := q.Dead().PurgeMatching(t.Context(), SearchConfig{})
+				want(t, "purge", nil, nil, err)
+			}
+			diesAfter(defaultMaxAttempts)
+			for _, attempts := range []int{2, 7} {
+				want(t, "after", nil, nil, q.Dead().After(t.Context(), attempts))
+				diesAfter(attempts)
+			}
+			own := cfg
+			own.MaxAttempts = 3
+			writer := openOn(t, redistest.Shared(t).Client(t), q.name, own)
+			for range 3 { // the second write knows that nothing changed, and the third that something did
+				write(t, writer, "a:y")
+				ack(t, q, read(t, q, 1)...)
+				diesAfter(3)
+				want(t, "after", nil, nil, q.Dead().After(t.Context(), 9))
+			}
+			want(t, "after", nil, nil, q.Dead().After(t.Context(), 0))
+			diesAfter(defaultMaxAttempts)
+		})
+	}
 }
 
 // TestKeepDead: the oldest of the dead are dropped when another one dies, and counted.

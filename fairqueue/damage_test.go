@@ -46,6 +46,7 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"ResumeTenant": func() error { return q.Limits().Resume(ctx, "a") },
 		"PurgeTenant":  func() error { _, err := q.PurgeTenant(ctx, "a"); return err },
 		"KeepDead":     func() error { return q.Dead().Keep(ctx, 1, 0) },
+		"DeadAfter":    func() error { return q.Dead().After(ctx, 1) },
 		"Stats":        func() error { _, err := q.Stats(ctx); return err },
 		"Browse":       func() error { _, _, err := q.Browse(ctx, BrowseConfig{}); return err },
 		"BrowseInFlight": func() error {

@@ -62,6 +62,19 @@ func (d DeadLetters) Keep(ctx context.Context, most int, age time.Duration) erro
 	return d.q.set(ctx, "dead_most", strconv.Itoa(most), "dead_age", millis(age))
 }
 
+// After sets after how many deliveries without an acknowledgement a message is dead, for processes whose
+// Config.MaxAttempts is 0, such as the service. 0 is the default, 5. A process whose Config has a number
+// sets that one with its next write.
+func (d DeadLetters) After(ctx context.Context, attempts int) error {
+	switch {
+	case attempts < 0:
+		return millrace.ErrBadArgument.Errorf("a message cannot have %d attempts", attempts)
+	case attempts == 0:
+		return d.q.set(ctx, "attempts", "")
+	}
+	return d.q.set(ctx, "attempts", strconv.Itoa(attempts))
+}
+
 // PurgeMatching removes dead messages that match for good. It ignores cfg.State. The rest is as in [Queue.Retry].
 func (d DeadLetters) PurgeMatching(ctx context.Context, cfg SearchConfig) (int, Found, error) {
 	cfg.State = Dead

@@ -4,7 +4,7 @@
 --
 -- Needs    record, flows, limits, answers, begin
 -- KEYS[1]  K
--- ARGV     pairs of a field of K, paused, streams, dead_most, dead_age or at:SOURCE, and its value; '' to forget it
+-- ARGV     pairs of a field of K, paused, streams, attempts, dead_most, dead_age or at:SOURCE, and its value; '' to forget it
 -- Reply    nil without a queue, 2 for streams where there are limits
 -- Cost     O(1)
 -- Repeat   harmless: the lane knows the answer
@@ -12,10 +12,10 @@ if ARGV[1] == 'streams' and ARGV[2] ~= '' and epoch and
   (redis.call('HLEN', prefix .. 'limits') > 1 or redis.call('ZCARD', prefix .. 'asleep') > 1) then
   return 2
 end
-local forms = {paused = '^1?$', streams = '^%d* ?%d*$', dead_most = '^%d*$', dead_age = '^%d*$'}
+local forms = {paused = '^1$', streams = '^%d* ?%d*$', attempts = '^[1-9]%d*$', dead_most = '^%d*$', dead_age = '^%d*$'}
 for i = 1, #ARGV, 2 do
   local form = forms[ARGV[i]] or string.find(ARGV[i], '^at:.') and '^%d*$'
-  if not form or not string.find(ARGV[i + 1] or 'none', form) then
+  if not form or ARGV[i + 1] ~= '' and not string.find(ARGV[i + 1] or 'none', form) then
     return redis.error_reply('ERR not a setting: ' .. ARGV[i])
   end
 end
@@ -30,6 +30,8 @@ for i = 1, #ARGV, 2 do
   elseif field == 'streams' then
     streams, n.digest = value ~= '' and value, ''
     redis.call('HSET', K, 'streamed', '1')
+  elseif field == 'attempts' then
+    attempts, n.digest = value ~= '' and value, ''
   elseif string.find(field, '^at:') then
     redis.call('HINCRBY', K, 'sources', added)
   end

@@ -107,6 +107,7 @@ func TestCommandsAreAudited(t *testing.T) {
 	run("queue.redrive q: millrace queue dead redrive q --all", "queue dead redrive q --all")
 	no("queue ack q " + s.takeOne("q").Receipt)
 	run("queue.purge q: millrace queue dead purge q --all", "queue dead purge q --all --yes")
+	run("queue.dead-after q: millrace queue dead after q --attempts=9", "queue dead after q --attempts 9")
 	run("queue.keep-dead q: millrace queue dead keep q --most=5", "queue dead keep q --most 5")
 
 	secret := []string{"schedule", "set", "q", "daily", "--every", "1h", "--tenant", "a", "--body", "SECRET", "--header", "k=SECRET"}

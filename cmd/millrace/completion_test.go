@@ -17,7 +17,7 @@ import (
 var completions = []struct{ line, want string }{
 	{"millrace qu", "queue"},
 	{"millrace queue re", "read resize resume retry"},
-	{"millrace queue --redis redis://h:6379 dead ", "ls redrive purge groups keep"},
+	{"millrace queue --redis redis://h:6379 dead ", "ls redrive purge groups keep after"},
 	{"millrace --redis=redis://h queue pa", "pause"},
 	{"millrace --json lease --ttl 5s acq", "acquire"},
 	{"millrace queue pause --js", "--json"},

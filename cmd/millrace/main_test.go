@@ -165,7 +165,7 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "--all")
 		case "work":
 			args = append(args, "K", "--exec", "true")
-		case "browse", "groups", "failures", "stats", "show", "pause", "resume", "read", "keep":
+		case "browse", "groups", "failures", "stats", "show", "pause", "resume", "read", "keep", "after":
 			if args = append(args, "K"); args[0]+args[1] == "queueshow" || args[0] == "batch" {
 				args = append(args, "1795226400140077")
 			}

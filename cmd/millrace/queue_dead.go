@@ -19,6 +19,7 @@ type queueDead struct {
 	Redrive deadRedrive `cmd:""`
 	Purge   deadPurge   `cmd:""`
 	Keep    deadKeep    `cmd:""`
+	After   deadAfter   `cmd:""`
 }
 
 func (*queueDead) Help() string {
@@ -123,5 +124,28 @@ func (c *deadKeep) Run(ctx context.Context, a *app) error {
 			Most int   `json:"most"`
 			Age  int64 `json:"age_ms"`
 		}{doc.Max, doc.Age}, says("%s of dead messages kept, %s", number, age), err
+	})
+}
+
+type deadAfter struct {
+	queueName
+	ops.Attempts
+}
+
+func (*deadAfter) Help() string {
+	return `Without --attempts it is the default, 5.`
+}
+
+func (c *deadAfter) Run(ctx context.Context, a *app) error {
+	if c.Attempts.Attempts < 0 {
+		return millrace.ErrBadArgument.Errorf("the number of attempts is not negative")
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		doc, err := ops.DeadAfter.Do(ctx, q, c.Attempts)
+		number := fmt.Sprint(doc.Attempts)
+		if doc.Attempts == 0 {
+			number = "5"
+		}
+		return doc, says("a message is dead after %s attempts", number), err
 	})
 }

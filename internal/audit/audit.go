@@ -48,7 +48,7 @@ func Actions() []string {
 		"ick.delete", "ick.drop", "ick.retry",
 		"batch.cancel",
 		"lease.release",
-		"queue.cancel", "queue.dead", "queue.delete", "queue.keep-dead", "queue.pause", "queue.position",
+		"queue.cancel", "queue.dead", "queue.dead-after", "queue.delete", "queue.keep-dead", "queue.pause", "queue.position",
 		"queue.purge", "queue.purge-matching", "queue.redrive", "queue.redrive-matching", "queue.resize", "queue.resume",
 		"queue.retry", "queue.retry-failed", "queue.retry-matching",
 		"queue.return", "queue.write",

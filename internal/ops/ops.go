@@ -71,7 +71,7 @@ func All() []Row {
 		WriteMessage.row(), WriteMessages.row(), CancelMessages.row(), BrowseMessages.row(), SearchMessages.row(), ShowMessage.row(),
 		PauseQueue.row(), ResumeQueue.row(), ResizeQueue.row(), DeleteQueue.row(),
 		GetFailures.row(), RetryMessages.row(),
-		ListDead.row(), GroupDead.row(), RedriveDead.row(), PurgeDead.row(), KeepDead.row(),
+		ListDead.row(), GroupDead.row(), RedriveDead.row(), PurgeDead.row(), KeepDead.row(), DeadAfter.row(),
 		PauseTenant.row(), ResumeTenant.row(), PurgeTenant.row(), GetLimits.row(), ChangeLimits.row(), ClearLimits.row(),
 		ListSchedules.row(), GetSchedule.row(), SetSchedule.row(), RemoveSchedule.row(), PauseSchedule.row(), ResumeSchedule.row(), RunSchedule.row(),
 		NextTicks.row(), PreviewTicks.row(),

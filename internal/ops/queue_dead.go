@@ -222,6 +222,22 @@ type DeadLimits struct {
 	Age *jsontype.Duration `json:"age,omitempty" placeholder:"DURATION" doc:"How long; 0s for ever. Defaults to 2160h, 90 days." example:"720h"`
 }
 
+// DeadAfter sets after how many attempts a message is dead.
+var DeadAfter = operation(Row{
+	ID: "deadAfter", Words: "queue dead after", Method: http.MethodPost, Path: deadPath + "/after", Statuses: []int{http.StatusNotFound},
+	Class: Change, Action: "queue.dead-after", Only: "an operator sets it once, and the pages do not show it",
+	Summary:  "Set after how many attempts a message is dead",
+	Detail:   "It counts for the service, the command, and programs that set no MaxAttempts of their own. A program that does sets its number with its next write.",
+	Examples: []string{"queue dead after orders --attempts 25", "queue dead after orders"},
+}, func(ctx context.Context, q *fairqueue.Queue, in Attempts) (Attempts, error) {
+	return in, q.Dead().After(ctx, in.Attempts)
+})
+
+// Attempts is the In and the answer of [DeadAfter].
+type Attempts struct {
+	Attempts int `json:"attempts" placeholder:"N" minimum:"0" maximum:"1000000" doc:"The deliveries of a message without an acknowledgement; 0 for the default, 5." example:"25"`
+}
+
 // DeadMessage is a message that was delivered too often, or that a reader made dead.
 type DeadMessage struct {
 	ID        string                   `json:"id" example:"1795226400110405"`

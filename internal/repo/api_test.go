@@ -40,9 +40,9 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// exportedNames is the most exported functions, types and methods of public packages. It only
-// goes down.
-const exportedNames = 447
+// exportedNames is the most exported functions, types and methods of public packages. It goes
+// up only for what a user of another queue misses, and never above 450.
+const exportedNames = 448
 
 // TestExportedNames counts what a user has to read: the functions, types and methods of the
 // public packages, not their constants, variables and fields.

@@ -34,8 +34,8 @@ func TestFromNamesWhatExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := regexp.MustCompile("`(Draft|Message|Config|ConsumeConfig|Queue|Recruiter)\\.(\\w+)`")
+	found := 0
 	for path, page := range fromPages(t) {
-		found := 0
 		for line := range strings.Lines(page) {
 			cells := strings.Split(line, "|")
 			if len(cells) < 4 {
@@ -49,9 +49,9 @@ func TestFromNamesWhatExists(t *testing.T) {
 				}
 			}
 		}
-		if found == 0 {
-			t.Errorf("%s names nothing of ours", path)
-		}
+	}
+	if found < 30 {
+		t.Errorf("%d names found, which is too few", found)
 	}
 }
 

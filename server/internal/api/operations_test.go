@@ -240,6 +240,7 @@ func dead(s service, name string) {
 	q := "/v1/queues/" + name
 	s.ask("GET", q+"/dead", nil).refused(404, "not_found")
 	s.ask("POST", q+"/dead/keep", object{"max": 10}).refused(404, "not_found")
+	s.ask("POST", q+"/dead/after", object{"attempts": 10}).refused(404, "not_found")
 	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
 	var receipts, ids []string
 	for _, m := range s.take(q, object{"max": 3}) {
@@ -275,6 +276,10 @@ func dead(s service, name string) {
 	s.ask("POST", q+"/dead/keep", object{"max": 0}).want(200, `{"max":0,"age_ms":7776000000}`)
 	s.ask("POST", q+"/dead/keep", object{"age": "0s"}).want(200, `{"max":10000,"age_ms":0}`)
 	s.ask("POST", q+"/dead/keep", object{"max": -1}).refused(400, "bad_request")
+	s.ask("POST", q+"/dead/after", object{"attempts": 25}).want(200, `{"attempts":25}`)
+	s.ask("POST", q+"/dead/after", object{"attempts": 0}).want(200, `{"attempts":0}`)
+	s.ask("POST", q+"/dead/after", object{"attempts": -1}).refused(400, "bad_request")
+	s.ask("POST", q+"/dead/after", object{}).refused(400, "bad_request")
 }
 
 // searching finds, groups, redrives and purges three messages of a, b and c that died.

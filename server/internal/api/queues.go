@@ -45,6 +45,7 @@ func (a *API) routeQueues() {
 	tellQueue(a, ops.RedriveDead)
 	tellQueue(a, ops.PurgeDead)
 	tellQueue(a, ops.KeepDead)
+	tellQueue(a, ops.DeadAfter)
 
 	askQueue(a, ops.ListTenants)
 	tellQueue(a, ops.PauseTenant)
