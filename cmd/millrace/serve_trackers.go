@@ -8,10 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/lib/pq"
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
@@ -70,7 +70,7 @@ func (c *serveCommand) trackers(ctx context.Context, a *app, client rueidis.Clie
 			return nil, closeAll, err
 		}
 		if opened[url] == nil {
-			opened[url] = stdlib.OpenDB(*connect)
+			opened[url] = sql.OpenDB(connect)
 			opened[url].SetMaxOpenConns(databaseConnections)
 		}
 		cfg.Source, err = tracker.SQL(opened[url], tracker.SQLConfig{Table: t.Table, ID: t.ID, Where: t.Where, Indexed: t.Indexed, IntegerID: t.IntegerID})
@@ -120,15 +120,22 @@ func (c *serveCommand) readTrackers(a *app) error {
 }
 
 // database returns how to connect to the database of a tracker. Its errors do not quote the URL, which has a password.
-func (t servedTracker) database(a *app) (url string, cfg *pgx.ConnConfig, err error) {
+func (t servedTracker) database(a *app) (url string, connect *pq.Connector, err error) {
 	bad := dial.ErrURL.WithHint(databaseURLs)
 	if url = cmp.Or(t.Database, a.env(databaseVariable)); url == "" {
 		return url, nil, bad.Errorf("the tracker %q has no database", t.Name)
 	}
-	if cfg, err = pgx.ParseConfig(url); err != nil {
+	cfg, err := pq.NewConfig(url)
+	if err == nil {
+		if !strings.Contains(url, "sslmode") && a.env("PGSSLMODE") == "" {
+			cfg.SSLMode = pq.SSLModePrefer // as psql does
+		}
+		connect, err = pq.NewConnectorConfig(cfg)
+	}
+	if err != nil {
 		err = bad.Errorf("the URL of the database of the tracker %q cannot be read", t.Name)
 	}
-	return url, cfg, err
+	return url, connect, err
 }
 
 // tryTable reads a row.

@@ -31,7 +31,7 @@ func trackersFile(t *testing.T, text string) string {
 func TestServeKeepsTrackers(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Start(t).DSN()
-	db, err := sql.Open("pgx", dsn)
+	db, err := sql.Open("postgres", dsn)
 	if err != nil {
 		t.Fatal(err)
 	}

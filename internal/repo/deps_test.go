@@ -21,7 +21,7 @@ const (
 	etcd      = "go.etcd.io"
 	grpc      = "google.golang.org/grpc"
 	huma      = "github.com/danielgtaylor/huma"
-	pgx       = "github.com/jackc/pgx"
+	pq        = "github.com/lib/pq"
 	goCron    = "github.com/netresearch/go-cron"
 
 	charm         = "charm.land"
@@ -121,7 +121,7 @@ var depRules = []depRule{
 		why: "huma's last release is of February 2026: only the API and its documents import it, whose tests hold what we rely on, so that it can be replaced",
 	},
 	{
-		of: but(under(module), rooms("cmd/millrace")), never: under(pgx),
+		of: but(under(module), rooms("cmd/millrace")), never: under(pq),
 		why: "a program brings its own driver to package tracker; the command has one for millrace serve --trackers",
 	},
 }
@@ -328,8 +328,8 @@ func TestDependencyRules(t *testing.T) {
 		{"huma where it may be", 16, edges{"/server/internal/api": huma + "/v2 " + huma + "/v2/adapters/humago", "/internal/jsontype": huma + "/v2"}, nil},
 		{"huma where it may not be", 16, edges{"/cmd/millrace": huma + "/v2"}, []string{"/cmd/millrace " + huma + "/v2"}},
 
-		{"a driver in the command", 17, edges{"/cmd/millrace": pgx + "/v5/stdlib /tracker"}, nil},
-		{"a driver in the service", 17, edges{"/server": pgx + "/v5", "/tracker": pgx + "/v5/stdlib"}, []string{"/server " + pgx + "/v5", "/tracker " + pgx + "/v5/stdlib"}},
+		{"a driver in the command", 17, edges{"/cmd/millrace": pq + " /tracker"}, nil},
+		{"a driver in the service", 17, edges{"/server": pq, "/tracker": pq}, []string{"/server " + pq, "/tracker " + pq}},
 	}
 	fired := map[int]bool{}
 	for _, tc := range tests {

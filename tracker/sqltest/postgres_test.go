@@ -3,7 +3,7 @@ package sqltest
 import (
 	"testing"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
+	_ "github.com/lib/pq" // the "postgres" driver
 
 	"github.com/millrace/millrace/internal/test/pgtest"
 	"github.com/millrace/millrace/tracker"
@@ -18,5 +18,5 @@ func TestPostgreSQL(t *testing.T) {
 // openPostgreSQL runs a cluster of the test's own, which ends with it.
 func openPostgreSQL(t *testing.T) database {
 	t.Helper()
-	return database{connect(t, "pgx", pgtest.Start(t).DSN()), tracker.PostgreSQL}
+	return database{connect(t, "postgres", pgtest.Start(t).DSN()), tracker.PostgreSQL}
 }
