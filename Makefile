@@ -80,7 +80,7 @@ soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v ./deploy
 	cd tracker/sqltest && MILLRACE_SOAK=1 go test -count=1 -timeout=30m -v -run TestSparseMillion .
 	cd examples/outbox && MILLRACE_SOAK=1 go test -race -count=1 -timeout=30m -v -run TestRelay .
-	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestSilentNode|TestResharding' ./conformance
+	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestSilentNode|TestResharding|TestLoss$$' ./conformance
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Faults|Schedules|Everybody|Restored|EveryStep' ./internal/fleet/failover
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|TwoAt' ./internal/fleet/rebalance
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run TestPowerStorm ./internal/fleet/restored

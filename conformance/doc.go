@@ -74,6 +74,7 @@
 //
 // # The wrinkle
 //
-// An engine does not show all that can happen to it: partitions with two
-// masters that take writes, and clocks that run apart, are not played here.
+// An engine does not show all that can happen to it. Two masters that take writes, lost power,
+// eviction, mistakes of operators and clocks that are set are in TestLoss, which counts what each
+// of them loses, and writes docs/LOSS.md.
 package conformance

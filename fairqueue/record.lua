@@ -38,7 +38,8 @@ local found = redis.call('HMGET', hot, 'w', 't', '')
 if settings[1] and not exists then
   return redis.error_reply('VERSION ' .. settings[1])
 elseif exists ~= (found[3] and true or false) or exists and (#(found[1] or '') ~= 40 or #(found[2] or '') < 128) or
-  not exists and redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1 then
+  not exists and (redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1 or
+    redis.call('EXISTS', active, backlog, prefix .. 'flight', prefix .. 'delayed', prefix .. 'dead', prefix .. 'dedupe') > 0) then
   return redis.error_reply('BROKEN a key is missing')
 end
 local instant = string.format('%d', now)

@@ -45,14 +45,19 @@ func (x *Proxy) Silence() (speak func()) {
 	return x.passing.Unlock
 }
 
-// Close ends all connections.
-func (x *Proxy) Close() error {
-	err := x.listener.Close()
+// Cut ends all connections. Bytes that a Silence holds back are lost.
+func (x *Proxy) Cut() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for conn := range x.conns {
 		conn.Close()
 	}
+}
+
+// Close ends all connections, and takes no others.
+func (x *Proxy) Close() error {
+	err := x.listener.Close()
+	x.Cut()
 	return err
 }
 

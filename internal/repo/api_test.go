@@ -41,7 +41,7 @@ func TestAPI(t *testing.T) {
 }
 
 // exportedNames is the most exported functions, types and methods of public packages. It goes
-// up only for what a user of another queue misses, and never above 450.
+// up only if users of another queue miss something, and never above 450.
 const exportedNames = 448
 
 // TestExportedNames counts what a user has to read: the functions, types and methods of the

@@ -78,6 +78,9 @@ type Config struct {
 
 	// Args are further command line arguments. They win over the other fields.
 	Args []string
+
+	// Env are further variables of its environment, as NAME=value.
+	Env []string
 }
 
 // maxSocketPath is the longest socket path, in bytes, that every unix takes.

@@ -224,6 +224,7 @@ func (p *Proc) launch(ctx context.Context) error {
 
 	cmd := exec.Command(p.cfg.Binary, args...)
 	cmd.Dir = p.place.dir
+	cmd.Env = append(os.Environ(), p.cfg.Env...)
 	cmd.Stdout = logFile
 	cmd.Stderr = logFile
 	cmd.SysProcAttr = Attributes()

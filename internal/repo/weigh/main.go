@@ -1,4 +1,4 @@
-// Command weigh says what each dependency of the command millrace costs: the bytes that it would lose with
+// Command weigh says how much each dependency of the command millrace costs: the bytes that it would lose with
 // it, and the seconds of CPU of a cold build.
 //
 //	go run ./internal/repo/weigh          bytes
@@ -7,7 +7,7 @@
 //
 // A dependency costs its own packages and those that nothing else imports. Bytes are its share of the
 // symbols of the program, times the size of the stripped program. Parts of the standard library that only
-// it uses are not counted, nor is what it keeps the linker from dropping: for those, build without it.
+// it uses are not counted, nor are methods that it keeps the linker from dropping: for those, build without it.
 package main
 
 import (

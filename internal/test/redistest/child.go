@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"bufio"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -12,6 +14,7 @@ import (
 type Child struct {
 	t      testing.TB
 	cmd    *exec.Cmd
+	input  io.Writer
 	output *bufio.Scanner
 	once   sync.Once
 }
@@ -28,7 +31,7 @@ func StartChild(t testing.TB, variable string) *Child {
 	c := &Child{t: t, cmd: exec.Command(self)}
 	c.cmd.Env = append(os.Environ(), variable)
 	c.cmd.Stderr = os.Stderr
-	if _, err := c.cmd.StdinPipe(); err != nil {
+	if c.input, err = c.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	output, err := c.cmd.StdoutPipe()
@@ -49,6 +52,14 @@ func (c *Child) Lines(n int) {
 		if !c.output.Scan() {
 			return
 		}
+	}
+}
+
+// Tell writes a line to the child's standard input.
+func (c *Child) Tell(line string) {
+	c.t.Helper()
+	if _, err := fmt.Fprintln(c.input, line); err != nil {
+		c.t.Errorf("tell: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@
 //	Shared       one server for the test binary; tests keep apart by Name
 //	Start        a server of the test's own, to be killed, paused or filled
 //	Replicated   a master and replicas
+//	StartMachine a server whose machine may lose power, and whose clock may be set
 //	Cluster      a Redis Cluster
 //	Sentinels    a replicated master and three sentinels
 //	NewProxy     a fault proxy before any of them

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/millrace/millrace/internal/redis/info"
@@ -23,6 +24,28 @@ func Replicated(t testing.TB, n int) *Replication {
 	return r
 }
 
+// CutLink ends the link of a replica to its master, and keeps it from having another one until MendLink: its master and
+// its data stay, and nothing else changes. The replica sends a password that a master without one refuses.
+func (s *Server) CutLink() {
+	s.t.Helper()
+	s.mustDo("CONFIG", "SET", "masterauth", "refused")
+	s.mustDo("CLIENT", "KILL", "TYPE", "master")
+	Eventually(s.t, "replica "+s.Addr()+" has no link to its master", func() bool { return !s.linked() })
+}
+
+// MendLink ends a CutLink.
+func (s *Server) MendLink() {
+	s.t.Helper()
+	s.mustDo("CONFIG", "SET", "masterauth", "")
+}
+
+func (s *Server) mustDo(args ...string) {
+	s.t.Helper()
+	if _, err := s.do(args...); err != nil {
+		s.t.Fatalf("%s at %s: %v", strings.Join(args, " "), s.Addr(), err)
+	}
+}
+
 // AwaitLinks waits until all replicas have a link to a master and hold its
 // data.
 func (r *Replication) AwaitLinks(t testing.TB) {
@@ -30,6 +53,12 @@ func (r *Replication) AwaitLinks(t testing.TB) {
 	for _, replica := range r.Replicas {
 		Eventually(t, "replica "+replica.Addr()+" is linked to its master", replica.linked)
 	}
+}
+
+// AwaitSynced waits until all replicas hold all that the master has acknowledged so far.
+func (r *Replication) AwaitSynced(t testing.TB) {
+	t.Helper()
+	awaitSynced(t, r.Master, r.Replicas)
 }
 
 // linked reports whether the server is a replica whose link is up.

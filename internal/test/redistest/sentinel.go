@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -33,8 +34,18 @@ type SentinelServers struct {
 func Sentinels(t testing.TB, n int) *SentinelServers {
 	t.Helper()
 	r := Replicated(t, n)
+	return Watch(t, r, r.Master.Addr())
+}
+
+// Watch is Sentinels for servers that run. The sentinels, and the replicas, know the master by an address, which may be
+// that of a proxy.
+func Watch(t testing.TB, r *Replication, master string) *SentinelServers {
+	t.Helper()
 	s := &SentinelServers{t: t, Data: append([]*Server{r.Master}, r.Replicas...)}
-	host, port := r.Master.hostPort()
+	host, port, err := net.SplitHostPort(master)
+	if err != nil {
+		t.Fatalf("the master's address: %v", err)
+	}
 	s.Sentinels = startAll(t, sentinels, Options{Sentinel: strings.Join([]string{
 		fmt.Sprintf("sentinel monitor %s %s %s %d", masterSet, host, port, quorum),
 		"sentinel down-after-milliseconds " + masterSet + " 300",
@@ -53,15 +64,15 @@ func Sentinels(t testing.TB, n int) *SentinelServers {
 			}
 		}
 	}
-	s.awaitQuorum(r.Master)
+	s.awaitQuorum(master)
 	return s
 }
 
 // awaitQuorum waits until each sentinel watches that master, with no failover
 // under way, and knows the other sentinels and the replicas.
-func (s *SentinelServers) awaitQuorum(master *Server) {
+func (s *SentinelServers) awaitQuorum(master string) {
 	s.t.Helper()
-	want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", master.Addr(), len(s.Data)-1, sentinels)
+	want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", master, len(s.Data)-1, sentinels)
 	for _, sentinel := range s.Sentinels {
 		Eventually(s.t, "sentinel "+sentinel.Addr()+" knows "+want, func() bool {
 			text, err := sentinel.do("INFO", "sentinel")
@@ -179,7 +190,7 @@ func (s *SentinelServers) Rejoin() {
 			return err == nil && fields["master_port"] == port && fields["master_link_status"] == "up"
 		})
 	}
-	s.awaitQuorum(master)
+	s.awaitQuorum(master.Addr())
 }
 
 // others returns the living data servers without the master.

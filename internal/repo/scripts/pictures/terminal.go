@@ -18,7 +18,7 @@ const (
 	readFor    = 6 * time.Second // how long each page of the results is shown
 )
 
-// terminal remembers what a terminal showed, and when. It knows the few things that internal/screen asks of one.
+// terminal remembers each screen of a terminal, and its time. It knows the few things that internal/screen asks of one.
 type terminal struct {
 	began  time.Time
 	lines  []string
@@ -26,7 +26,7 @@ type terminal struct {
 	frames []frame
 }
 
-// frame is what was on the terminal from a moment on.
+// frame is the screen from a moment on.
 type frame struct {
 	at    time.Duration
 	lines []string
@@ -87,7 +87,7 @@ func (t *terminal) put(text string) {
 	}
 }
 
-// picture draws what the terminal showed, in its time, and then the results, a page after the other. Where things should
+// picture draws the screens of the terminal, in their time, and then the results, a page after the other. Where things should
 // not move, it draws the first page of the results.
 func (t *terminal) picture() string {
 	results := t.frames[len(t.frames)-1]
@@ -111,7 +111,7 @@ func (t *terminal) picture() string {
 	return p.svg()
 }
 
-// isBar reports whether a line is part of what is redrawn.
+// isBar reports whether a line is redrawn again and again.
 func isBar(line string) bool { return strings.ContainsAny(line, "█▓░") }
 
 // drawing is a picture whose parts are seen one after the other, again and again.
