@@ -187,7 +187,7 @@ func (q *Queue) before(ctx context.Context, state State, id string) (string, err
 	case state == Dead && died != "":
 		return "dead " + died + " " + previous, nil
 	case state == Dead || undecodable != nil: // without its body it is in no other state
-		return "", nil
+		return "", nil //nolint:nilerr // such a message is found among the dead
 	}
 	start := h.flow + "\x01" + string(h.priority)
 	places := []string{"delayed"}

@@ -16,15 +16,23 @@ const (
 
 	// FloodMessages is how many messages are a flood, if they are more than one in FloodShare of
 	// all that wait: below it they are gone before a person has looked.
-	FloodMessages, FloodShare = 100, 2
+	FloodMessages = 100
+
+	// FloodShare is one in how many of the waiting messages a flood has at least.
+	FloodShare = 2
 
 	// OthersWaitAge is how long messages of other tenants wait before a tenant is the cause.
 	OthersWaitAge = time.Second
 
-	// SlowHandling is from when on handlers are slow, if they are one in SlowShare of all. Those
-	// of a tenant that is held are slow if they take more than QuickHandling: the queue holds
-	// quick ones only at a limit.
-	SlowHandling, QuickHandling, SlowShare = 500 * time.Millisecond, 20 * time.Millisecond, 3
+	// SlowHandling is from when on handlers are slow, if they are one in SlowShare of all.
+	SlowHandling = 500 * time.Millisecond
+
+	// QuickHandling is the time of handlers that are slow if their tenant is held: the queue holds
+	// quicker ones only at a limit.
+	QuickHandling = 20 * time.Millisecond
+
+	// SlowShare is one in how many of the handlers slow ones are at least.
+	SlowShare = 3
 
 	// OldAge is the age of a message or a mark that needs attention with any cause, and of a
 	// pause of a queue that may be forgotten.
@@ -41,8 +49,11 @@ const (
 	// FailingAge is for how long after its last failure a tenant fails. Stats of a queue count with the same number.
 	FailingAge = 10 * time.Minute
 
-	// FailingCount is how many deliveries of a tenant fail, FailingRate a minute or more, before that is noticed.
-	FailingCount, FailingRate = 10, 1
+	// FailingCount is how many deliveries of a tenant fail before that is noticed.
+	FailingCount = 10
+
+	// FailingRate is how many of them fail a minute at least.
+	FailingRate = 1
 )
 
 // Other structures.
@@ -62,8 +73,11 @@ const (
 
 // Servers.
 const (
-	// OldestMajor and OldestMinor are the oldest version of Redis: scripts need its commands.
-	OldestMajor, OldestMinor = 6, 2
+	// OldestMajor is the first number of the oldest version of Redis: scripts need its commands.
+	OldestMajor = 6
+
+	// OldestMinor is the second number of that version.
+	OldestMinor = 2
 
 	// FullShare is the used share of maxmemory, or of a server's one thread, at which to act: what
 	// is left is needed when consumers stop for a while.
@@ -80,8 +94,11 @@ const (
 	// server was at its end with 500.
 	ConnectionRate = 100
 
-	// SlowCommand is how long one command may keep all others waiting; SlowLogAge is how long it matters.
-	SlowCommand, SlowLogAge = 100 * time.Millisecond, time.Hour
+	// SlowCommand is how long one command may keep all others waiting.
+	SlowCommand = 100 * time.Millisecond
+
+	// SlowLogAge is how long a slow command matters.
+	SlowLogAge = time.Hour
 
 	// ReplicaLag is for how many seconds a replica may acknowledge nothing. It does each second.
 	ReplicaLag = 5

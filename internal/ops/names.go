@@ -14,13 +14,17 @@ import (
 	"github.com/millrace/millrace/scatter"
 )
 
-// Structures that have no value of their own.
-type (
-	OneLease   = Named[*lease.Locker]    // a lease
-	OneHash    = Named[*expiry.Hashes]   // a hash of a namespace
-	OneCounter = Named[*scatter.Scatter] // a counter on its servers
-	OnePinned  = Named[*pinned.Keys]     // a pinned value of a namespace
-)
+// OneLease is a lease. It and the following have no value of their own.
+type OneLease = Named[*lease.Locker]
+
+// OneHash is a hash of a namespace.
+type OneHash = Named[*expiry.Hashes]
+
+// OneCounter is a counter on its servers.
+type OneCounter = Named[*scatter.Scatter]
+
+// OnePinned is a pinned value of a namespace.
+type OnePinned = Named[*pinned.Keys]
 
 // Named is a structure by its name, and what finds it.
 type Named[S any] struct {

@@ -143,7 +143,7 @@ var owner = regexp.MustCompile(`^(?:type:\.\w+\.|go:itab\.|type:)?\*?((?:[^./\[]
 func sizes(program string) map[string]float64 {
 	file, err := elf.Open(program)
 	check(err)
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	symbols, err := file.Symbols()
 	check(err)
 	bytes := map[string]float64{}

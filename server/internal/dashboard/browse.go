@@ -106,7 +106,7 @@ func (d *Dashboard) browse(ctx context.Context, q *fairqueue.Queue, s fairqueue.
 		b.Dialogs = d.dialogs("queues", q.Name(), "redrive", "purge")
 	case fairqueue.Delayed:
 		b.Dialogs = d.dialogs("queues", q.Name(), "retry", "cancel")
-	default:
+	case fairqueue.Waiting, fairqueue.InFlight, fairqueue.Gone:
 		b.Dialogs = d.dialogs("queues", q.Name(), "cancel")
 	}
 	return b
