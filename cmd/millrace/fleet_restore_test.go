@@ -163,7 +163,9 @@ func TestFleetRestoreFile(t *testing.T) {
 			t.Errorf("%s has %d of an old and a late key, %v, want the old one", server.Addr(), n, err)
 		}
 	}
-	listed := strings.Fields(s.run("fleet", "restore", "0", "--doubtful").stdout)
+	listed := slices.DeleteFunc(strings.Fields(s.run("fleet", "restore", "0", "--doubtful").stdout), func(tag string) bool {
+		return !strings.HasPrefix(tag, "tag-") // the Ick, and the record by which it is listed, may have come to the partition since
+	})
 	slices.Sort(listed)
 	slices.Sort(old)
 	if !slices.Equal(listed, old) {
