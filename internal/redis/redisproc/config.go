@@ -3,6 +3,7 @@ package redisproc
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -207,26 +208,33 @@ func (c *Config) sentinelArgs(pl *place) ([]string, error) {
 	return []string{file, "--sentinel"}, nil
 }
 
+// Ports are from lowestPort on, and their bus ports follow: below 32768, from where on systems take
+// ports for connections. So no connection has the port of a server while it is restarted.
+const (
+	lowestPort = 10_000
+	busOffset  = 10_000
+	ports      = 10_000
+)
+
 // freePort returns a port that was free a moment ago, and whose bus port was too if bus is
 // set.
 func freePort(bus bool) (int, error) {
-	const busOffset, highest = 10000, 65535
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	free := func(port int) error {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
-			return 0, fmt.Errorf("redisproc: free port: %w", err)
+			return err
 		}
-		port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
-		l.Close()
-		if !bus {
-			return port, nil
+		return l.Close()
+	}
+	var err error
+	for range ports {
+		port := lowestPort + rand.N(ports)
+		if err = free(port); err == nil && bus {
+			err = free(port + busOffset)
 		}
-		if port+busOffset > highest {
-			continue
-		}
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+busOffset))); err == nil {
-			l.Close()
+		if err == nil {
 			return port, nil
 		}
 	}
+	return 0, fmt.Errorf("redisproc: no free port: %w", err)
 }
