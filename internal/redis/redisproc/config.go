@@ -3,6 +3,7 @@ package redisproc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -90,9 +91,10 @@ const maxSocketPath = 100
 // place is where one server lives: settled once, kept over restarts.
 type place struct {
 	dir    string
-	socket string   // empty when the server listens on TCP
-	port   int      // 0 when the server listens on a socket
-	temps  []string // folders that Stop removes
+	socket string    // empty when the server listens on TCP
+	port   int       // 0 when the server listens on a socket
+	claim  io.Closer // to the port; nil if the caller chose it
+	temps  []string  // folders that Stop removes
 }
 
 func (c *Config) tcp() bool {
@@ -145,7 +147,7 @@ func (pl *place) temp() (string, error) {
 
 // remove removes the folders that settle made.
 func (pl *place) remove() error {
-	var errs []error
+	errs := []error{pl.leavePort()}
 	for _, dir := range pl.temps {
 		errs = append(errs, os.RemoveAll(dir))
 	}
@@ -216,25 +218,40 @@ const (
 	ports      = 10_000
 )
 
-// freePort returns a port that was free a moment ago, and whose bus port was too if bus is
-// set.
-func freePort(bus bool) (int, error) {
-	free := func(port int) error {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+// takePort chooses a free port, whose bus port is free too if bus is set. The port stays this
+// server's while it is down, since other processes that choose one respect the claim: the same
+// number of UDP, which Redis does not use and which ends with this process.
+func (pl *place) takePort(bus bool) error {
+	err := pl.leavePort()
+	for range ports {
 		if err != nil {
 			return err
 		}
-		return l.Close()
-	}
-	var err error
-	for range ports {
 		port := lowestPort + rand.N(ports)
-		if err = free(port); err == nil && bus {
-			err = free(port + busOffset)
+		claim, taken := net.ListenPacket("udp", address(port))
+		if taken != nil {
+			continue
 		}
-		if err == nil {
-			return port, nil
+		if isFree(port) && (!bus || isFree(port+busOffset)) {
+			pl.port, pl.claim = port, claim
+			return nil
 		}
+		err = claim.Close()
 	}
-	return 0, fmt.Errorf("redisproc: no free port: %w", err)
+	return errors.New("redisproc: there is no free port")
+}
+
+// leavePort ends the claim to a port.
+func (pl *place) leavePort() error {
+	if pl.claim == nil {
+		return nil
+	}
+	return pl.claim.Close()
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+func isFree(port int) bool {
+	l, err := net.Listen("tcp", address(port))
+	return err == nil && l.Close() == nil
 }

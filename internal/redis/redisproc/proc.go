@@ -24,8 +24,8 @@ const (
 	// itself before they kill it.
 	stopGrace = 2 * time.Second
 
-	// portAttempts is how many free ports are tried before giving up: another
-	// process may take a port between our look and the server's.
+	// portAttempts is how many free ports are tried before giving up: a stranger
+	// may take a port between our look and the server's.
 	portAttempts = 10
 
 	// logTail is how many bytes of its log a dead server's error carries.
@@ -70,7 +70,7 @@ func Start(ctx context.Context, cfg Config) (*Proc, error) {
 	choosePort := cfg.tcp() && cfg.Port == 0
 	for attempt := 1; ; attempt++ {
 		if choosePort {
-			if p.place.port, err = freePort(cfg.Cluster); err != nil {
+			if err = p.place.takePort(cfg.Cluster); err != nil {
 				break
 			}
 		}

@@ -169,6 +169,34 @@ func TestRestartKeepsAddressAndAOF(t *testing.T) {
 	}
 }
 
+// TestPortStaysWhileDown: no other process that chooses a port gets that of a server which is down, until it is stopped.
+func TestPortStaysWhileDown(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t)
+	cfg.TCP = true
+	p := start(t, cfg)
+	port := p.place.port
+	if port < lowestPort || port >= lowestPort+ports {
+		t.Errorf("the port is %d, want one below those of connections", port)
+	}
+	claimed := func() bool {
+		claim, err := net.ListenPacket("udp", address(port))
+		return err != nil || claim.Close() != nil
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if !isFree(port) || !claimed() {
+		t.Errorf("port %d of a server that is down: free %v, claimed %v, want both", port, isFree(port), claimed())
+	}
+	if err := p.Restart(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(); err != nil || claimed() {
+		t.Errorf("Stop = %v, and the port is claimed: %v, want it free", err, claimed())
+	}
+}
+
 func TestLongDirKeepsSocketShort(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
