@@ -60,6 +60,9 @@ func run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if before != nil && (*write || *asJSON) {
+		return errors.New("-against prints a comparison: leave out -write and -json")
+	}
 	r := newResults()
 	if *write {
 		if r, err = loadResults(kept); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -342,6 +342,7 @@ func TestQueueBadInput(t *testing.T) {
 		"queue tenant resume Q":                                 "bad_usage",
 		"queue tenant purge Q --yes":                            "bad_usage",
 		"queue dead keep Q --most -1":                           "bad_argument",
+		"queue dead after Q --attempts -1":                      "bad_argument",
 		"queue dead keep Q --age -1s":                           "bad_argument",
 		"queue write Q":                                         "bad_usage",
 		"queue write Q --tenant=":                               "bad_usage",

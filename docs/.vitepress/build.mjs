@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } f
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'vitepress'
+import { repository } from './links.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const work = join(root, 'build/site')
@@ -11,7 +12,7 @@ const source = join(work, 'docs')
 
 // VitePress takes its pages from one folder, and README.md is in another one.
 rmSync(source, { recursive: true, force: true })
-cpSync(join(root, 'docs'), source, { recursive: true, filter: path => !path.includes('node_modules') })
+cpSync(join(root, 'docs'), source, { recursive: true })
 cpSync(join(root, 'README.md'), join(source, 'index.md'))
 process.env.MILLRACE_SITE_ROOT = root
 await build(source, { outDir: join(work, 'public') })
@@ -26,7 +27,6 @@ for (const folder of ['.', 'decisions']) {
 for (const page of ['README.md', 'AGENTS.md']) {
   cpSync(join(root, page), join(published, page))
 }
-const { repository } = await import('./links.mjs')
 const index = readFileSync(join(root, 'llms.txt'), 'utf8').replace(/\]\(([^)]+)\)/g, (_, target) => {
   if (/^docs\/.*\.md$/.test(target)) return `](${target.slice('docs/'.length)})`
   return ['README.md', 'AGENTS.md'].includes(target) ? `](${target})` : `](${repository}/tree/main/${target})`
