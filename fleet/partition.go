@@ -13,7 +13,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/redis/commands"
 	"github.com/millrace/millrace/internal/redis/replicas"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/redis/script"
@@ -43,7 +42,7 @@ type target struct {
 // it waits a moment for a replica to have them.
 func (t target) writeAll(ctx context.Context, spread bool, cmds []rueidis.Completed) []rueidis.RedisResult {
 	need := t.p.f.cfg.WaitReplicas
-	if commands.IsLosable(ctx) {
+	if script.IsLosable(ctx) {
 		need = 0
 	}
 	if err := t.p.refuseWrite(cmds, need); err != nil {

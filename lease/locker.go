@@ -18,11 +18,11 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
+	"github.com/millrace/millrace/internal/redis/hub"
 	"github.com/millrace/millrace/internal/redis/policy"
 	"github.com/millrace/millrace/internal/redis/registry"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/redis/script"
-	"github.com/millrace/millrace/internal/redis/wake"
 )
 
 //go:embed *.lua
@@ -50,7 +50,7 @@ type Locker struct {
 	run    script.Runner
 	policy *policy.Watch
 	index  registry.Due
-	hub    *wake.Hub
+	hub    *hub.Hub
 	hold   time.Duration // for which Do renews unless MaxHold is set
 }
 
@@ -93,7 +93,7 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 			One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),
 		index: registry.Of(client).Leases(cfg.Logger),
-		hub:   wake.Of(client, cfg.Logger),
+		hub:   hub.Of(client, cfg.Logger),
 		hold:  defaultHold,
 	}, nil
 }
@@ -187,7 +187,7 @@ type grant struct {
 // obtain asks until the lease is free or the wait is over.
 func (l *Locker) obtain(ctx context.Context, r request, cfg AcquireConfig) (g grant, err error) {
 	began := time.Now()
-	var waiter *wake.Waiter
+	var waiter *hub.Waiter
 	if cfg.Wait != 0 { // joined before the first request, so that it misses no release
 		waiter, r.waiter = l.hub.Join(baseKey(r.name), cfg.Unless != nil), l.hub.ID()
 		defer func() { waiter.Leave(err == nil) }()

@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/redis/commands"
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
@@ -24,17 +23,17 @@ const grace = time.Second
 // A closed client is no error here: it may only have left a master that was replaced. The call
 // after the wait returns the error.
 func Wait(ctx context.Context, client rueidis.Client, key string, most time.Duration) (bool, error) {
-	_, woken, err := pop(ctx, client, key, most)
+	_, woken, err := Pop(ctx, client, key, most)
 	if errors.Is(err, rueidis.ErrClosing) {
 		err = nil
 	}
 	return woken, err
 }
 
-// pop blocks until it takes the first element of a list, or for the timeout most.
-func pop(ctx context.Context, client rueidis.Client, key string, most time.Duration) (element string, ok bool, err error) {
+// Pop blocks until it takes the first element of a list, or for the timeout most.
+func Pop(ctx context.Context, client rueidis.Client, key string, most time.Duration) (element string, ok bool, err error) {
 	most = max(most, shortest)
-	ctx, cancel := script.Within(commands.Losable(ctx), most+grace)
+	ctx, cancel := script.Within(script.Losable(ctx), most+grace)
 	defer cancel()
 	answer, err := script.Prompt(ctx, func(ctx context.Context) ([]string, error) {
 		words, err := client.Do(ctx, client.B().Blpop().Key(key).Timeout(most.Seconds()).Build().UnblockOnCancel()).AsStrSlice()

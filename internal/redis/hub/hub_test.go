@@ -1,4 +1,4 @@
-package wake_test
+package hub_test
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/redis/wake"
+	"github.com/millrace/millrace/internal/redis/hub"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 // waits has a waiter wait in the background.
-func waits(ctx context.Context, w *wake.Waiter) <-chan bool {
+func waits(ctx context.Context, w *hub.Waiter) <-chan bool {
 	done := make(chan bool, 1)
 	go func() { done <- w.Wait(ctx, time.Hour) }()
 	return done
@@ -51,8 +51,8 @@ func TestHub(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
-	hub, other := wake.Of(client, nil), wake.Of(server.Client(t), nil)
-	if wake.Of(client, nil) != hub || hub.ID() == other.ID() {
+	mine, other := hub.Of(client, nil), hub.Of(server.Client(t), nil)
+	if hub.Of(client, nil) != mine || mine.ID() == other.ID() {
 		t.Error("a client has two hubs, or two clients have one")
 	}
 	const names = 500
@@ -60,15 +60,15 @@ func TestHub(t *testing.T) {
 		return func() bool { return server.Info("clients")["blocked_clients"] == n }
 	}
 	name := func(i int) string { return fmt.Sprint("name", i) }
-	var waiters []*wake.Waiter
+	var waiters []*hub.Waiter
 	var woken []<-chan bool
 	for i := range names {
-		waiters = append(waiters, hub.Join(name(i), i%2 == 0))
+		waiters = append(waiters, mine.Join(name(i), i%2 == 0))
 		woken = append(woken, waits(t.Context(), waiters[i]))
 	}
 	redistest.Eventually(t, "it blocks", blocked("1"))
 	for i := range names - 1 {
-		other.Wake(t.Context(), name(i), []string{hub.ID(), "nobody"})
+		other.Wake(t.Context(), name(i), []string{mine.ID(), "nobody"})
 	}
 	for i := range names - 1 {
 		wantWoken(t, woken[i])
@@ -77,7 +77,7 @@ func TestHub(t *testing.T) {
 	if got := server.Info("clients")["blocked_clients"]; got != "1" && got != "0" { // 0 between two rounds
 		t.Errorf("%s connections block, want one", got)
 	}
-	hub.Wake(t.Context(), name(names-1), []string{hub.ID()}) // in the same process
+	mine.Wake(t.Context(), name(names-1), []string{mine.ID()}) // in the same process
 	wantWoken(t, woken[names-1])
 	for _, w := range waiters {
 		w.Leave(true)
@@ -90,10 +90,10 @@ func TestHub(t *testing.T) {
 func TestWakeBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	hub, other := wake.Of(server.Client(t), nil), wake.Of(server.Client(t), nil)
-	for _, from := range []*wake.Hub{other, hub} { // the hub itself needs no list
-		w := hub.Join("x", false)
-		from.Wake(t.Context(), "x", []string{hub.ID()})
+	mine, other := hub.Of(server.Client(t), nil), hub.Of(server.Client(t), nil)
+	for _, from := range []*hub.Hub{other, mine} { // the hub itself needs no list
+		w := mine.Join("x", false)
+		from.Wake(t.Context(), "x", []string{mine.ID()})
 		wantWoken(t, waits(t.Context(), w))
 		w.Leave(true)
 	}
@@ -104,14 +104,14 @@ func TestWakeBeforeTheWait(t *testing.T) {
 func TestWhoIsWoken(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	hub := wake.Of(server.Client(t), nil)
-	var takers, watchers []*wake.Waiter
+	mine := hub.Of(server.Client(t), nil)
+	var takers, watchers []*hub.Waiter
 	var take, watch []<-chan bool
 	for i := range 3 {
-		takers, watchers = append(takers, hub.Join("x", false)), append(watchers, hub.Join("x", true))
+		takers, watchers = append(takers, mine.Join("x", false)), append(watchers, mine.Join("x", true))
 		take, watch = append(take, waits(t.Context(), takers[i])), append(watch, waits(t.Context(), watchers[i]))
 	}
-	notify := func() { hub.Wake(t.Context(), "x", []string{hub.ID()}) }
+	notify := func() { mine.Wake(t.Context(), "x", []string{mine.ID()}) }
 	notify()
 	for _, w := range watch {
 		wantWoken(t, w)
@@ -127,7 +127,7 @@ func TestWhoIsWoken(t *testing.T) {
 	for _, w := range append(watchers, takers[2]) {
 		w.Leave(true)
 	}
-	last, next := hub.Join("x", false), hub.Join("x", false)
+	last, next := mine.Join("x", false), mine.Join("x", false)
 	notify()
 	last.Leave(false) // before it noticed
 	wantWoken(t, waits(t.Context(), next))
@@ -138,8 +138,8 @@ func TestWhoIsWoken(t *testing.T) {
 func TestCancelledWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	hub := wake.Of(server.Client(t), nil)
-	w := hub.Join("x", false)
+	mine := hub.Of(server.Client(t), nil)
+	w := mine.Join("x", false)
 	defer w.Leave(true)
 	server.Pause()
 	defer server.Resume()
@@ -164,7 +164,7 @@ func TestListOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
-	hub := wake.Of(client, nil)
+	mine := hub.Of(client, nil)
 	if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestListOfADeadProcess(t *testing.T) {
 	for i := range 50 {
 		all.Go(func() {
 			for j := range 100 {
-				hub.Wake(t.Context(), fmt.Sprint(i, "/", j), []string{"dead"})
+				mine.Wake(t.Context(), fmt.Sprint(i, "/", j), []string{"dead"})
 			}
 		})
 	}
@@ -202,8 +202,8 @@ func TestRefused(t *testing.T) {
 	}
 	client := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "p" })
 	var log redistest.Log
-	hub := wake.Of(client, slog.New(slog.NewTextHandler(&log, nil)))
-	w := hub.Join("x", false)
+	mine := hub.Of(client, slog.New(slog.NewTextHandler(&log, nil)))
+	w := mine.Join("x", false)
 	defer w.Leave(true)
 	for range 3 {
 		if w.Wait(t.Context(), 300*time.Millisecond) {

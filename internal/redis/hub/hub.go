@@ -1,4 +1,4 @@
-package wake
+package hub
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/redis/commands"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/redis/script"
+	"github.com/millrace/millrace/internal/redis/wake"
 )
 
 const (
@@ -200,7 +200,7 @@ func (h *Hub) needed() bool {
 func (h *Hub) take() {
 	ctx := context.Background()
 	key := listKey(h.id)
-	name, ok, err := pop(ctx, h.client, key, blockTimeout)
+	name, ok, err := wake.Pop(ctx, h.client, key, blockTimeout)
 	if err != nil {
 		h.logRefusal(err)
 		retry.Sleep(ctx, pause) // waiters check again after their timeouts
@@ -209,7 +209,7 @@ func (h *Hub) take() {
 		return
 	}
 	h.deliver(name)
-	ctx, cancel := script.Within(commands.Losable(ctx), blockTimeout)
+	ctx, cancel := script.Within(script.Losable(ctx), blockTimeout)
 	defer cancel()
 	more, _ := h.client.Do(ctx, h.client.B().Lpop().Key(key).Count(page).Build()).AsStrSlice() // an empty list is an error, too
 	for _, name := range more {
