@@ -17,6 +17,12 @@ type stepper interface {
 	step(ctx context.Context, n int) (acknowledge func() error, err error)
 }
 
+// rounder is a system whose workers acknowledge and take messages in one call.
+type rounder interface {
+	// round acknowledges the messages of the round before, takes n others and keeps them.
+	round(ctx context.Context, n int) error
+}
+
 // phase is a part of the life of messages.
 type phase struct {
 	name string
@@ -28,7 +34,7 @@ type phase struct {
 func instructions(ctx context.Context, s *site, scale float64) (figures, error) {
 	f := figures{}
 	for _, size := range callSizes {
-		if size > 1 && (!s.peer.batches || s.peer == millracePeer) { // how many share a call of Consume is chance
+		if size > 1 && !s.peer.batches {
 			continue
 		}
 		if err := s.instructionsOf(ctx, size, max(10, int(300*scale)/size), f); err != nil {
@@ -67,8 +73,8 @@ func (s *site) instructionsOf(ctx context.Context, size, calls int, f figures) e
 	return nil
 }
 
-// phasesOf returns the steps of messages, in calls of so many: they are written, read and acknowledged.
-// A system without steps has a worker instead.
+// phasesOf returns the steps of messages, in calls of so many: they are written, read and acknowledged. A system
+// whose workers do the last two in one call has rounds, and one without calls has a worker instead.
 func phasesOf(ctx context.Context, sys system, tenants, size, calls int) []phase {
 	l := load{Tenants: tenants}
 	write := phase{"write", func() error {
@@ -84,7 +90,19 @@ func phasesOf(ctx context.Context, sys system, tenants, size, calls int) []phase
 		return nil
 	}}
 	steps, ok := sys.(stepper)
-	if !ok {
+	rounds, together := sys.(rounder)
+	switch {
+	case ok:
+	case together && size > 1:
+		return []phase{write, {"work", func() error {
+			for range calls {
+				if err := rounds.round(ctx, size); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}}
+	default:
 		return []phase{write, {"work", func() error { return workOff(ctx, sys, calls*size) }}}
 	}
 	var held []func() error

@@ -46,6 +46,23 @@ type millraceSystem struct {
 	client rueidis.Client
 	queue  *fairqueue.Queue
 	job    *job
+	held   map[string]error // the results of the messages of the last round, by receipt
+}
+
+// round makes the call that Consume makes. How many messages share one of Consume's is chance.
+func (s *millraceSystem) round(ctx context.Context, n int) error {
+	messages, _, err := s.queue.Exchange(ctx, s.held, fairqueue.ReadConfig{Max: n, Worker: "rounds", Concurrency: 1000})
+	if err != nil {
+		return err
+	}
+	if len(messages) != n {
+		return fmt.Errorf("a round took %d messages, want %d", len(messages), n)
+	}
+	s.held = make(map[string]error, n)
+	for _, m := range messages {
+		s.held[m.Receipt] = nil
+	}
+	return nil
 }
 
 func (s *millraceSystem) write(ctx context.Context, messages []message) error {
