@@ -143,8 +143,14 @@ func (r *keys) check() {
 		for _, e := range entries {
 			at(e.id(), "waits in "+flow)
 			h, _, err := readHeader(r.messages[e.id()])
-			plain := err == nil && h.deadline.IsZero() && h.cost == 1 && h.batch == "" && h.priority == e[0] && r.hot[pastPrefix+e.id()] == ""
-			r.is(plain == (e[17] == '.') || r.messages[e.id()] == "", "entry %q of %q has the wrong kind", e, flow)
+			kind := byte(';')
+			if err == nil && h.deadline.IsZero() && h.cost == 1 && h.batch == "" && h.priority == e[0] && r.hot[pastPrefix+e.id()] == "" {
+				kind = '.'
+				if len(r.messages[e.id()]) > largeMessage {
+					kind = ','
+				}
+			}
+			r.is(kind == e[17] || kind == ';' && e[17] == '$' || r.messages[e.id()] == "", "entry %q of %q has the wrong kind", e, flow)
 		}
 		n := 0
 		for _, set := range []map[string]float64{r.active, r.blocked, r.asleep} {

@@ -56,6 +56,8 @@ type consumer struct {
 	reserved int  // slots that those calls keep
 	asleep   bool
 	dry      bool          // the last call found too little
+	quiet    bool          // as of the last call, no message waited for an acknowledgement
+	timed    bool          // a timer wakes the pump for late acknowledgements
 	pause    time.Duration // until a message becomes due, as of the last call
 	mean     time.Duration // of handlers; -1 if unknown
 	failures int           // failed calls in a row
@@ -64,6 +66,7 @@ type consumer struct {
 	ending   bool
 
 	settleWithin time.Duration // for which it tries to settle a message
+	late         time.Duration // for which an acknowledgement may wait for another call
 	unsettled    int           // messages that it gave up since the queue last answered, or at the end
 	unanswered   error         // why
 }
@@ -94,6 +97,7 @@ func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
 		q: q, cfg: cfg, handler: handler, log: q.cfg.Logger.With("queue", q.name),
 		kicks:   make(chan struct{}, 1),
 		running: map[receipt]*running{}, mean: -1, settleWithin: settleTimeout,
+		late: min(settleLate, cfg.Visibility/10),
 	}
 	c.handlers.log = c.log
 	c.changed = sync.NewCond(&c.mu)

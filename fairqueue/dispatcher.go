@@ -151,6 +151,7 @@ type workAnswer struct {
 	err      error // why nothing was acknowledged and fetched, while the rest was settled
 	messages []Message
 	paused   bool
+	quiet    bool          // no message waits for an acknowledgement
 	again    bool          // there was nothing, and the caller asks again at once
 	pause    time.Duration // until a message becomes due; negative if unknown
 }
@@ -314,7 +315,7 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 		}
 	}
 	for i := range answers {
-		answers[i].paused, answers[i].again, answers[i].pause = paused, due && !paused && len(messages) == 0, pause
+		answers[i].paused, answers[i].quiet, answers[i].again, answers[i].pause = paused, reply.quiet, due && !paused && len(messages) == 0, pause
 	}
 	divide(requests, answers, messages)
 	for i, r := range requests {

@@ -121,7 +121,8 @@
 // # The wrinkle
 //
 // At least once is not exactly once: a handler whose acknowledgement was lost runs again, so its
-// work must be idempotent.
+// work must be idempotent. Consume may acknowledge a success 20 ms late, with the call that takes the next message, if
+// no message waits for that: what a killed process has handled in this time comes again.
 //
 // A turn is a message, not a time: only handlers of Consume and of named workers are shared by
 // time. With one handler in all, nothing protects from slow tenants. A tenant with unknown handler

@@ -234,7 +234,7 @@ func (c *caller) draft() fairqueue.Draft {
 	c.drafts++
 	d := fairqueue.Draft{
 		Tenant: pick(c.r, everyTenant...), Priority: pick(c.r, 0, 0, 0, -4, 4), Cost: pick(c.r, 1, 1, 1, 1, 30),
-		Body: fmt.Append(nil, c.number, "-", c.drafts, strings.Repeat(" x", pick(c.r, 0, 0, 100))),
+		Body: fmt.Append(nil, c.number, "-", c.drafts, strings.Repeat(" x", pick(c.r, 0, 0, 100, 5000))),
 	}
 	switch c.r.IntN(10) {
 	case 0:

@@ -1,7 +1,8 @@
 -- fragment flows: messages that wait, flow by flow
 --
--- An entry is a message that waits, in 18 bytes: PRIORITY, ID, and '.' if it is plain, ';' if it was delivered before, was
--- delayed, or has a deadline or a cost; '$' of a head whose flow has paid for it: see next. Entries sort by priority and id.
+-- An entry is a message that waits, in 18 bytes: PRIORITY, ID, and '.' if it is plain, ',' if it has more than 8 KiB besides,
+-- ';' if it was delivered before, was delayed, or has a deadline or a cost; '$' of a head whose flow has paid for it: see
+-- next. Entries sort by priority and id.
 --
 -- The field of a flow has '.' and its entries; or '+' and the first of them, up to 16, if others may lie in backlog, as
 -- FLOW \1 ENTRY with the score 0. A flow without entries has no field.
@@ -102,7 +103,7 @@ local function take_out(flow, start)
       return true
     end
   end
-  return record and redis.call('ZREM', backlog, flow .. '\1' .. start .. '.', flow .. '\1' .. start .. ';') == 1
+  return record and redis.call('ZREM', backlog, flow .. '\1' .. start .. '.', flow .. '\1' .. start .. ',', flow .. '\1' .. start .. ';') == 1
 end
 
 local function waiting(flow)

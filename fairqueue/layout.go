@@ -51,14 +51,17 @@ func doubles(text string, into ...*float64) string {
 	return text
 }
 
-// entry is a message that waits, as its flow has it: PRIORITY ID, and '.' if it is plain, else ';', or '$' of a head that was paid for.
+// largeMessage is how many bytes a message has that is read by itself, not with others.
+const largeMessage = 8 << 10
+
+// entry is a message that waits, as its flow has it: PRIORITY ID, and '.' if it is plain, ',' if it is plain and large, else ';', or '$' of a head that was paid for.
 type entry string
 
 func (e entry) id() string { return string(e[1:17]) }
 
 var (
-	entryForm = regexp.MustCompile(`^\d{17}[.;$]$`)
-	flowForm  = regexp.MustCompile(`^[.+]\d{17}[.;$](\d{17}[.;]){0,15}$`)
+	entryForm = regexp.MustCompile(`^\d{17}[.,;$]$`)
+	flowForm  = regexp.MustCompile(`^[.+]\d{17}[.,;$](\d{17}[.,;]){0,15}$`)
 )
 
 // readEntries reads the field of a flow; others may lie in backlog if more.

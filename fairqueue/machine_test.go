@@ -103,6 +103,7 @@ func (c *machine) write(r *rapid.T) {
 		d.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Hour}).Draw(r, "delay")
 		d.TTL = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 2 * time.Hour, time.Millisecond}).Draw(r, "deadline")
 		expires = expires || d.TTL == time.Millisecond
+		d.Body = make([]byte, rapid.SampledFrom([]int{0, 0, 0, largeMessage}).Draw(r, "bytes"))
 		d.Batch = c.someBatchID(r)
 		plain = plain && d.Delay == 0 && d.DedupeID == "" // a delayed message counts in a batch as if it waited
 	}

@@ -68,7 +68,7 @@ func (c *consumer) step(ctx context.Context) bool {
 	if c.asleep { // a message that comes wakes it
 		want = 0
 	}
-	if len(c.finished) == 0 && (want == 0 || c.dry) {
+	if (want == 0 || c.dry) && c.mayBeLate() {
 		c.reserve(0)
 		if want > 0 {
 			if c.slots != nil { // others may need them meanwhile
@@ -109,8 +109,8 @@ func (c *consumer) reserve(want int) int {
 	return max(0, min(want, holds-before))
 }
 
-// wanted is how many messages to ask for: those that handlers can start within fetchAhead.
-// Call it with mu held.
+// wanted is how many messages to ask for: those that handlers can start within fetchAhead, once half of what they can do
+// in that time is there. Call it with mu held.
 func (c *consumer) wanted(ctx context.Context) int {
 	if c.ending || ctx.Err() != nil || c.failed != nil || !c.known {
 		return 0
@@ -119,7 +119,11 @@ func (c *consumer) wanted(ctx context.Context) int {
 	if c.mean >= 0 && c.mean < fetchAhead && c.slots == nil {
 		ahead = min(fetchMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
 	}
-	return max(0, min(pumpPage, c.free+ahead-len(c.ready)-c.asked))
+	there := len(c.ready) + c.asked
+	if there > c.free+ahead/2 {
+		return 0
+	}
+	return max(0, min(pumpPage, c.free+ahead-there))
 }
 
 // call makes one call.
@@ -157,11 +161,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	if err == nil && want > 0 {
 		c.q.legacy.turn(len(a.messages), want)
 	}
-	for i, verdict := range a.verdicts {
-		if verdict == 0 && some[i].verb != "u" && (a.err == nil || !some[i].handled()) {
-			c.log.InfoContext(ctx, "a handler ended too late: another reader has its message, or it was cancelled", "message", some[i].id)
-		}
-	}
+	c.stale(ctx, some, a.verdicts, a.err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.kick()
@@ -180,9 +180,18 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	}
 	c.succeeded()
 	if want > 0 {
-		c.dry = len(a.messages) < want && !a.again
+		c.dry, c.quiet = len(a.messages) < want && !a.again, a.quiet
 		c.pause = a.pause
 		c.take(a.messages)
+	}
+}
+
+// stale notes messages that another reader has by now.
+func (c *consumer) stale(ctx context.Context, some []finished, verdicts []int, err error) {
+	for i, verdict := range verdicts {
+		if verdict == 0 && some[i].verb != "u" && (err == nil || !some[i].handled()) {
+			c.log.InfoContext(ctx, "a handler ended too late: another reader has its message, or it was cancelled", "message", some[i].id)
+		}
 	}
 }
 
@@ -267,7 +276,7 @@ func (c *consumer) sleep(ctx context.Context, want int) {
 	c.mu.Unlock()
 	stop := c.q.legacy.watch(want)
 	request := workRequest{q: c.q, reader: &c.self, max: want, visibility: c.cfg.Visibility, sleeps: true}
-	a, err := c.q.shared.sleepers.wait(ctx, request, pause)
+	a, err := c.q.shared.sleepers.wait(ctx, request, pause, c)
 	stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,7 +285,7 @@ func (c *consumer) sleep(ctx context.Context, want int) {
 	if err == nil {
 		c.q.legacy.turn(len(a.messages), want)
 		c.succeeded()
-		c.dry, c.pause = len(a.messages) < want && !a.again, a.pause
+		c.dry, c.quiet, c.pause = len(a.messages) < want && !a.again, a.quiet, a.pause
 		c.take(a.messages)
 	} else if ctx.Err() == nil {
 		c.trouble(ctx, nil, err)

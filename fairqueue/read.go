@@ -171,7 +171,7 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig, settle []settlement) (
 			return nil, verdicts, a.nothing()
 		}
 		stop := q.legacy.watch(cfg.Max)
-		found, err := q.shared.sleepers.wait(end, request, a.pause)
+		found, err := q.shared.sleepers.wait(end, request, a.pause, nil)
 		stop()
 		switch {
 		case err == nil:

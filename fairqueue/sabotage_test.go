@@ -26,7 +26,7 @@ var protections = []struct {
 		"an acknowledgement is for a delivery in flight", "if value and not gone[receipt] then", "value = value or string.rep('0', 29) .. 'c.=a' if not gone[receipt] then",
 		[]string{"a stale receipt"},
 		[]string{
-			"if not held or states[receipt] then", "held = held or string.rep('0', 29) .. 'r.=a' if states[receipt] then",
+			"if not held or settled and settled[receipt] then", "held = held or string.rep('0', 29) .. 'r.=a' if settled and settled[receipt] then",
 		},
 	},
 	{
@@ -41,13 +41,13 @@ var protections = []struct {
 	{
 		"receipts have random letters", "id .. random", "id .. '12345678'",
 		[]string{"the same delivery is made twice"},
-		[]string{"id .. sub(ticket, -8)", "id .. '12345678'"},
+		[]string{"sub(ticket, -8)", "'12345678'"},
 	},
 	{
 		"a delivery moves its flow's head by a turn", "tag, extra = tag_of(tag + turn(flow))", "tag, extra = '1'",
 		[]string{"flows take turns"},
 		[]string{
-			"string.format('%d', tag + 1000), flow", "'1', flow",
+			"string.format('%d', tag + 1000)", "'1'",
 		},
 	},
 	{

@@ -33,6 +33,7 @@ type taken struct {
 	items    []string
 	more     bool // the general form may have more
 	entered  bool // the record counts the process as one that sleeps
+	quiet    bool // no message waits for an acknowledgement: for a handler, or for a limit of its tenant
 }
 
 // order is the arguments of the scripts work and work_plain.
@@ -132,7 +133,10 @@ func (d *dispatcher) takePlain(ctx context.Context, o order) (*taken, error) {
 	if len(head) < 17+n {
 		return nil, fmt.Errorf("the script work_plain answered %.60q", head)
 	}
-	t := &taken{due: head[16] == '1', more: head[16] == '2', entered: head[16] == '4', pause: -1, verdicts: head[17 : 17+n]}
+	t := &taken{
+		due: head[16] == '1', more: head[16] == '2', entered: head[16] == '4' || head[16] == '9', quiet: head[16] == '0' || head[16] == '4',
+		pause: -1, verdicts: head[17 : 17+n],
+	}
 	if t.more {
 		d.general.note()
 	}

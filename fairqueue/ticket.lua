@@ -13,7 +13,7 @@ ARGV[#ARGV] = nil
 ARGV[#ARGV] = nil
 
 local function replay(stored)
-  if string.sub(stored, 1, 16) < string.sub(ticket, 1, 16) then
+  if stored < string.sub(ticket, 1, 16) then -- the same number and more would be larger
     return nil
   elseif string.sub(stored, 1, 27) == ticket then
     return string.sub(stored, 38)

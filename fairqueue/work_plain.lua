@@ -18,20 +18,20 @@
 -- Reply    'general' if it takes work, 'register' if it takes beat first: nothing was changed; 'new' if the lane is new; else HEAD, with the message behind it if it
 --          is one, or {HEAD; then the messages} if they are more, as work gives them. HEAD is the clock in microseconds, 16
 --          digits; '1' if something is due, '2' if the next call should be work, '4' if the reader was noted as one that
---          sleeps, else '0'; a digit for each receipt, 1 if it was good, else 0; and, if there are fewer messages than it asked
+--          sleeps, else '0'; '9' and '5' instead of '4' and '0' if a message waits for a handler or for a limit; a digit for each receipt, 1 if it was good, else 0; and, if there are fewer messages than it asked
 --          for, how many milliseconds until something is due, 10 digits
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; a message that is no longer in flight is left out
 local sub, byte = string.sub, string.byte
 local max, consumes, acks, hot = ARGV[2] + 0, ARGV[1] ~= 'r', (#ARGV - 3) / 4, prefix .. 'hot'
 local instant = clock[1] .. (#clock[2] == 6 and clock[2] or sub('00000' .. clock[2], -6))
-local found = redis.call('HMGET', hot, 't', 'w', 'l' .. lane, unpack(ARGV, 4, 3 + 3 * acks))
-if not found[3] or #ticket ~= 27 then
+local found = redis.call('HMGET', hot, 't', 'l' .. lane, unpack(ARGV, 4, 3 + 3 * acks))
+if not found[2] or #ticket ~= 27 then
   return 'new'
-elseif #(found[1] or '') < 128 or #(found[2] or '') ~= 40 then
+elseif #(found[1] or '') < 128 then
   return 'general' -- which reports the fault
 end
-local answered = replay(found[3])
+local answered = replay(found[2])
 if answered and answered.err then
   return answered
 elseif answered then
@@ -66,10 +66,10 @@ end
 
 -- Acknowledge. states are the owners' numbers of deliveries with handlers, means, numbers of others that are counted,
 -- whether messages wait, and whether the flow is blocked.
-local states, verdicts, gone, fields, flown, rechecks = {}, '', {nil, nil, nil, nil}, {'l' .. lane, '', 't', '', nil, nil, nil, nil, nil, nil}, nil, false
+local states, settled, verdicts, gone, fields, flown, rechecks = {}, acks > 1 and {}, '', {nil, nil, nil, nil}, {'l' .. lane, '', 't', '', nil, nil, nil, nil, nil, nil}, nil, false
 for i = 1, acks do
-  local receipt, owner, held, state = ARGV[3 + i], ARGV[3 + acks + i], found[3 + i], found[3 + acks + i]
-  if not held or states[receipt] then
+  local receipt, owner, flow, held, state = ARGV[3 + i], ARGV[3 + acks + i], ARGV[3 + 2 * acks + i], found[2 + i], found[2 + acks + i]
+  if not held or settled and settled[receipt] then
     verdicts = verdicts .. '0'
   else
     local was, place, class = byte(held, 30, 32)
@@ -77,17 +77,17 @@ for i = 1, acks do
       return 'general' -- the message is not plain
     elseif was ~= 114 then
       local held_own = state and #state > 24
-      if not state or owner ~= 'o' .. (class == 61 and sub(held, 32) or string.match(held, '=.*$', 33)) or -- =
-        held_own and (flags % 4 > 1 or sub(state, 25) ~= '0' .. sub(owner, 2) .. '\1') then
+      if not state or flow ~= (class == 61 and sub(held, 32) or string.match(held, '=.*$', 33)) or owner ~= 'o' .. flow or -- =
+        held_own and (flags % 4 > 1 or sub(state, 25) ~= '0' .. flow .. '\1') then
         return 'general' -- its owner has limits of its own, or its flows are blocked by others
       end
       local of_owner, took = states[owner], ARGV[3 + 3 * acks + i]
       if not of_owner then
         local count, mean, other = struct.unpack('<ddd', state)
-        of_owner = {count, mean, other, found[3 + 2 * acks + i], held_own}
+        of_owner = {count, mean, other, found[2 + 2 * acks + i], held_own, false}
         states[owner], rechecks = of_owner, rechecks or held_own
       end
-      of_owner[6] = class == 35 and string.match(held, '^#%d+', 32) or nil -- #
+      of_owner[6] = class == 35 and string.match(held, '^#%d+', 32) -- #
       if was == 111 then -- o
         of_owner[3] = of_owner[3] > 0 and of_owner[3] - 1 or 0
       else
@@ -100,8 +100,8 @@ for i = 1, acks do
         of_owner[1], of_owner[2], busy = of_owner[1] > 0 and of_owner[1] - 1 or 0, took, busy > 0 and busy - 1 or 0
       end
     end
-    if acks > 1 then
-      states[receipt] = {}
+    if settled then
+      settled[receipt] = true
     end
     if place == 102 then -- f
       flown = flown or {}
@@ -176,9 +176,10 @@ local taken, room, pushed, held, missed = 0, 1048576, 0, 0, 0
 if max > 0 then
   records, changed, receipts = {}, {nil, nil}, {nil, nil}
 end
+local letters, next_tag, next_turn = sub(ticket, -8), nil, nil
 local start = max > 0 and instant .. string.format('%d', now + ARGV[3]) .. (consumes and 'c.' or counting and 'o.' or 'r.')
 while taken < max and room > 0 and not stop and not ended do
-  local top, values, bound -- the first write: a full server does not refuse it
+  local top, values, heads, bodies, bound -- the first write: a full server does not refuse it
   local turns, at, fresh = {nil, nil}, 1, taken
   if max - taken == 1 then
     top = redis.call('ZPOPMIN', active)
@@ -189,15 +190,27 @@ while taken < max and room > 0 and not stop and not ended do
   else -- one member stays: where a slot moves no key may be without members
     top = redis.call('ZPOPMIN', active, string.format('%d', math.max(1, math.min(max - taken, redis.call('ZCARD', active) - 1))))
     bound = top[1] and top[1] ~= '' and top[2] + 1000
-    local names = {nil, nil}
+    local names, last = {nil, nil}, 0
     for i = 1, #top, 2 do
       local flow = top[i]
       if flow ~= '' and records[flow] == nil then
-        names[#names + 1], names[#names + 2] = flow, (byte(flow) == 35 and 'q' or 'o') .. flow
+        names[last + 1], names[last + 2], last = flow, (byte(flow) == 35 and 'q' or 'o') .. flow, last + 2
       end
     end
-    if #names > 0 then
+    if last > 0 then
       values = redis.call('HMGET', hot, unpack(names))
+    end
+    heads = {nil, nil}
+    local of = 1
+    for i = 1, #top, 2 do -- their messages in one call, but for large ones: these are 100 messages of 8 KiB at most
+      local record = records[top[i]]
+      if record == nil and top[i] ~= '' then
+        record, of = values[of], of + 2
+      end
+      heads[(i + 1) / 2] = record and byte(record, 19) == 46 and sub(record, 3, 18) or '' -- .
+    end
+    if #heads > 0 then
+      bodies = redis.call('HMGET', hot, unpack(heads))
     end
   end
   stop = #top == 0 -- the key is lost, which work says
@@ -219,9 +232,11 @@ while taken < max and room > 0 and not stop and not ended do
         quick = quick or {}
         quick[flow], stored = stored, nil
       end
-      local id = record and byte(record, 19) == 46 and sub(record, 3, 18) -- .
+      local mark = record and byte(record, 19)
+      local id = heads and mark == 46 and heads[(i + 1) / 2] or (mark == 46 or mark == 44) and sub(record, 3, 18) -- . ,
+      body = id and mark == 46 and bodies and bodies[(i + 1) / 2] or nil
       if is_stream and id then
-        body = redis.call('HGET', hot, id)
+        body = body or redis.call('HGET', hot, id)
         owner = 'o' .. (string.match(body or '', '^:%d#%d+(=[^\1]*)') or '')
         if not states[owner] then
           stored = redis.call('HGET', hot, owner)
@@ -243,7 +258,9 @@ while taken < max and room > 0 and not stop and not ended do
         limited = limited or most > 0 and state[1] + state[3] >= most or
           share > 0 and consumes and state[1] >= math.max(1, math.floor(share * capacity))
       end
-      full, paid = full or rated and {}, paid or rated and {}
+      if rated and not full then
+        full, paid = {}, {}
+      end
       if rated and not full[flow] then
         local score = redis.pcall('ZSCORE', prefix .. 'buckets', flow)
         if type(score) == 'table' then
@@ -271,7 +288,7 @@ while taken < max and room > 0 and not stop and not ended do
       elseif not body then
         body = redis.call('HGET', hot, id)
       end
-      local receipt, length, rest = body and id .. sub(ticket, -8), 0, false
+      local receipt, length, rest = body and id .. letters, 0, false
       if body and #record > 19 then
         rest = (byte(record) == 43 and '+' or '.') .. sub(record, 20)
       elseif body and byte(record) == 43 then -- +
@@ -291,7 +308,7 @@ while taken < max and room > 0 and not stop and not ended do
         elseif counting then
           state[3] = state[3] + 1
         end
-        local of = sub(owner, 2)
+        local of = is_stream and sub(owner, 2) or flow
         if of ~= tenant then
           others, tenant = since, of
         end
@@ -307,7 +324,10 @@ while taken < max and room > 0 and not stop and not ended do
           type(redis.pcall('ZADD', blocked, string.format('%d', state[1]), flow)) ~= 'table' then
           state[5], held, held_back, least = true, held + 1, held_back + 1, state[1] < least and state[1] or least
         elseif rest then
-          turns[#turns + 1], turns[#turns + 2] = string.format('%d', tag + 1000), flow
+          if tag ~= next_tag then
+            next_tag, next_turn = tag, string.format('%d', tag + 1000)
+          end
+          turns[#turns + 1], turns[#turns + 2] = next_turn, flow
         end
         if rated then
           full[flow] = math.ceil(full[flow] + gap)
@@ -361,17 +381,18 @@ for _, flow in ipairs(changed or {}) do
   end
 end
 for owner, state in pairs(states) do
-  local record = records and records[sub(owner, 2)]
-  if state[1] and (state[1] + state[3] > 0 or record or record == nil and state[4]) then -- its mean is remembered while messages wait
-    fields[#fields + 1], fields[#fields + 2] = owner, struct.pack('<ddd', state[1], state[2], state[3]) ..
-      (state[5] and '0' .. sub(owner, 2) .. '\1' or '')
-  elseif state[1] then
+  local count, other, flow = state[1], state[3], sub(owner, 2)
+  local record = records and records[flow]
+  if count + other > 0 or record or record == nil and state[4] then -- its mean is remembered while messages wait
+    local text = struct.pack('<ddd', count, state[2], other)
+    fields[#fields + 1], fields[#fields + 2] = owner, state[5] and text .. '0' .. flow .. '\1' or text
+  else
     gone[#gone + 1] = owner
     local stream = state[6]
     if stream and (not records or records[stream] ~= false) then
       local stored = redis.call('HMGET', hot, 'q' .. stream, stream)
       quick = quick or {}
-      local names = remember(quick[stream] or stored[1], sub(owner, 2), state[2])
+      local names = remember(quick[stream] or stored[1], flow, state[2])
       if names and stored[2] and names ~= stored[1] then
         fields[#fields + 1], fields[#fields + 2], quick[stream] = 'q' .. stream, names, names
       end
@@ -396,13 +417,21 @@ elseif byte(ARGV[2]) == 43 and taken < max and room > 0 and due == '0' then
 end
 local wakes = math.max(0, #released - taken) + missed -- for readers whose handlers are free
 if due == '4' or wakes > 0 then
-  local written, sleepers = struct.unpack('<dd', found[2])
-  for _ = 1, math.min(sleepers, wakes) do
-    redis.pcall('LPUSH', prefix .. 'wake', '1')
-    redis.pcall('PEXPIRE', prefix .. 'wake', '10000')
-    sleepers = sleepers - 1
+  local writes = redis.call('HGET', hot, 'w')
+  if #(writes or '') ~= 40 then
+    due = '2' -- work reports the fault
+  else
+    local written, sleepers = struct.unpack('<dd', writes)
+    for _ = 1, math.min(sleepers, wakes) do
+      redis.pcall('LPUSH', prefix .. 'wake', '1')
+      redis.pcall('PEXPIRE', prefix .. 'wake', '10000')
+      sleepers = sleepers - 1
+    end
+    fields[#fields + 1], fields[#fields + 2] = 'w', struct.pack('<dd', written, sleepers + (due == '4' and 1 or 0)) .. sub(writes, 17)
   end
-  fields[#fields + 1], fields[#fields + 2] = 'w', struct.pack('<dd', written, sleepers + (due == '4' and 1 or 0)) .. sub(found[2], 17)
+end
+if (held_back > 0 or counting) and (due == '0' or due == '4') then
+  due = due == '0' and '5' or '9' -- an acknowledgement is not to wait
 end
 fields[2] = ticket .. clock[1] .. verdicts .. ' ' .. due .. (taken > 0 and table.concat(receipts) or '')
 fields[4] = struct.pack('<dddddddddddddddc8', virtual, flags, delivered, acked, flying, busy, capacity, due_next, least, since, others,

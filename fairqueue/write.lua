@@ -177,13 +177,14 @@ for arg = 5, #ARGV, 3 do
     if of then
       of.written, of.changed = of.written + 1, true
     end
-    sets[id] = deadline .. (cost ~= '1' and '*' .. cost or '') .. (of and '@' .. batch or '') .. ':' .. priority .. flow .. owner .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
+    local record = deadline .. (cost ~= '1' and '*' .. cost or '') .. (of and '@' .. batch or '') .. ':' .. priority .. flow .. owner .. '\1' .. (name or '') .. '\1' .. ARGV[arg + 2]
+    sets[id] = record
     if wait > 0 then
       later[#later + 1] = whole(now + behind + wait)
       later[#later + 1] = flow .. '\1' .. priority .. id
     else
       ready = ready + 1
-      if add(flow, priority .. id .. ((ttl > 0 or cost ~= '1' or of) and ';' or '.')) and not is_flow[flow] then
+      if add(flow, priority .. id .. ((ttl > 0 or cost ~= '1' or of) and ';' or #record > 8192 and ',' or '.')) and not is_flow[flow] then
         is_flow[flow], flows[#flows + 1] = true, flow
       end
     end

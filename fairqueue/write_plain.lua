@@ -56,24 +56,25 @@ for i = 1, many do
     id = string.format('%016.0f', last + 1)
   end
   last, ids[i] = id, id
+  local body = ':' .. priority .. flow .. (each > 0 and sub(owner, 2) or '') .. '\1\1' .. ARGV[2 + (choices + 2) * many + i]
+  local entry = priority .. id .. (#body > 8192 and ',' or '.')
   if each > 0 or not state or #state == 24 then
     ready = ready + 1 -- else the flow waits for a handler, or had a turn a moment ago: see work_plain
   end
   if not record then
     tag = tag or string.format('%d', virtual + 1000)
     turns[#turns + 1], turns[#turns + 2] = tag, flow
-    record = '.' .. priority .. id .. '.'
+    record = '.' .. entry
   elseif byte(record, -18) > byte(priority) then
     return 'general' -- it goes in front of others
   elseif #record < 289 and byte(record) == 46 then -- .
-    record = record .. priority .. id .. '.'
+    record = record .. entry
   else
     spilled = spilled or {}
-    spilled[#spilled + 1], spilled[#spilled + 2] = '0', flow .. '\1' .. priority .. id .. '.'
+    spilled[#spilled + 1], spilled[#spilled + 2] = '0', flow .. '\1' .. entry
     record = '+' .. sub(record, 2)
   end
-  fields[#fields + 1], fields[#fields + 2] = id, ':' .. priority .. flow .. (each > 0 and sub(owner, 2) or '') .. '\1\1' .. ARGV[2 + (choices + 2) * many + i]
-  records[flow] = record
+  fields[#fields + 1], fields[#fields + 2], records[flow] = id, body, record
 end
 if #turns > 0 and spilled then
   redis.call('ZCARD', prefix .. 'backlog') -- a key of another type ends the script here
