@@ -41,3 +41,33 @@ func TestEndOnASilentServer(t *testing.T) {
 	wantError(t, err, errStop)
 	server.Resume()
 }
+
+// TestEndWithMessagesOnASilentServer: a consumer does not wait for answers longer than it tries to settle, whatever a call may take.
+func TestEndWithMessagesOnASilentServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	q := openOn(t, server.Client(t), "x", Config{})
+	write(t, q, "a:1 b:2")
+	running, goOn := make(chan bool), make(chan bool)
+	c := testConsumer(t, q, func(context.Context, Message) error {
+		running <- true
+		<-goOn
+		return nil
+	})
+	c.q.shared.run.Retry.Timeout = 0
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(ctx) }()
+	<-running
+	<-running
+	cancel(errStop)
+	server.Pause()
+	close(goOn)
+	start := time.Now()
+	err := <-ended
+	if took, most := time.Since(start), callTimeout/2; took > most {
+		t.Errorf("Consume ended %s after its handlers, want at most %s", took, most)
+	}
+	wantError(t, err, ErrUnsettled)
+	server.Resume()
+}

@@ -22,8 +22,10 @@ const (
 	// server that is silent must not keep them from other queues.
 	reserveTimeout = 50 * time.Millisecond
 
-	// lastFetch is for how long a consumer that ends waits for a call that only fetches.
-	lastFetch = time.Second
+	// lastFetch is for how long a consumer that ends waits for a call that only fetches, and lastSettle for one that settles
+	// what earlier calls did not.
+	lastFetch  = time.Second
+	lastSettle = time.Second
 )
 
 // outlast returns a context that ends d after ctx.
@@ -147,12 +149,14 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 			c.kick()
 		}).Stop()
 	}
-	asking := context.WithoutCancel(ctx)
-	if len(some) == 0 { // messages fetched later are handed back
-		var stop context.CancelFunc
+	asking, stop := context.WithoutCancel(ctx), context.CancelFunc(func() {})
+	switch {
+	case len(some) == 0: // messages fetched later are handed back
 		asking, stop = outlast(ctx, lastFetch)
-		defer stop()
+	case ctx.Err() != nil: // Consume returns in time
+		asking, stop = context.WithTimeout(asking, max(lastSettle, c.settleWithin-time.Since(some[len(some)-1].at)))
 	}
+	defer stop()
 	var a workAnswer
 	err := c.q.observe(asking, "work", func(ctx context.Context) (err error) {
 		a, err = c.q.shared.do(ctx, request)
