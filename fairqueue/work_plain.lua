@@ -15,11 +15,12 @@
 -- ARGV[3]  visibility in milliseconds, 10,000 at least
 -- ARGV     the receipts of deliveries, at most 100; of each the field of its owner, 'o=TENANT'; of each '=TENANT'; of each how
 --          many milliseconds its handler took, '' for as long as it was in flight
--- Reply    'general' if it takes work, 'register' if it takes beat first: nothing was changed; 'new' if the lane is new; else HEAD, with the message behind it if it
---          is one, or {HEAD; then the messages} if they are more, as work gives them. HEAD is the clock in microseconds, 16
---          digits; '1' if something is due, '2' if the next call should be work, '4' if the reader was noted as one that
---          sleeps, else '0'; '9' and '5' instead of '4' and '0' if a message waits for a handler or for a limit; a digit for each receipt, 1 if it was good, else 0; and, if there are fewer messages than it asked
---          for, how many milliseconds until something is due, 10 digits
+-- Reply    'general' if it takes work, 'register' if it takes beat first: nothing was changed; 'new' if the lane is new; else
+--          HEAD, with the message behind it if it is one, or {HEAD; then the messages} if they are more, as work gives them.
+--          HEAD is the clock in microseconds, 16 digits; '1' if something is due, '2' if the next call should be work, '4' if
+--          the reader was noted as one that sleeps, else '0'; '9' and '5' instead of '4' and '0' if a message may wait for a
+--          handler or for a limit; a digit for each receipt, 1 if it was good, else 0; and, if there are fewer messages than it
+--          asked for, how many milliseconds until something is due, 10 digits
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; a message that is no longer in flight is left out
 local sub, byte = string.sub, string.byte
