@@ -284,6 +284,10 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 			if failed := register(ctx, requests); failed != nil {
 				err = failed
 			}
+			o.most = 0
+			for _, r := range requests { // less if a reader has left
+				o.most += r.max
+			}
 		}
 	}
 	if err == nil {

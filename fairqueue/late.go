@@ -16,11 +16,9 @@ import (
 // settleLate is for how long an acknowledgement waits at most for another call.
 const settleLate = 20 * time.Millisecond
 
-// lateAcks has acknowledgements that go along with the next call.
-type lateAcks interface {
-	// takeLate returns up to so many settlements, and what to call with their verdicts or the error.
-	takeLate(most int) ([]settlement, func(verdicts []int, err error))
-}
+// takeLate returns up to so many acknowledgements that go along with the next call, and what to call with their verdicts or
+// the error.
+type takeLate func(most int) ([]settlement, func(verdicts []int, err error))
 
 // mayBeLate reports whether all finished messages may wait for another call: they are few that were handled a moment
 // ago, and no message waits for that. Call it with mu held.
@@ -45,11 +43,14 @@ func (c *consumer) mayBeLate() bool {
 	return true
 }
 
-// takeLate implements lateAcks.
-func (c *consumer) takeLate(most int) ([]settlement, func([]int, error)) {
+// takeLate is a takeLate. It has none when the consumer ends, which waits less long for an answer than a sleeper.
+func (c *consumer) takeLate(ctx context.Context, most int) ([]settlement, func([]int, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.finished), most)
+	if c.ending || ctx.Err() != nil {
+		n = 0
+	}
 	for i, f := range c.finished[:n] {
 		if f.verb != "a" {
 			n = i
@@ -85,7 +86,7 @@ func addLate(turn []*sleeper, requests []workRequest, room int) []func([]int, er
 	settled := make([]func([]int, error), len(turn))
 	for i, w := range turn {
 		if w.late != nil && room > 0 {
-			requests[i].settle, settled[i] = w.late.takeLate(room)
+			requests[i].settle, settled[i] = w.late(room)
 			room -= len(requests[i].settle)
 		}
 	}

@@ -200,13 +200,18 @@ func TestLateAcknowledgementIsKept(t *testing.T) {
 	for _, text := range []string{"a", "a", "u"} {
 		c.finished = append(c.finished, finished{settlement: settlement{verb: text}, id: text})
 	}
-	settle, done := c.takeLate(10)
+	settle, done := c.takeLate(t.Context(), 10)
 	want(t, "settlements that go along, calls and the rest", [3]int{len(settle), c.calls, len(c.finished)}, [3]int{2, 1, 1}, nil)
 	done(nil, millrace.ErrUncertain)
 	want(t, "calls and settlements after an error", [2]int{c.calls, len(c.finished)}, [2]int{0, 3}, nil)
-	settle, done = c.takeLate(1)
+	settle, done = c.takeLate(t.Context(), 1)
 	done([]int{1}, nil)
 	want(t, "settled, and the rest", [2]int{len(settle), len(c.finished)}, [2]int{1, 2}, nil)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if settle, _ := c.takeLate(ended, 1); settle != nil {
+		t.Errorf("%d settlements go along with a sleeper's call at the end, want none", len(settle))
+	}
 }
 
 // TestFetchesInHalves: a consumer fetches when half of what its handlers can do in a moment is gone, and at once for handlers that are free.

@@ -280,7 +280,7 @@ func (c *consumer) sleep(ctx context.Context, want int) {
 	c.mu.Unlock()
 	stop := c.q.legacy.watch(want)
 	request := workRequest{q: c.q, reader: &c.self, max: want, visibility: c.cfg.Visibility, sleeps: true}
-	a, err := c.q.shared.sleepers.wait(ctx, request, pause, c)
+	a, err := c.q.shared.sleepers.wait(ctx, request, pause, func(most int) ([]settlement, func([]int, error)) { return c.takeLate(ctx, most) })
 	stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()

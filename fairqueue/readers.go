@@ -69,7 +69,13 @@ func register(ctx context.Context, requests []workRequest) error {
 			continue
 		}
 		done[r.reader] = true
-		if _, err := r.q.beat(ctx, defaultVisibility, r.reader, nil); err != nil {
+		if _, err := r.q.beat(ctx, defaultVisibility, r.reader, nil); errors.Is(err, errLeft) {
+			for i := range requests {
+				if requests[i].reader == r.reader { // whose caller has gone, too: it takes nothing, and the others do
+					requests[i].max = 0
+				}
+			}
+		} else if err != nil {
 			return err
 		}
 	}

@@ -207,6 +207,31 @@ func TestLeavingEndsAReader(t *testing.T) {
 	want(t, "readers", len(stats(t, q).Readers), 0, nil)
 }
 
+// TestALeftReaderStopsNoOther: in a shared call, a worker that left through another process gets nothing, and the others their messages.
+func TestALeftReaderStopsNoOther(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:1 a:2")
+	left, there := readerOf(reader{id: "left", handlers: 2, lingers: true}), readerOf(reader{id: "there", handlers: 2})
+	requests := func(readers ...*registration) (all []workRequest) {
+		for _, r := range readers {
+			all = append(all, workRequest{q: q, reader: r, max: 2, visibility: time.Minute})
+		}
+		return all
+	}
+	answers, err := q.shared.work(t.Context(), requests(left), false)
+	if err != nil || len(answers[0].messages) != 0 {
+		t.Errorf("a call for a reader that has left = %+v, %v, want no messages", answers, err)
+	}
+	answers, err = q.shared.work(t.Context(), requests(left, there), false)
+	if err != nil || len(answers[0].messages) != 0 || len(answers[1].messages) != 2 {
+		t.Fatalf("a shared call = %+v, %v, want both messages for the second reader", answers, err)
+	}
+	if s := stats(t, q); s.InFlight != 2 {
+		t.Errorf("%d messages are in flight, want those 2", s.InFlight)
+	}
+}
+
 // TestWorkersOfSeveralQueues: a worker is known in all queues of its pool, with its share, when it has read one of them.
 func TestWorkersOfSeveralQueues(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ type sleeper struct {
 	answer  chan workAnswer
 	failed  chan error
 	gone    bool
-	late    lateAcks
+	late    takeLate
 }
 
 // begin decides how a call changes the record's count: whether this process leaves it, as
@@ -72,7 +72,7 @@ func (s *sleepers) setAbsent(absent bool) {
 
 // wait waits until the request has messages, an error, or ctx ends. The pause is the time
 // until a message becomes due, negative if unknown. Late may be nil.
-func (s *sleepers) wait(ctx context.Context, request workRequest, pause time.Duration, late lateAcks) (workAnswer, error) {
+func (s *sleepers) wait(ctx context.Context, request workRequest, pause time.Duration, late takeLate) (workAnswer, error) {
 	self := &sleeper{request: request, answer: make(chan workAnswer, 1), failed: make(chan error, 1), late: late}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, self)
