@@ -16,9 +16,9 @@ import (
 // settleLate is for how long an acknowledgement waits at most for another call.
 const settleLate = 20 * time.Millisecond
 
-// takeLate returns up to so many acknowledgements that go along with the next call, and what to call with their verdicts or
+// lateAcks returns up to so many acknowledgements that go along with the next call, and what to call with their verdicts or
 // the error.
-type takeLate func(most int) ([]settlement, func(verdicts []int, err error))
+type lateAcks func(most int) ([]settlement, func(verdicts []int, err error))
 
 // mayBeLate reports whether all finished messages may wait for another call: they are few that were handled a moment
 // ago, and no message waits for that. Call it with mu held.
@@ -28,7 +28,7 @@ func (c *consumer) mayBeLate() bool {
 	}
 	rest := c.late - time.Since(c.finished[0].at)
 	if !c.quiet || c.ending || rest <= 0 || len(c.finished) >= pumpPage/2 ||
-		slices.ContainsFunc(c.finished, func(f finished) bool { return f.verb != "a" }) {
+		slices.ContainsFunc(c.finished, func(f finished) bool { return !f.handled() }) {
 		return false
 	}
 	if !c.timed {
@@ -43,21 +43,12 @@ func (c *consumer) mayBeLate() bool {
 	return true
 }
 
-// takeLate is a takeLate. It has none when the consumer ends, which waits less long for an answer than a sleeper.
+// takeLate is the lateAcks of a consumer. It has none at the end of the consumer, which waits less long for an answer than a sleeper.
 func (c *consumer) takeLate(ctx context.Context, most int) ([]settlement, func([]int, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.finished), most)
-	if c.ending || ctx.Err() != nil {
-		n = 0
-	}
-	for i, f := range c.finished[:n] {
-		if f.verb != "a" {
-			n = i
-			break
-		}
-	}
-	if n == 0 {
+	if n == 0 || ctx.Err() != nil || !c.mayBeLate() { // the consumer settles them
 		return nil, nil
 	}
 	some := c.finished[:n:n]

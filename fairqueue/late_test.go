@@ -197,10 +197,11 @@ func TestAnAwaitedAcknowledgementIsKnown(t *testing.T) {
 func TestLateAcknowledgementIsKept(t *testing.T) {
 	t.Parallel()
 	c := testConsumer(t, open(t, Config{}), succeed)
-	for _, text := range []string{"a", "a", "u"} {
-		c.finished = append(c.finished, finished{settlement: settlement{verb: text}, id: text})
+	c.late, c.quiet = time.Hour, true
+	for range 3 {
+		c.finished = append(c.finished, finished{settlement: settlement{verb: "a"}, at: time.Now()})
 	}
-	settle, done := c.takeLate(t.Context(), 10)
+	settle, done := c.takeLate(t.Context(), 2)
 	want(t, "settlements that go along, calls and the rest", [3]int{len(settle), c.calls, len(c.finished)}, [3]int{2, 1, 1}, nil)
 	done(nil, millrace.ErrUncertain)
 	want(t, "calls and settlements after an error", [2]int{c.calls, len(c.finished)}, [2]int{0, 3}, nil)
@@ -210,7 +211,11 @@ func TestLateAcknowledgementIsKept(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if settle, _ := c.takeLate(ended, 1); settle != nil {
-		t.Errorf("%d settlements go along with a sleeper's call at the end, want none", len(settle))
+		t.Errorf("%d settlements go along with a sleeper's call when the consumer ends, want none", len(settle))
+	}
+	c.quiet = false
+	if settle, _ := c.takeLate(t.Context(), 1); settle != nil {
+		t.Errorf("%d settlements go along with a sleeper's call though a message waits, want none", len(settle))
 	}
 }
 

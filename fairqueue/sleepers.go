@@ -41,7 +41,7 @@ type sleeper struct {
 	answer  chan workAnswer
 	failed  chan error
 	gone    bool
-	late    takeLate
+	late    lateAcks
 }
 
 // begin decides how a call changes the record's count: whether this process leaves it, as
@@ -72,7 +72,7 @@ func (s *sleepers) setAbsent(absent bool) {
 
 // wait waits until the request has messages, an error, or ctx ends. The pause is the time
 // until a message becomes due, negative if unknown. Late may be nil.
-func (s *sleepers) wait(ctx context.Context, request workRequest, pause time.Duration, late takeLate) (workAnswer, error) {
+func (s *sleepers) wait(ctx context.Context, request workRequest, pause time.Duration, late lateAcks) (workAnswer, error) {
 	self := &sleeper{request: request, answer: make(chan workAnswer, 1), failed: make(chan error, 1), late: late}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, self)
@@ -235,9 +235,11 @@ func (s *sleepers) ask(waiting []*sleeper) {
 		settled := addLate(turn, requests, callBudget-cost)
 		answers, err := s.d.work(context.Background(), requests, true)
 		for i, done := range settled {
-			if done != nil && err != nil {
+			switch {
+			case done == nil:
+			case err != nil:
 				done(nil, err)
-			} else if done != nil {
+			default:
 				done(answers[i].verdicts, answers[i].err)
 			}
 		}
