@@ -484,6 +484,45 @@ func TestASwitchWaitsForNoGrace(t *testing.T) {
 	t.Logf("%d acknowledged, longest pause %v", len(l.acknowledged), l.pause)
 }
 
+// silentAfterNeed is how an agent reaches members that answer no probe for a while once the master was made to refuse writes.
+type silentAfterNeed struct {
+	*Redis
+
+	until atomic.Int64 // in microseconds since 1970
+}
+
+func (s *silentAfterNeed) Need(ctx context.Context, addr string, replicas int) error {
+	if replicas == unmet {
+		s.until.CompareAndSwap(0, time.Now().Add(2*time.Second).UnixMicro())
+	}
+	return s.Redis.Need(ctx, addr, replicas)
+}
+
+func (s *silentAfterNeed) Probe(ctx context.Context, addr string) (members.Report, error) {
+	if time.Now().UnixMicro() < s.until.Load() {
+		return members.Report{}, errors.New("it does not answer in time")
+	}
+	return s.Redis.Probe(ctx, addr)
+}
+
+// TestASwitchOutlastsMissedProbes: the master goes on refusing writes, so the switch needs no Grace when the members answer again.
+func TestASwitchOutlastsMissedProbes(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2, Settings: directory.Settings{ViewTTL: 10 * time.Second, ReplyTimeout: 10 * time.Second, PlacementTTL: 10 * time.Second}})
+	w.settled(w.client(fleet.Config{}), 0)
+	redis := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(redis.Close)
+	servers := &silentAfterNeed{Redis: redis}
+	before, began := w.mapNow(), time.Now()
+	must(t, Switch(t.Context(), w.dir, servers, 0, "", slog.New(slog.DiscardHandler), nil))
+	if servers.until.Load() == 0 {
+		t.Error("the master was not made to refuse writes")
+	}
+	if now := w.mapNow().Partitions[0].Master.Addr; now == before.Partitions[0].Master.Addr || time.Since(began) > before.Grace()/2 {
+		t.Errorf("after %v the master is %s, want another one than %s long before the Grace of %v", time.Since(began), now, before.Partitions[0].Master.Addr, before.Grace())
+	}
+}
+
 // freezing is how an agent reaches members of which one freezes before it is fenced.
 type freezing struct {
 	*Redis
@@ -545,8 +584,9 @@ func (s *silentOnce) Get(ctx context.Context, read directory.Read, names ...stri
 func TestSettledWaitsASilentDirectoryOut(t *testing.T) {
 	t.Parallel()
 	store := new(directorytest.Memory)
-	must(t, directory.New(store).Change(t.Context(), 0, directorytest.Sample(t, 1)))
-	addr, err := New(directory.New(&silentOnce{Store: store}), nil, Config{}).settled(t.Context(), 0)
+	m := directorytest.Sample(t, 1)
+	must(t, directory.New(store).Change(t.Context(), 0, m))
+	addr, err := New(directory.New(&silentOnce{Store: store}), nil, Config{}).settled(t.Context(), m, 0)
 	if addr != "a:1" || err != nil {
 		t.Errorf("settled = %q, %v, want a:1", addr, err)
 	}

@@ -73,7 +73,7 @@ func Restore(ctx context.Context, dir *directory.Directory, servers Servers, par
 			return err
 		}
 	}
-	got, err := a.settled(ctx, partition)
+	got, err := a.settled(ctx, m, partition)
 	if err == nil && got != choice.Addr {
 		err = ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)
 	}

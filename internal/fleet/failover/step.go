@@ -155,24 +155,27 @@ const unmet = 1000
 // a success, and replicas have all data of the master.
 //
 // If the master serves and another member is preferred, the master is made to refuse all writes instead, and no Grace needs to
-// pass: by whatever map a client writes, this master refuses it. A replica that does not get all within a second ends that.
+// pass: by whatever map a client writes, this master refuses it. It goes on refusing, so a look at any later time shows that
+// the preferred member has everything. Only one that lacks something for the whole Grace waits for it.
 func (s situation) drain() action {
-	master, grace := s.of(s.p.Master.Addr), s.m.Grace()
-	if s.p.Prefer != "" && !s.loud && s.serves(master) {
+	master, rest := s.of(s.p.Master.Addr), s.m.Grace()-s.now.Sub(s.since)
+	if s.p.Prefer != "" && !s.loud {
 		to := s.of(s.p.Prefer)
 		switch {
+		case !s.serves(master):
 		case s.quiet.IsZero():
 			return need{s.p.Master.Addr, unmet}
 		case master.at.After(s.quiet) && s.follows(to.report, master.report) && to.report.Offset >= master.report.Offset:
 			return nil
-		case s.now.Sub(s.quiet) < time.Second:
-			return look{10 * time.Millisecond}
+		}
+		if rest > 0 {
+			return look{min(rest, 10*time.Millisecond)}
 		}
 	}
-	if rest := grace - s.now.Sub(s.since); rest > 0 {
+	if rest > 0 {
 		return look{rest}
 	}
-	if master.missed == 0 && s.now.Sub(s.since) < grace+time.Second && master.report.Master &&
+	if master.missed == 0 && rest > -time.Second && master.report.Master &&
 		slices.ContainsFunc(s.p.Replicas, func(replica directory.Member) bool {
 			h := s.of(replica.Addr)
 			return h.seen && h.report.Linked && h.report.Offset < master.report.Offset

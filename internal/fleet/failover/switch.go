@@ -61,7 +61,7 @@ func Switch(ctx context.Context, dir *directory.Directory, servers Servers, part
 			defer help(ctx)()
 		}
 		// A late write may have put the old master ahead: then it stays the master.
-		got, err := a.settled(ctx, partition)
+		got, err := a.settled(ctx, m, partition)
 		switch {
 		case err != nil:
 			return a.stranded(ctx, partition, err)
@@ -140,9 +140,10 @@ func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr strin
 	return addr, ErrNotSwitched.Errorf("no replica of partition %d can be made its master", p.ID).Wrap(why)
 }
 
-// settled waits until no member is preferred, and returns the master.
-func (a *Agent) settled(ctx context.Context, partition int) (addr string, err error) {
-	err = retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error {
+// settled waits until no member is preferred, and returns the master: for 20 seconds more than the Grace of a map, which an agent
+// may have to wait for.
+func (a *Agent) settled(ctx context.Context, m *directory.Map, partition int) (addr string, err error) {
+	err = retry.Policy{Timeout: m.Grace() + 20*time.Second}.Do(ctx, func(int) error {
 		m, err := a.confirm(ctx)
 		switch {
 		case err != nil:
