@@ -128,11 +128,12 @@ func (s *stream) produce(ctx context.Context, recovered <-chan struct{}) {
 	}
 }
 
-// mark adds a member until Redis says that it did.
+// mark adds a member until Redis says that it did. A call is not cut off: Redis might carry it out after the test has seen that
+// nothing is left.
 func (s *stream) mark(ctx context.Context, member string) bool {
 	for ctx.Err() == nil {
 		began := time.Now()
-		_, err := s.producer.AddNow(ctx, member)
+		_, err := s.producer.AddNow(context.WithoutCancel(ctx), member)
 		if err == nil {
 			return true
 		}

@@ -35,8 +35,7 @@ type fleetCommands struct {
 	Restore   fleetRestore   `cmd:"" help:"Decide with which data a partition goes on that waits for a person."`
 	Snapshot  fleetSnapshot  `cmd:"" help:"Show how old the partitions' snapshots are, or take new ones."`
 	Rebalance fleetRebalance `cmd:"" help:"Move tags to other partitions while they are in use."`
-	Plan      fleetPlan      `cmd:"" help:"Calculate the size of a fleet before it is built."`
-	Dev       fleetDev       `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
+	Plan      fleetPlan      `cmd:"" help:"Place the members of a fleet on machines, before it is built."`
 }
 
 func (*fleetCommands) Help() string {
@@ -48,8 +47,9 @@ func (*fleetCommands) Help() string {
 
 Examples:
 
-    millrace fleet dev
-    export MILLRACE_REDIS_URL=fleet://127.0.0.1:7000
+    export MILLRACE_REDIS_URL=fleet://10.0.0.9:7000
+    millrace fleet plan --nodes nodes.txt --partitions 6 > fleet.txt
+    millrace fleet init --file fleet.txt
     millrace fleet show`
 }
 

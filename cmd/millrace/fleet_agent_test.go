@@ -187,7 +187,6 @@ func TestFleetAgentBadInput(t *testing.T) {
 		{nowhere, 1, "unreachable", "fleet restore 0 --from 127.0.0.1:1"},
 		{nowhere, 2, "bad_usage", "fleet restore 0"},
 		{nowhere, 2, "bad_usage", "fleet restore 0 --from h:1@node"},
-		{nowhere, 2, "bad_usage", "fleet dev --restart-after -1s"},
 		{none, 1, "not_found", "fleet agent"},
 		{none, 1, "not_found", "fleet failover 0"},
 		{some, 1, "not_found", "fleet failover 1"},

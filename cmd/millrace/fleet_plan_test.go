@@ -7,42 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/plan"
 )
-
-func TestFleetPlan(t *testing.T) {
-	t.Parallel()
-	s := shell{t: t} // it needs no server
-	cluster := []string{"fleet", "plan", "--nodes", "14", "--ram", "96GB", "--threads", "16"}
-	got := answer[plan.Plan](s, append(cluster, "--partitions", "160", "--user-bytes", "4mb")...)
-	want := plan.Plan{
-		Partitions: 160, Copies: 2, Instances: 320,
-		Size:  plan.Size{Nodes: 14, InstancesPerNode: 23, InstanceBytes: 4 << 30, UsersPerPartition: 1024, Users: 163840},
-		Grown: plan.Size{Nodes: 20, InstancesPerNode: 16, InstanceBytes: 96 << 30 / 17, UsersPerPartition: 1445, Users: 231200},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("plan (-want +got):\n%s", diff)
-	}
-	if got := answer[plan.Plan](s, append(cluster, "--growth", "2", "--copies", "1")...); got.Partitions != 448 || got.InstancesPerNode != 32 || got.Users != 0 {
-		t.Errorf("plan for growth = %+v, want 448 partitions, 32 instances a node, and no users", got)
-	}
-
-	table := s.run(append(cluster, "--partitions", "160", "--user-bytes", "4mb")...).stdout
-	for _, part := range []string{
-		"160 partitions of 2 members: 320 servers\n", "AT FIRST  GROWN\n", "users of the fleet             163,840   231,200\n",
-		"maxmemory of a server          4 GB ", "is cut into 23 parts and one more", "With up to 20 machines",
-	} {
-		if !strings.Contains(table, part) {
-			t.Errorf("plan prints no %q:\n%s", part, table)
-		}
-	}
-	if table := s.run(cluster...).stdout; !strings.Contains(table, "add partitions, or plan with --growth 2") || strings.Contains(table, "GROWN") || strings.Contains(table, "users") {
-		t.Errorf("plan without growth and users prints\n%s", table)
-	}
-}
 
 // The machines of Meshin, 14 of one kind with 160 partitions: the plan is printed, and init reads it.
 func TestFleetPlanIsReadByInit(t *testing.T) {
@@ -52,13 +19,13 @@ func TestFleetPlanIsReadByInit(t *testing.T) {
 	for i := range 14 {
 		fmt.Fprintf(&nodes, "10.0.0.%d n%d # rack %d\n", i+1, i+1, i%2)
 	}
-	args := []string{"fleet", "plan", "--nodes", writeFile(t, nodes.String()), "--ram", "96GB", "--threads", "16", "--partitions", "160"}
+	args := []string{"fleet", "plan", "--nodes", writeFile(t, nodes.String()), "--partitions", "160"}
 	printed := s.run(args...)
 	if printed.code != 0 || printed.stderr != "" {
 		t.Fatalf("plan = %+v, want a file alone", printed)
 	}
 	for _, part := range []string{
-		"# 160 partitions of 2 members: 320 servers\n#\n", "\n# servers on a machine, at most  23        16\n", "each with maxmemory 4294967296:\n",
+		"# 160 partitions of 2 members. Start these servers.", "divided by one more than the machine has servers",
 		"\n# n1    10.0.0.1   7001..7023  23       12\n", "\n10.0.0.1:7001@n1,10.0.0.2:7001@n2\n",
 	} {
 		if !strings.Contains(printed.stdout, part) {
@@ -90,13 +57,7 @@ func TestFleetPlanIsReadByInit(t *testing.T) {
 		}
 	}
 
-	doc := answer[struct {
-		plan.Plan
-		plan.Placement
-	}](s, args...)
-	if doc.Partitions != 160 || doc.Nodes != 14 || doc.InstanceBytes != 4<<30 {
-		t.Errorf("plan with --json has the sizes %+v, want those of Meshin", doc.Plan)
-	}
+	doc := answer[plan.Placement](s, args...)
 	if first := (plan.Machine{Node: "n1", Host: "10.0.0.1", FirstPort: 7001, Servers: 23, Masters: 12}); len(doc.Machines) != 14 || doc.Machines[0] != first {
 		t.Errorf("plan with --json has the machines %+v, want 14, the first %+v", doc.Machines, first)
 	}
@@ -116,16 +77,16 @@ func TestFleetPlanRefuses(t *testing.T) {
 		{strings.Repeat("a", 1<<20), "bad_argument", "standard input:1: the line has 1048576 bytes, more than 4096", "Is this the right file?"},
 		{"127.0.0.1 a\n127.0.0.1 b", "bad_argument", "the server at 127.0.0.1:7001 would be of a and of b", "127.0.0.1:7101 b"},
 	} {
-		got := s.refusedFed(c.nodes, 2, c.code, "fleet", "plan", "--nodes", "-", "--ram", "96GB", "--threads", "2")
+		got := s.refusedFed(c.nodes, 2, c.code, "fleet", "plan", "--nodes", "-", "--partitions", "3")
 		if got.Error != c.message || !strings.Contains(got.Hint, c.hint) {
 			t.Errorf("plan of %.40q = %+v, want %q", c.nodes, got, c.message)
 		}
 	}
-	if got := s.refused(2, "bad_usage", "fleet", "plan", "--nodes", "no such file", "--ram", "96GB", "--threads", "2"); !strings.Contains(got.Error, "no such file") {
+	if got := s.refused(2, "bad_usage", "fleet", "plan", "--nodes", "no such file", "--partitions", "3"); !strings.Contains(got.Error, "no such file") {
 		t.Errorf("plan of a file that is not there = %+v, want its name", got)
 	}
-	example := "millrace fleet plan --nodes 14 --ram 96GB --threads 16 --user-bytes 200kb --growth 2"
-	for args, missing := range map[string]string{"": "--nodes=FILE, --ram=SIZE, --threads=N", " --nodes 3": "--ram=SIZE, --threads=N"} {
+	example := "millrace fleet plan --nodes nodes.txt --partitions 6 > fleet.txt"
+	for args, missing := range map[string]string{"": "--nodes=FILE, --partitions=N", " --nodes 3": "--partitions=N"} {
 		got := s.refused(2, "bad_usage", strings.Fields("fleet plan"+args)...)
 		if want := (failure{"missing flags: " + missing, "bad_usage", example}); got != want {
 			t.Errorf("fleet plan%s = %+v, want %+v", args, got, want)
@@ -133,22 +94,22 @@ func TestFleetPlanRefuses(t *testing.T) {
 	}
 }
 
-// docs/FLEET.md plans a fleet, and takes memory and ports from the plan.
+// docs/FLEET.md plans a fleet, and takes ports from the plan.
 func TestFleetPlanOfDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/FLEET.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`(?s) nodes.txt <<'EOF'\n(.*?) *EOF\n *millrace (fleet plan --nodes )nodes.txt(.*?) > fleet.txt\n.*? MAXMEMORY=(\d+)\n.*?member@{(.*?)}.*more-nodes.txt(.*?) > more.txt\n`).FindStringSubmatch(string(page))
+	found := regexp.MustCompile(`(?s) nodes.txt <<'EOF'\n(.*?) *EOF\n *millrace (fleet plan --nodes )nodes.txt(.*?) > fleet.txt\n.*?member@{(.*?)}.*more-nodes.txt(.*?) > more.txt\n`).FindStringSubmatch(string(page))
 	if found == nil {
 		t.Fatal("the page has no plan")
 	}
-	if found[6] != found[3] { // machines that are added get the same units
-		t.Errorf("more machines are planned with%s, the first ones with%s", found[6], found[3])
+	if found[5] != found[3] { // machines that are added get the same units
+		t.Errorf("more machines are planned with%s, the first ones with%s", found[5], found[3])
 	}
 	plan := (shell{t: t}).run(strings.Fields(found[2] + writeFile(t, found[1]) + found[3])...)
-	for _, part := range []string{" maxmemory " + found[4] + ":\n", "\n# a     10.0.0.1  " + found[5] + "  ", "\n# c     10.0.0.3  " + found[5] + "  ", "\n10.0.0.1:7001@a,10.0.0.2:7001@b\n"} {
+	for _, part := range []string{"\n# a     10.0.0.1  " + found[4] + "  ", "\n# c     10.0.0.3  " + found[4] + "  ", "\n10.0.0.1:7001@a,10.0.0.2:7001@b\n"} {
 		if !strings.Contains(plan.stdout, part) {
 			t.Errorf("the plan has no %q: %+v", part, plan)
 		}

@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/overview"
-	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/readable"
@@ -73,7 +75,17 @@ type fleetRebalance struct {
 	Share  float64         `placeholder:"SHARE" help:"The part of the tags of --from to move, up to 1. Defaults to all."`
 	Retire bool            `help:"Have --from take no new tags any more, for good."`
 	AtOnce int             `placeholder:"N" help:"How many tags to move together: more are faster, and fewer have their writers wait less. Defaults to 100."`
-	Rate   plan.Bytes      `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
+	Rate   byteCount       `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
+}
+
+// byteCount is a number of bytes, such as 20mb for 20,000,000 and 20MiB for 20,971,520.
+type byteCount uint64
+
+// UnmarshalText reads a number and a unit.
+func (b *byteCount) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	*b = byteCount(min(n, math.MaxInt64))
+	return err
 }
 
 func (*fleetRebalance) Help() string {

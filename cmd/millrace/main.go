@@ -78,7 +78,7 @@ Examples:
     millrace hash set sessions user:17 token 3f9a --ttl 30m
     millrace lease acquire nightly --ttl 10m
     millrace queue write orders --tenant acme --body hello
-    millrace fleet dev`
+    millrace fleet show`
 }
 
 // run is the command without its process: it returns the exit code.

@@ -76,7 +76,7 @@ func TestNoServer(t *testing.T) {
 	for _, node := range leaves(t) {
 		args := strings.Fields(node.FullPath())[1:]
 		switch strings.Join(args, " ") {
-		case "bench", "completion", "demo", "serve", "version", "fleet plan", "fleet dev":
+		case "bench", "completion", "demo", "serve", "version", "fleet plan":
 			continue
 		case "fleet init", "fleet add":
 			args = append(args, "--partition", "h:1")

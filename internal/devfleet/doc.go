@@ -3,8 +3,8 @@
 //
 // # The problem
 //
-// A fleet is interesting when some of its servers are late, dead, paused or new. Tests,
-// demos and experiments need a fleet from one call, its processes to kill and to pause,
+// A fleet is interesting when some of its servers are late, dead, paused or new. Tests
+// and demos need a fleet from one call, its processes to kill and to pause,
 // and no processes or files left behind.
 //
 // # The mechanism
@@ -31,15 +31,11 @@
 // An agent (package fleet/agent) gives restarted servers their roles. Callers run one if
 // they need it.
 //
-// [Fleet.Execute] causes the accidents that a person asks for in a line: a server is killed, frozen,
-// resumed or restarted.
-//
 // # Guarantees
 //
 //   - When Start or AddPartition fails, its servers have ended and its folders are gone,
 //     except for servers that the directory lists.
 //   - Stop ends all servers, paused or not. On Linux they also end with this process.
-//   - A folder that has files of a fleet is refused.
 //
 // # The wrinkle
 //

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -26,7 +26,7 @@ const NoReplicas = -1
 // Config describes the fleet to start. The zero value works.
 type Config struct {
 	Binary     string             // the server to run; defaults to the one of redisproc.Find
-	Dir        string             // the folder of the servers, which stays; defaults to a temporary one, which Stop removes
+	Dir        string             // where the fleet has its folder, which Stop removes; defaults to that for temporary files
 	Nodes      int                // node-0, node-1 and so on; defaults to 3
 	Partitions int                // at first; defaults to 4
 	Replicas   int                // of each partition; defaults to 1, or NoReplicas
@@ -38,13 +38,9 @@ type Config struct {
 	// own.
 	Directory *directory.Directory
 
-	// RestartAfter is how long after its end a server is restarted, again and again if that
+	// RestartAfter is how long after its end a data server is restarted, again and again if that
 	// fails. Defaults to never.
 	RestartAfter time.Duration
-
-	// Logger logs when the process of a server has ended, but not by Stop, and each
-	// restart by RestartAfter. Defaults to logging nothing.
-	Logger *slog.Logger
 }
 
 // ErrStopped means that Stop has ended the fleet.
@@ -53,13 +49,13 @@ var ErrStopped = errors.New("devfleet: the fleet was stopped, start another one"
 // Fleet is a fleet of servers that run on this machine. It is safe for concurrent use.
 type Fleet struct {
 	cfg       Config
-	folder    folder
+	dir       string // its folder
 	nodes     []string
 	directory Server
 
 	life     context.Context // ends with Stop
 	end      context.CancelFunc
-	watchers sync.WaitGroup
+	restarts sync.WaitGroup
 
 	changing sync.Mutex // held by AddPartition and Stop
 	stopped  bool
@@ -73,7 +69,6 @@ type Fleet struct {
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	cfg.Nodes, cfg.Partitions = cmp.Or(cfg.Nodes, 3), cmp.Or(cfg.Partitions, 4)
 	cfg.Replicas = max(0, cmp.Or(cfg.Replicas, 1))
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	f := &Fleet{cfg: cfg}
 	for i := range cfg.Nodes {
 		f.nodes = append(f.nodes, fmt.Sprintf("node-%d", i))
@@ -87,7 +82,7 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	if f.folder, err = claim(cfg.Dir); err != nil {
+	if f.dir, err = os.MkdirTemp(cfg.Dir, "millrace-fleet-"); err != nil {
 		return nil, err
 	}
 	servers := describe(0, placement)
@@ -95,7 +90,7 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 		servers = append(servers, Server{Role: Directory, Partition: NoPartition})
 	}
 	if err := f.launch(ctx, servers); err != nil {
-		return nil, errors.Join(err, f.folder.release())
+		return nil, errors.Join(err, removeAll(f.dir))
 	}
 	members := servers
 	if cfg.Directory == nil {
@@ -110,12 +105,9 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	}
 	if err != nil {
 		f.end()
-		return nil, errors.Join(err, f.discard(servers), f.folder.release())
+		return nil, errors.Join(err, end(servers), removeAll(f.dir))
 	}
 	f.adopt(members)
-	if cfg.Directory == nil {
-		f.watch(f.directory)
-	}
 	return f, nil
 }
 
@@ -127,7 +119,7 @@ func (f *Fleet) DirectoryAddr() string { return f.directory.Addr }
 func (f *Fleet) URL() string { return "fleet://" + f.directory.Addr }
 
 // Dir returns the folder of the servers.
-func (f *Fleet) Dir() string { return f.folder.path }
+func (f *Fleet) Dir() string { return f.dir }
 
 // Directory returns the server of the directory.
 func (f *Fleet) Directory() Server { return f.directory }
@@ -179,7 +171,7 @@ func (f *Fleet) AddPartition(ctx context.Context, n int) error {
 	return err
 }
 
-// Stop ends all servers, and removes the folder unless Config.Dir names it. An
+// Stop ends all servers, and removes their folder. An
 // AddPartition that is under way fails. A second call does nothing.
 func (f *Fleet) Stop() error {
 	f.end()
@@ -189,12 +181,12 @@ func (f *Fleet) Stop() error {
 		return nil
 	}
 	f.stopped = true
-	f.watchers.Wait()
+	f.restarts.Wait()
 	servers := f.Servers()
 	if f.cfg.Directory == nil {
 		servers = append(servers, f.directory)
 	}
-	return errors.Join(end(servers), f.folder.release())
+	return errors.Join(end(servers), removeAll(f.dir))
 }
 
 // dial opens the directory. Call done when it is not needed any more.
@@ -267,33 +259,22 @@ func (f *Fleet) adopt(servers []Server) {
 	f.mu.Lock()
 	f.servers = append(f.servers, servers...)
 	f.mu.Unlock()
-	for _, s := range servers {
-		f.watch(s)
+	if f.cfg.RestartAfter > 0 {
+		for _, s := range servers {
+			f.restarts.Go(func() { f.restart(s) })
+		}
 	}
 }
 
-// watch logs each end of a server's process, and restarts it after RestartAfter
-// unless the caller does.
-func (f *Fleet) watch(s Server) {
-	f.watchers.Go(func() {
-		for done := s.Proc.Done(); ended(f.life, done); done = s.Proc.Done() {
-			f.cfg.Logger.Warn(s.String()+" died", "addr", s.Addr, "pid", s.Proc.PID())
-			due := time.Now().Add(f.cfg.RestartAfter)
-			for s.Proc.Done() == done && retry.Sleep(f.life, 50*time.Millisecond) {
-				if f.cfg.RestartAfter == 0 || time.Now().Before(due) || s.Proc.Done() != done {
-					continue
-				}
-				switch err := s.Proc.Restart(f.life); {
-				case f.life.Err() != nil:
-				case err != nil:
-					f.cfg.Logger.Warn(s.String()+" cannot be restarted", "addr", s.Addr, "error", err)
-				default:
-					f.cfg.Logger.Info(s.String()+" was restarted", "addr", s.Addr, "pid", s.Proc.PID())
-				}
-				due = time.Now().Add(f.cfg.RestartAfter)
+// restart restarts a server each time after its end, unless the caller does.
+func (f *Fleet) restart(s Server) {
+	for done := s.Proc.Done(); ended(f.life, done); done = s.Proc.Done() {
+		for s.Proc.Done() == done && retry.Sleep(f.life, f.cfg.RestartAfter) {
+			if s.Proc.Done() == done {
+				_ = s.Proc.Restart(f.life) // if it fails, it is tried again
 			}
 		}
-	})
+	}
 }
 
 // ended waits until a process has ended, and reports whether ctx has not.

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/plan"
@@ -25,8 +24,12 @@ import (
 // The zero Config is three nodes and four partitions with a replica each.
 func TestStart(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "not", "there", "yet")
-	f := start(t, Config{Binary: redistest.Binary(t), Dir: dir, Settings: quick, MaxMemory: "8mb"})
+	parent := t.TempDir()
+	f := start(t, Config{Binary: redistest.Binary(t), Dir: parent, Settings: quick, MaxMemory: "8mb"})
+	dir := f.Dir()
+	if filepath.Dir(dir) != parent {
+		t.Errorf("the servers work in %s, want a folder in %s", dir, parent)
+	}
 
 	placement, err := plan.Place([]string{"node-0", "node-1", "node-2"}, 4, 2)
 	if err != nil {
@@ -158,41 +161,29 @@ func TestOnePlainServerIsAFleet(t *testing.T) {
 
 func TestStopLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for _, given := range []bool{false, true} {
-		t.Run(fmt.Sprintf("given=%v", given), func(t *testing.T) {
-			t.Parallel()
-			cfg := small(t)
-			if given {
-				cfg.Dir = t.TempDir()
-			}
-			f := start(t, cfg)
-			if got, want := len(processesIn(t, f.Dir())), 3; got != want {
-				t.Fatalf("%d processes in %s, want %d", got, f.Dir(), want)
-			}
-			if err := f.Servers()[0].Proc.Pause(); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Servers()[1].Proc.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			for range 2 {
-				if err := f.Stop(); err != nil {
-					t.Errorf("Stop: %v", err)
-				}
-			}
-			if pids := processesIn(t, f.Dir()); len(pids) != 0 {
-				t.Errorf("processes after Stop: %v, want none", pids)
-			}
-			if _, err := os.Stat(filepath.Join(f.Dir(), "directory", "server.log")); given != (err == nil) {
-				t.Errorf("the directory's log after Stop: %v", err)
-			}
-			if _, err := os.Stat(f.Dir()); !given && !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the temporary folder after Stop: %v, want it gone", err)
-			}
-			if err := f.AddPartition(deadline(t), 1); !errors.Is(err, ErrStopped) {
-				t.Errorf("AddPartition after Stop: %v, want ErrStopped", err)
-			}
-		})
+	f := start(t, small(t))
+	if got, want := len(processesIn(t, f.Dir())), 3; got != want {
+		t.Fatalf("%d processes in %s, want %d", got, f.Dir(), want)
+	}
+	if err := f.Servers()[0].Proc.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Servers()[1].Proc.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := f.Stop(); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+	}
+	if pids := processesIn(t, f.Dir()); len(pids) != 0 {
+		t.Errorf("processes after Stop: %v, want none", pids)
+	}
+	if _, err := os.Stat(f.Dir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder after Stop: %v, want it gone", err)
+	}
+	if err := f.AddPartition(deadline(t), 1); !errors.Is(err, ErrStopped) {
+		t.Errorf("AddPartition after Stop: %v, want ErrStopped", err)
 	}
 }
 
@@ -238,63 +229,6 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 		}
 		wantEmpty(t, cfg.Dir)
 	})
-}
-
-// Old and new are not mixed: not after a fleet, and not while it runs.
-func TestFolderInUse(t *testing.T) {
-	t.Parallel()
-	cfg := small(t)
-	cfg.Dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(cfg.Dir, "notes.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f := start(t, cfg)
-	refused := func(when string) {
-		t.Helper()
-		_, err := Start(deadline(t), cfg)
-		if !errors.Is(err, ErrFolderInUse) || !strings.Contains(err.Error(), cfg.Dir) || millrace.Hint(err) == "" {
-			t.Errorf("Start %s: %v (%s), want ErrFolderInUse and a hint", when, err, millrace.Hint(err))
-		}
-	}
-	refused("in a folder in use")
-	if got, want := mapOf(t, f).Epoch, int64(1); got != want {
-		t.Errorf("epoch = %d, want the fleet as it was", got)
-	}
-	if err := f.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	refused("in a folder that was used")
-
-	for _, s := range append(f.Servers(), f.Directory()) {
-		if err := f.folder.remove(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	start(t, cfg)
-}
-
-// Two that claim a folder at the same moment.
-func TestFolderIsClaimedOnce(t *testing.T) {
-	t.Parallel()
-	first, err := claim(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := claim(first.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	directory := Server{Role: Directory, Partition: NoPartition}
-	if err := first.create(directory); err != nil {
-		t.Fatal(err)
-	}
-	f := &Fleet{folder: second}
-	if err := f.launch(t.Context(), []Server{directory}); !errors.Is(err, ErrFolderInUse) {
-		t.Errorf("the second start in %s: %v, want ErrFolderInUse", first.path, err)
-	}
-	if _, err := os.Stat(first.of(directory)); err != nil {
-		t.Errorf("the first one's folder: %v", err)
-	}
 }
 
 func TestNoServerToRun(t *testing.T) {

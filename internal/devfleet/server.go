@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redis/redisproc"
 )
 
@@ -62,7 +60,7 @@ func describe(first int, placement [][]string) []Server {
 
 // config says how to run a server.
 func (f *Fleet) config(s Server) redisproc.Config {
-	cfg := redisproc.Config{Binary: f.cfg.Binary, Dir: f.folder.of(s), TCP: true}
+	cfg := redisproc.Config{Binary: f.cfg.Binary, Dir: f.folder(s), TCP: true}
 	if s.Role == Directory {
 		cfg.AOF, cfg.Args = true, []string{"--appendfsync", "always"}
 		return cfg
@@ -80,9 +78,9 @@ func (f *Fleet) config(s Server) redisproc.Config {
 // launch starts servers in parallel, and sets their Proc and Addr. If one fails, all
 // end.
 func (f *Fleet) launch(ctx context.Context, servers []Server) error {
-	for i, s := range servers {
-		if err := f.folder.create(s); err != nil {
-			return errors.Join(err, f.discard(servers[:i]))
+	for _, s := range servers {
+		if err := os.MkdirAll(f.folder(s), 0o700); err != nil {
+			return errors.Join(err, f.discard(servers))
 		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -110,7 +108,7 @@ func (f *Fleet) launch(ctx context.Context, servers []Server) error {
 func (f *Fleet) discard(servers []Server) error {
 	err := end(servers)
 	for _, s := range servers {
-		err = errors.Join(err, f.folder.remove(s))
+		err = errors.Join(err, removeAll(f.folder(s)))
 	}
 	return err
 }
@@ -126,80 +124,12 @@ func end(servers []Server) (err error) {
 	return err
 }
 
-// ErrFolderInUse means that a folder has files of a fleet. Nothing was started.
-var ErrFolderInUse = &millrace.Error{
-	Code: "exists",
-	Hint: "Use another folder, or remove it: a fleet on one machine begins empty each time.",
-}
-
-// folder is where a fleet's servers work.
-type folder struct {
-	path  string
-	given bool // by the caller: it is not removed
-}
-
-// directoryFolder is the folder of the directory.
-const directoryFolder = "directory"
-
-// claim takes a folder for a fleet, a new one if none is given.
-func claim(given string) (folder, error) {
-	if given == "" {
-		path, err := os.MkdirTemp("", "millrace-fleet-")
-		return folder{path: path}, err
-	}
-	path, err := filepath.Abs(given)
-	if err == nil {
-		err = os.MkdirAll(path, 0o700)
-	}
-	if err != nil {
-		return folder{}, err
-	}
-	entries, err := os.ReadDir(path)
-	for _, e := range entries {
-		if node, _ := filepath.Match("node-*", e.Name()); node || e.Name() == directoryFolder {
-			return folder{}, ErrFolderInUse.Errorf("there is a fleet's %s in %s", e.Name(), path)
-		}
-	}
-	return folder{path: path, given: true}, err
-}
-
-// of returns the folder of a server.
-func (f folder) of(s Server) string {
+// folder returns the folder of a server.
+func (f *Fleet) folder(s Server) string {
 	if s.Role == Directory {
-		return filepath.Join(f.path, directoryFolder)
+		return filepath.Join(f.dir, "directory")
 	}
-	return filepath.Join(f.path, s.Node, fmt.Sprintf("partition-%d", s.Partition))
-}
-
-// create makes the folder of a server, which must not exist.
-func (f folder) create(s Server) error {
-	path := f.of(s)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	err := os.Mkdir(path, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		return ErrFolderInUse.Errorf("there is a fleet's folder already: %s", path)
-	}
-	return err
-}
-
-// remove removes the folder of a server, and that of its node if it is empty then.
-func (f folder) remove(s Server) error {
-	path := f.of(s)
-	err := removeAll(path)
-	if err == nil && s.Role != Directory {
-		_ = os.Remove(filepath.Dir(path)) // fails if others are there
-	}
-	return err
-}
-
-// release removes the folder unless it is the caller's.
-func (f folder) release() error {
-	if f.given {
-		return nil
-	}
-	return removeAll(f.path)
+	return filepath.Join(f.dir, s.Node, fmt.Sprintf("partition-%d", s.Partition))
 }
 
 // removeAll removes a folder. The child of a killed server may write a snapshot there for

@@ -135,7 +135,7 @@ func (m *member) checkEviction(say say) {
 	case strings.HasPrefix(policy, "allkeys-"):
 		say(finding.Warning, "evicts", "it would evict any key if it had a maxmemory: its maxmemory-policy is "+policy, "CONFIG SET maxmemory-policy noeviction, and in its file.")
 	case limit == "0":
-		say(finding.Warning, "no_maxmemory", "it has no maxmemory: it never sends new tags on, and the system may kill it", "CONFIG SET maxmemory, and in its file: millrace fleet plan computes it.")
+		say(finding.Warning, "no_maxmemory", "it has no maxmemory: it never sends new tags on, and the system may kill it", "CONFIG SET maxmemory, and in its file: the memory that the machine has for Redis, divided by one more than its servers.")
 	}
 }
 

@@ -52,7 +52,7 @@ func (n *Partition) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseFile reads a file with one partition a line, as plan.Plan.Table writes it. No server and, in a
+// ParseFile reads a file with one partition a line, as plan.Placement.Table writes it. No server and, in a
 // partition, no node may be named twice. An error is millrace.ErrBadArgument, and names the line.
 func ParseFile(name, text string) ([]Partition, error) {
 	errTwice := millrace.ErrBadArgument.WithHint("Name each server once, and in a partition each node once.")
@@ -81,7 +81,7 @@ func ParseFile(name, text string) ([]Partition, error) {
 	})
 	if err == nil && len(list) == 0 {
 		err = errSpec.Errorf("%s lists no partition", name).
-			WithHint("Have it printed: millrace fleet plan --nodes nodes.txt --ram 96GB --threads 16 > fleet.txt")
+			WithHint("Have it printed: millrace fleet plan --nodes nodes.txt --partitions 6 > fleet.txt")
 	}
 	return list, err
 }

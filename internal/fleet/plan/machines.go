@@ -20,7 +20,7 @@ type Machine struct {
 	Masters   int    `json:"masters"`    // how many of them are masters at first
 }
 
-// Placement says which servers machines run, and which are a partition. Its JSON is a contract.
+// Placement says which servers machines run, and which of them are a partition. Its JSON is a contract.
 type Placement struct {
 	Machines []Machine `json:"machines"`
 

@@ -3,7 +3,12 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/millrace/millrace"
 )
+
+// MaxPartitions is the greatest number of partitions: a ring has as many points.
+const MaxPartitions = 1 << 16
 
 // Place returns the nodes of each partition's members, the master's first.
 //
@@ -165,4 +170,21 @@ func (l *layout) exchange(p, q []int) (done bool) {
 		}
 	}
 	return done
+}
+
+func checkCopies(copies, nodes int) error {
+	switch {
+	case copies < 1:
+		return refuse("Use 1 for masters alone, 2 for a replica of each.", "invalid number of copies: %d", copies)
+	case copies > nodes:
+		return refuse("Add nodes, or make fewer copies: members of a partition on one node are lost together.",
+			"%d copies of a partition need as many nodes, and there are %d", copies, nodes)
+	}
+	return nil
+}
+
+func refuse(hint, format string, args ...any) error {
+	err := millrace.ErrBadArgument.Errorf(format, args...)
+	err.Hint = hint
+	return err
 }

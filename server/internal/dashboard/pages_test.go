@@ -144,7 +144,7 @@ func TestPagesShowTheNumbers(t *testing.T) {
 	namespaces.says("rendered")
 	h.get("/counters?name=impressions").want(http.StatusOK).figures(map[string]string{"sum": "1,204", "answered": "1 of 1"})
 	h.get("/doctor").want(http.StatusOK).says("noeviction")
-	h.get("/fleet").want(http.StatusOK).says("millrace fleet dev")
+	h.get("/fleet").want(http.StatusOK).says("millrace demo fleet")
 }
 
 func TestMessagesAreBrowsed(t *testing.T) {
