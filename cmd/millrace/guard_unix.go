@@ -20,8 +20,11 @@ const guardArgument = "guard-programs"
 
 // guard is a process of this binary that outlives ours, and then kills the process groups of our
 // programs. It reads their numbers from a pipe, which ends when our process does, also by SIGKILL.
+// A program begins when the guard has its number: a shell waits until then, and ends if our process
+// does before.
 //
 //	our process ──▶ "PID" started, "-PID" gone ──▶ guard ──▶ at the end of the pipe: SIGKILL
+//	            ──▶ a line ──▶ shell ──▶ the program in its place
 type guard struct {
 	mu     sync.Mutex
 	groups map[int]bool
@@ -62,6 +65,30 @@ func (g *guard) start() error {
 	}
 	_, err = io.WriteString(pipe, all.String())
 	return err
+}
+
+// waiting has a shell wait for a line of its third descriptor, and become the program then.
+const waiting = `read -r millrace_line <&3 && exec "$@" 3<&-`
+
+// hold has a command wait in a shell when it is started, until let says whether it may begin. A nil guard
+// holds none.
+func (g *guard) hold(cmd *exec.Cmd) (let func(may bool), err error) {
+	if g == nil || cmd.Err != nil {
+		return func(bool) {}, nil
+	}
+	line, pipe, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make the pipe of a program: %w", err)
+	}
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"/bin/sh", "-c", waiting, "sh"}, cmd.Args...)
+	cmd.ExtraFiles = []*os.File{line}
+	return func(may bool) {
+		defer pipe.Close()
+		_ = line.Close() // the shell has its own
+		if may {
+			_, _ = io.WriteString(pipe, "\n") // or the shell was killed
+		}
+	}, nil
 }
 
 // add has a process group guarded. A nil guard does nothing.

@@ -94,6 +94,10 @@ func (p program) run(stop, kill context.Context) (ending, error) {
 	runtime.LockOSThread() // with the thread that starts it, the program would die
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // the user asked for that program; the contexts are below
+	let, err := p.guard.hold(cmd)
+	if err != nil {
+		return ending{code: exitNoStart}, errNoStart.Wrap(err)
+	}
 	cmd.Env = append(cmd.Environ(), p.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	cmd.WaitDelay = time.Second // a process that left the group may hold its output open
@@ -102,6 +106,7 @@ func (p program) run(stop, kill context.Context) (ending, error) {
 		share(cmd.SysProcAttr)
 	}
 	if err := cmd.Start(); err != nil {
+		let(false)
 		code := exitNoStart
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 			code = exitNotFound
@@ -112,6 +117,7 @@ func (p program) run(stop, kill context.Context) (ending, error) {
 	defer cancel()
 	unguarded := p.guard.add(cmd.Process.Pid)
 	defer p.guard.remove(cmd.Process.Pid)
+	let(unguarded == nil)
 	if unguarded != nil {
 		cancel()
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"io"
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -24,8 +25,11 @@ func exitCode(state *os.ProcessState) int { return state.ExitCode() }
 // guard does nothing: there are no process groups here.
 type guard struct{}
 
-func newGuard() (*guard, error)        { return &guard{}, nil }
-func (*guard) add(int) error           { return nil }
+func newGuard() (*guard, error) { return &guard{}, nil }
+func (*guard) add(int) error    { return nil }
+func (*guard) hold(*exec.Cmd) (func(bool), error) {
+	return func(bool) {}, nil
+}
 func (*guard) remove(int)              {}
 func (*guard) close()                  {}
 func beGuard([]string, io.Reader) bool { return false }

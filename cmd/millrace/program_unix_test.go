@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -145,6 +146,45 @@ func TestKilledCommandLeavesNothing(t *testing.T) {
 			_ = cmd.Wait() // it was killed
 			awaitEnd(t, path)
 		})
+	}
+}
+
+// TestProgramWaitsForItsGuard: a program does not begin before its guard would kill it with this process.
+func TestProgramWaitsForItsGuard(t *testing.T) {
+	t.Parallel()
+	onLinux(t)
+	g, err := newGuard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close()
+	path := filepath.Join(t.TempDir(), "begun")
+	p := program{args: []string{"touch", path}, stdout: &locked{}, stderr: &locked{}, log: slog.New(slog.DiscardHandler), guard: g}
+	g.mu.Lock() // so that it is not told
+	ended := make(chan ending)
+	go func() {
+		end, err := p.run(t.Context(), t.Context())
+		if err != nil {
+			t.Errorf("run = %v", err)
+		}
+		ended <- end
+	}()
+	redistest.Eventually(t, "a shell waits for the guard", func() bool {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		return slices.ContainsFunc(lines, func(file string) bool {
+			text, _ := os.ReadFile(file)
+			return strings.Contains(string(text), waiting) && strings.Contains(string(text), path)
+		})
+	})
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the program has begun before the guard knows it")
+	}
+	g.mu.Unlock()
+	if end := <-ended; end != (ending{}) {
+		t.Errorf("the program ended with %+v, want 0", end)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the program has not run: %v", err)
 	}
 }
 
