@@ -51,6 +51,7 @@ type dispatcher struct {
 	generalWrite general
 	sleepers     sleepers
 	paused       atomic.Bool // as of the last read
+	limits       atomic.Bool // whether limits count deliveries, as of the last general read
 	workers      workers
 	warned       sync.Map // schedules and entries that this process cannot read
 }

@@ -2,8 +2,12 @@ package fairqueue
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/test/redistest"
 )
 
 func limit(t *testing.T, q *Queue, of string, l Limits) {
@@ -131,4 +135,30 @@ func TestResumeFromAPausedDefault(t *testing.T) {
 	want(t, "messages of a paused queue", bodies(read(t, q, 10)), "", nil)
 	want(t, "resume a", nil, nil, q.Limits().Resume(t.Context(), "a"))
 	want(t, "messages", bodies(read(t, q, 10)), "1", nil)
+}
+
+// TestLimitsHalveReads: where limits count deliveries, a general call takes at most 50 messages from the second one on, and Read
+// still returns as many as wait.
+func TestLimitsHalveReads(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	q := openOn(t, server.Client(t), "q", Config{})
+	scripts := func() (n int) {
+		_, _ = fmt.Sscanf(server.Info("commandstats")["cmdstat_evalsha"], "calls=%d,", &n)
+		return n
+	}
+	limit(t, q, "", Limits{MaxInFlight: 1000, Rate: 1e5})
+	if _, err := q.WriteBatch(t.Context(), manyDrafts(500, Draft{})...); err != nil {
+		t.Fatal(err)
+	}
+	q.shared.general.until.Store(math.MaxInt64)
+	if got := read(t, q, 1); len(got) != 1 { // it finds the limits
+		t.Fatalf("read %q, want one", bodies(got))
+	}
+	for most, calls := range map[int]int{50: 1, 99: 2, 250: 5} {
+		before := scripts()
+		messages, err := q.Read(t.Context(), ReadConfig{Max: most, Visibility: time.Hour})
+		want(t, fmt.Sprint("messages of ", most), len(messages), most, err)
+		want(t, fmt.Sprint("calls for ", most), scripts()-before, calls, nil)
+	}
 }

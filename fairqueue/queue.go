@@ -48,6 +48,7 @@ const (
 const (
 	callBudget = 100
 	streamCost = 2 // a message that is read from streams, or browsed
+	limitCost  = 2 // a message that is read where limits count deliveries
 	heavyCost  = 3 // one that is given back, cancelled, redriven or purged
 
 	page      = callBudget / streamCost // of Browse

@@ -87,7 +87,7 @@ func checkVisibility(d time.Duration) error {
 
 // Read takes messages, the head of one flow after the other. It returns at least one, or an
 // error; with [ReadConfig].Leave none. Others do not see a message until its visibility ends. Read makes a call for each
-// 100 messages, or 50 with streams, and ends early after a mebibyte. Goroutines share calls.
+// 100 messages, or 50 with streams or limits, and ends early after a mebibyte. Goroutines share calls.
 //
 // Without a [ReadConfig].Worker, messages that are read count for no tenant's share of the
 // handlers: see [Queue.Consume].

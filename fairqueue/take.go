@@ -72,8 +72,26 @@ func (d *dispatcher) take(ctx context.Context, o order) (*taken, error) {
 	return rest, nil
 }
 
-// takeAny makes the general call.
+// takeAny makes the general call, or two for many messages where limits count, so that none takes the server long.
 func (d *dispatcher) takeAny(ctx context.Context, o order) (*taken, error) {
+	most := o.most
+	if d.limits.Load() {
+		o.most = min(most, callBudget/limitCost)
+	}
+	t, err := d.takeGeneral(ctx, o)
+	if err != nil || t == nil || o.most == most || len(t.items) < o.most {
+		return t, err
+	}
+	o.most, o.leaves, o.enters, o.acks = most-o.most, false, false, nil
+	rest, err := d.takeGeneral(ctx, o)
+	if err != nil || rest == nil {
+		return t, nil //nolint:nilerr // it has taken effect
+	}
+	rest.due, rest.verdicts, rest.items = t.due || rest.due, t.verdicts, append(t.items, rest.items...)
+	return rest, nil
+}
+
+func (d *dispatcher) takeGeneral(ctx context.Context, o order) (*taken, error) {
 	args := make([]string, 0, 7+2*len(o.acks))
 	args = append(args, o.roll, strconv.Itoa(o.most), millis(o.visibility), flag(o.leaves), flag(o.enters), random(), o.only)
 	for _, a := range o.acks {
@@ -86,7 +104,9 @@ func (d *dispatcher) takeAny(ctx context.Context, o order) (*taken, error) {
 	if reply.Len() == 1 {
 		return nil, cmp.Or(reply.Err(), errUnregistered)
 	}
-	t := &taken{now: reply.MilliTime(), paused: reply.Bool(), due: reply.Bool(), pause: reply.Millis(), verdicts: reply.Text()}
+	now, state := reply.MilliTime(), reply.Text()
+	d.limits.Store(state == "2")
+	t := &taken{now: now, paused: state == "1", due: reply.Bool(), pause: reply.Millis(), verdicts: reply.Text()}
 	for reply.More() {
 		t.items = append(t.items, reply.Text())
 	}

@@ -28,7 +28,7 @@ end
 n.next = 1e15
 local more = behind > 0 and rewind()
 n.used = behind == 0 and seen or more and seen or now
-more = age_young(1000) or more
+more = age_young(300) or more
 more = epoch and resume_due(50) or more
 more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15) or more
 if upkeep then

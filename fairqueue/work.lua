@@ -14,17 +14,18 @@
 -- ARGV[7]  only: the flow of the only tenant that may be alone, '' for any
 -- ARGV     for each handled message, at most 100: its receipt; how many milliseconds its handler took,
 --          '' for as long as it was in flight
--- Reply    nil without a queue; 'register' if it takes beat first: nothing was changed; else {the server's clock; '1' if reading is paused, else '0';
---          '1' if something is due; milliseconds until something is due, or -1; a digit for
+-- Reply    nil without a queue; 'register' if it takes beat first: nothing was changed; else {the server's clock; '1' if reading is paused, '2' if limits
+--          count deliveries, which takes twice as long, else '0'; '1' if something is due; milliseconds until something is due, or -1; a digit for
 --          each receipt: 0 for a stale one, else 1; then for each message its receipt, its second field if it has one, and its stored text}
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; messages no longer in flight are left out
 if not exists then
   return false
 end
+local state = paused and '1' or (counting or rating) and '2' or '0'
 if answered then
   local known, unfinished, receipts = string.match(answered, '^(%d*) (%d)(.*)$')
-  local reply = {now, paused and '1' or '0', unfinished, 0, known}
+  local reply = {now, state, unfinished, 0, known}
   for receipt in string.gmatch(receipts, string.rep('.', 24)) do
     local id = string.sub(receipt, 1, 16)
     local found = redis.call('HMGET', hot, receipt, id, 'a' .. id)
@@ -99,7 +100,7 @@ verdicts = table.concat(verdicts)
 if ARGV[4] == '1' and n.sleepers > 0 then
   n.sleepers = n.sleepers - 1
 end
-local reply, taken, more = {now, paused and '1' or '0', '0', -1, verdicts}, {}, false
+local reply, taken, more = {now, state, '0', -1, verdicts}, {}, false
 if max > 0 then
   if epoch then
     more = resume_due(max + 10)

@@ -152,7 +152,7 @@ func TestReadsGoOnWithoutTheMaster(t *testing.T) {
 // which its replica is asked.
 func TestReadsGoOnWithoutASilentMaster(t *testing.T) {
 	t.Parallel()
-	tf := startFleet(t, 1, 1, directory.Settings{})
+	tf := startFleet(t, 1, 1, directory.Settings{ViewTTL: 2 * time.Second, ReplyTimeout: 1500 * time.Millisecond}) // a busy machine answers late
 	f, ctx := tf.open(Config{}), t.Context()
 	must(t, put(ctx, f.Client(), "{a}", "x"))
 	awaitKeys(t, tf.masters[0], tf.copies[0][0])

@@ -63,6 +63,7 @@ func TestBeats(t *testing.T) {
 	must(t, d.Do(ctx, d.B().Del().Key(members.BeatKey).Build()).Error())
 	redistest.Eventually(t, "a beat is written after it was deleted", func() bool { return w.beatOf(p.Master.Addr).Count > last.Count })
 	last = w.beatOf(p.Master.Addr)
+	redistest.Eventually(t, "the replica has that one", func() bool { return !w.beatOf(p.Replicas[0].Addr).Less(last) })
 	must(t, w.server(p.Master.Addr).Proc.Kill())
 	redistest.Eventually(t, "the replica is the master", func() bool {
 		now := w.mapNow().Partitions[0]
