@@ -65,7 +65,7 @@ func TestFleetFromPlan(t *testing.T) {
 		}
 	}
 	s := fleetShell(t)
-	plan := []string{"fleet", "plan", "--nodes", writeFile(t, nodes.String()), "--ram", "1gb", "--threads", "2"}
+	plan := []string{"fleet", "plan", "--nodes", writeFile(t, nodes.String()), "--partitions", "3"}
 	made := s.init("--file", writeFile(t, s.run(plan...).stdout))
 	shown := answer[fleet.Status](s, "fleet", "show")
 	if made.State != fleet.Healthy || len(shown.Partitions) != 3 || shown.Epoch != made.Epoch {
