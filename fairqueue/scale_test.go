@@ -255,6 +255,7 @@ func (c *crowd) round(n int) {
 	ack(t, q, got...)
 	c.write(1, Draft{})
 	c.measure("write with deadline and dedupe id", func() { c.write(n, Draft{TTL: time.Hour, DedupeID: "d"}) })
+	c.rest()
 	c.measure("read", func() { got = c.read(n, time.Hour) })
 	c.measure("extend", func() {
 		_, err := q.Extend(ctx, time.Hour, receipts(got)...)
@@ -282,6 +283,7 @@ func (c *crowd) round(n int) {
 		want(t, "redriven", redriven, n, err)
 	})
 	got = c.read(n, time.Hour)
+	c.rest()
 	c.measure("ack", func() { ack(t, q, got...) })
 	c.write(n, Draft{})
 	got = c.read(n, time.Hour)
@@ -322,6 +324,18 @@ func (c *crowd) due(n int) {
 		})
 	}
 	c.level()
+}
+
+// rest does what is due, as long as the deliveries of a large crowd grow old: a read or an acknowledgement would do a part of it.
+func (c *crowd) rest() {
+	c.t.Helper()
+	for more := int64(1); more > 0; {
+		reply, err := c.q.call(c.t.Context(), "tend", "")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		more = reply.Int()
+	}
 }
 
 // level has as many messages wait as the queue had at first.

@@ -290,9 +290,9 @@ func (p *expiryPlay) judgeAll(loading, served time.Duration) {
 	expired, surely := int64(len(ends)), int64(len(p.ended(last.before)))-p.storedLate
 	recruited := job.Recruited()
 	var most, atFirst int64 // overdue; on a busy machine sessions end before workers read
-	for _, s := range p.stats {
+	for i, s := range p.stats {
 		most = max(most, s.overdue)
-		if s.reads == 0 {
+		if i == 0 || p.stats[i-1].reads == 0 { // up to the first look that finds reads
 			atFirst = most
 		}
 	}
