@@ -74,7 +74,7 @@ const waiting = `read -r millrace_line <&3 && exec "$@" 3<&-`
 // holds none.
 func (g *guard) hold(cmd *exec.Cmd) (let func(may bool), err error) {
 	if g == nil || cmd.Err != nil {
-		return func(bool) {}, nil
+		return func(bool) {}, nil //nolint:nilerr // Start returns it
 	}
 	line, pipe, err := os.Pipe()
 	if err != nil {
