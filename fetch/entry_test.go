@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,13 @@ func TestTypes(t *testing.T) {
 	roundTrip(t, c, "pointer", &page{Title: "T"})
 	roundTrip(t, c, "nil", (*page)(nil))
 	roundTrip(t, c, "slice", []string{"a", "b"})
-	if stored, _, err := c.keys.Get(t.Context(), "string"); err != nil || string(stored) != "2 value 300000 0 0 0\nas\x00it\xffis" {
+	stored, _, err := c.keys.Get(t.Context(), "string")
+	head, text, _ := strings.Cut(string(stored), "\n")
+	if words := strings.Fields(head); len(words) == 6 {
+		words[4] = "COST" // how long the load took
+		head = strings.Join(words, " ")
+	}
+	if err != nil || head != "2 value 300000 0 COST 0" || text != "as\x00it\xffis" {
 		t.Errorf("stored = %q, %v, want the string as it is", stored, err)
 	}
 }
