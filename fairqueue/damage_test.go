@@ -133,7 +133,11 @@ func TestWrongTypesAreRefusedWhole(t *testing.T) {
 					if !errors.Is(err, millrace.ErrBroken) && (name == "" || call != "Resize") { // there are limits
 						t.Errorf("%s: error = %v, want ErrBroken", call, err)
 					}
-					if diff := cmp.Diff(before, dump(t, q)); diff != "" {
+					after := dump(t, q)
+					if after[":wake"] == "" {
+						delete(before, ":wake") // it has expired, as tokens that wake no reader do
+					}
+					if diff := cmp.Diff(before, after); diff != "" {
 						t.Errorf("%s was refused and changed the queue (-before +after):\n%s", call, diff)
 					}
 				}
