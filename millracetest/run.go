@@ -227,9 +227,11 @@ func (r *run) consume() {
 			same++
 		}
 		last = s
-		const sure = 3 // polls after which messages in flight are another reader's
+		// Polls and a time after which messages in flight are another reader's: on a busy machine the consumer has taken some, and
+		// its handlers have not begun. Handed back, they would have used up the rate of their tenants.
+		const sure, foreign = 3, time.Second
 		switch {
-		case !busy && ready == 0 && (s.InFlight == 0 || same >= sure):
+		case !busy && ready == 0 && (s.InFlight == 0 || same >= sure && time.Since(moved) > foreign):
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				r.t.Fatalf("RunUntilEmpty: the consumer of queue %q ended: %v", r.q.Name(), err)
