@@ -48,6 +48,22 @@ type ReadHook interface {
 	OnRead(ctx context.Context, work Handling)
 }
 
+// RecruitHook is called at the end of each recruit: the slices of a [Job] that a worker ran in one idle moment. Package steal
+// recruits workers.
+type RecruitHook interface {
+	OnRecruit(ctx context.Context, end Recruited)
+}
+
+// Recruited is how one recruit ended.
+type Recruited struct {
+	Job     string        // the job's name
+	Floor   bool          // the job was overdue; else an idle moment drew it
+	Outcome string        // one of the outcomes of package steal: "worked"
+	Rounds  int           // slices that returned; 0 if none ran
+	Took    time.Duration // all rounds together
+	Err     error         // of a slice that failed; nil if none did
+}
+
 // CarryHook is called for each message before it is written. It may add headers, such as
 // the context of a trace.
 type CarryHook interface {

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/observe/metrics"
+	"github.com/millrace/millrace/observe/metrics/stealmetrics"
 	"github.com/millrace/millrace/observe/metrics/trackermetrics"
 	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/scatter"
@@ -145,7 +146,7 @@ func (s *Server) build() error {
 	if s.survey, err = survey.New(survey.Config{Client: cfg.Client, Fleet: cfg.Fleet, Logger: cfg.Logger}); err != nil {
 		return err
 	}
-	err = errors.Join(cfg.Registry.Register(survey.Collector(s.survey)), cfg.Registry.Register(metrics.Collector(s.recruiter)))
+	err = errors.Join(cfg.Registry.Register(survey.Collector(s.survey)), cfg.Registry.Register(stealmetrics.Collector(s.recruiter)))
 	if err != nil {
 		return err
 	}

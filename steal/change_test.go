@@ -132,7 +132,7 @@ func TestRatesChangeAtWork(t *testing.T) {
 // panicking is a hook that panics.
 type panicking struct{}
 
-func (panicking) OnRecruit(context.Context, Recruited) { panic("a bug in a hook") }
+func (panicking) OnRecruit(context.Context, millrace.Recruited) { panic("a bug in a hook") }
 
 // TestHookPanics: neither the caller nor the other hooks learn of it, the slot is given
 // back, and the log has it once in a while.

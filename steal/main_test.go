@@ -58,6 +58,6 @@ func balanced(t testing.TB, s Stats) {
 }
 
 // recorder is a hook that keeps its calls. It is for one goroutine.
-type recorder struct{ ends []Recruited }
+type recorder struct{ ends []millrace.Recruited }
 
-func (h *recorder) OnRecruit(_ context.Context, end Recruited) { h.ends = append(h.ends, end) }
+func (h *recorder) OnRecruit(_ context.Context, end millrace.Recruited) { h.ends = append(h.ends, end) }

@@ -43,7 +43,7 @@ func (r *Recruiter) admit(ctx context.Context, j *job, floor bool) bool {
 		return false
 	}
 	now := time.Now()
-	end := Recruited{Job: j.Name, Floor: floor}
+	end := millrace.Recruited{Job: j.Name, Floor: floor}
 	switch {
 	case now.Before(j.breaker.until):
 		end.Outcome = Broken
@@ -79,7 +79,7 @@ func (r *Recruiter) floor(ctx context.Context, j *job) {
 // work runs slices of j in the slot that admit took, and releases it. A run of the floor has a
 // channel, which is closed if it hangs; one that an enlistment drew has none.
 func (r *Recruiter) work(ctx context.Context, j *job, hangs chan<- struct{}) {
-	end := Recruited{Job: j.Name, Floor: hangs != nil, Outcome: Panicked, Err: errExited}
+	end := millrace.Recruited{Job: j.Name, Floor: hangs != nil, Outcome: Panicked, Err: errExited}
 	began, run := time.Now(), &run{}
 	watch := time.AfterFunc(hangFactor*r.cfg.Budget, func() {
 		r.hang(j, run)
@@ -113,7 +113,7 @@ func (r *Recruiter) hang(j *job, run *run) {
 }
 
 // rounds runs slices while they come back full and the budget lasts.
-func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress, error)) (Outcome, int, error) {
+func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress, error)) (string, int, error) {
 	for n := 1; ; n++ {
 		var progress millrace.Progress
 		err := loop.Protect(func() (err error) {
@@ -138,7 +138,7 @@ func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress,
 }
 
 // finish counts and reports the end of a run, and then releases its slot.
-func (r *Recruiter) finish(ctx context.Context, j *job, run *run, end Recruited) {
+func (r *Recruiter) finish(ctx context.Context, j *job, run *run, end millrace.Recruited) {
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *Recruiter) finish(ctx context.Context, j *job, run *run, end Recruited)
 		j.breaker.record(end.Outcome, now)
 	}
 	suppressed, report := 0, false
-	if end.Outcome.failed() {
+	if ranAndFailed(end.Outcome) {
 		if j.logged[end.Outcome] == nil {
 			j.logged[end.Outcome] = &logLimiter{}
 		}
@@ -173,9 +173,9 @@ func (r *Recruiter) finish(ctx context.Context, j *job, run *run, end Recruited)
 }
 
 // notify calls the hooks. A hook that panics affects neither the caller nor other hooks.
-func (r *Recruiter) notify(ctx context.Context, end Recruited) {
+func (r *Recruiter) notify(ctx context.Context, end millrace.Recruited) {
 	for _, hook := range r.cfg.Hooks {
-		watcher, ok := hook.(RecruitHook)
+		watcher, ok := hook.(millrace.RecruitHook)
 		if !ok {
 			continue
 		}
@@ -200,8 +200,8 @@ type breaker struct {
 	until    time.Time // no slice runs before
 }
 
-func (b *breaker) record(end Outcome, now time.Time) {
-	if !end.failed() {
+func (b *breaker) record(end string, now time.Time) {
+	if !ranAndFailed(end) {
 		*b = breaker{}
 		return
 	}

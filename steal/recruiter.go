@@ -42,7 +42,7 @@ type Config struct {
 	// Logger reports slices that fail. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Hooks are called at the end of each recruit; see [RecruitHook]. Defaults to none.
+	// Hooks are called at the end of each recruit; see [millrace.RecruitHook]. Defaults to none.
 	Hooks []millrace.Hook
 }
 
@@ -88,7 +88,7 @@ type job struct {
 	hangs   logLimiter
 	ran     time.Time // the start of the last run
 	breaker breaker
-	logged  map[Outcome]*logLimiter
+	logged  map[string]*logLimiter
 	stats   JobStats
 }
 
@@ -127,7 +127,7 @@ func (r *Recruiter) Install(work millrace.Job, rate float64) error {
 	// A random start within the first floor keeps processes that start together from
 	// running their floors together.
 	ran := time.Now().Add(-rand.N(r.cfg.Floor))
-	added := &job{Job: work, ran: ran, logged: map[Outcome]*logLimiter{}}
+	added := &job{Job: work, ran: ran, logged: map[string]*logLimiter{}}
 	return r.rate(append(slices.Clone(jobs), added), len(jobs), rate)
 }
 

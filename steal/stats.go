@@ -1,40 +1,25 @@
 package steal
 
 import (
-	"context"
 	"time"
+
+	"github.com/millrace/millrace"
 )
 
-// Outcome is how a recruit ended.
-type Outcome string
-
-// Outcomes. All but Worked and Idle are aborts.
+// Outcomes of a recruit: see [millrace.Recruited]. All but Worked and Idle are aborts.
 const (
-	Worked   Outcome = "worked"  // a slice found something to do
-	Idle     Outcome = "idle"    // nothing was due
-	Failed   Outcome = "error"   // a slice returned an error
-	TimedOut Outcome = "timeout" // a slice failed because its budget was spent
-	Panicked Outcome = "panic"   // a slice panicked
-	Busy     Outcome = "busy"    // no slot was free, so no slice ran
-	Broken   Outcome = "breaker" // the job failed too often in a row, so no slice ran
+	Worked   = "worked"  // a slice found something to do
+	Idle     = "idle"    // nothing was due
+	Failed   = "error"   // a slice returned an error
+	TimedOut = "timeout" // a slice failed because its budget was spent
+	Panicked = "panic"   // a slice panicked
+	Busy     = "busy"    // no slot was free, so no slice ran
+	Broken   = "breaker" // the job failed too often in a row, so no slice ran
 )
 
-// failed reports whether a slice ran and failed.
-func (o Outcome) failed() bool { return o == Failed || o == TimedOut || o == Panicked }
-
-// RecruitHook is a [millrace.Hook] that is called at the end of each recruit.
-type RecruitHook interface {
-	OnRecruit(ctx context.Context, end Recruited)
-}
-
-// Recruited is how one recruit ended.
-type Recruited struct {
-	Job     string // the job's name
-	Floor   bool   // [Recruiter.Run] ran the job because it was overdue; else an enlistment drew it
-	Outcome Outcome
-	Rounds  int           // slices that returned; 0 for Busy and Broken
-	Took    time.Duration // all rounds together
-	Err     error         // of Failed, TimedOut and Panicked
+// ranAndFailed reports whether this is the outcome of a slice that ran and failed.
+func ranAndFailed(outcome string) bool {
+	return outcome == Failed || outcome == TimedOut || outcome == Panicked
 }
 
 // Stats counts the work of a Recruiter since it was made, in this process.
@@ -55,7 +40,7 @@ type JobStats struct {
 	Idle    int64 // recruits for which nothing was due
 	Aborted int64 // those of the next five together
 
-	Failed, TimedOut, Panicked, Busy, Broken int64 // by [Outcome]
+	Failed, TimedOut, Panicked, Busy, Broken int64 // by outcome
 
 	Rounds     int64     // slices that returned, over all recruits
 	LastWorked time.Time // the end of the last recruit that worked; zero before
@@ -86,7 +71,7 @@ func (r *Recruiter) Stats() Stats {
 }
 
 // count adds a recruit that has ended.
-func (s *JobStats) count(end Recruited, now time.Time) {
+func (s *JobStats) count(end millrace.Recruited, now time.Time) {
 	if end.Floor {
 		s.Floored++
 	} else {

@@ -24,6 +24,7 @@ import (
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/observe/metrics"
 	"github.com/millrace/millrace/observe/metrics/fetchmetrics"
+	"github.com/millrace/millrace/observe/metrics/stealmetrics"
 	"github.com/millrace/millrace/observe/metrics/trackermetrics"
 	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/pinned"
@@ -53,7 +54,7 @@ func exposed(t *testing.T) map[string]metric {
 	})
 	for _, c := range []prometheus.Collector{
 		survey.Collector(s),
-		metrics.Collector(recruiter),
+		stealmetrics.Collector(recruiter),
 		trackermetrics.Collector(must(tracker.New(client, "users", tracker.Config{Source: noRows{}}))(t)),
 		fetchmetrics.Collector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
 		survey.FleetCollector(func() *survey.FleetView {

@@ -26,10 +26,11 @@ func TestMetricsCompileOneStructure(t *testing.T) {
 		"/pinnedmetrics":  rooms("pinned"),
 		"/trackermetrics": rooms("tracker"),
 		"/fetchmetrics":   rooms("fetch", "pinned", "lease"),
-		"/upkeepmetrics":  structures, // upkeep installs the jobs of all
+		"/stealmetrics":   rooms("steal"),
+		"/upkeepmetrics":  anyOf(structures, rooms("steal")), // upkeep installs the jobs of all
 	} {
 		for _, dep := range ours(graph, module+"/observe/metrics", module+"/observe/metrics"+pkg) {
-			if (structures(dep) || rooms("fleet", "internal/fleet", "server", "cmd", "internal/survey")(dep)) && !own(dep) {
+			if (structures(dep) || rooms("steal", "fleet", "internal/fleet", "server", "cmd", "internal/survey")(dep)) && !own(dep) {
 				t.Errorf("a program with observe/metrics%s compiles %s: move what needs it to a package of its own", pkg, dep)
 			}
 		}

@@ -44,7 +44,7 @@
 // An outcome is ok; the code of a millrace.Error; the first word of an error of Redis in
 // lower case, such as loading or readonly (full if its memory is full); interrupted,
 // timeout or panic; throttled for a handler that returned fairqueue.Throttle; or error, which for a call is usually a lost connection. Outcomes of
-// recruits are those of [steal.Outcome]. A task is the name of a job; Prometheus itself
+// recruits are those of package steal. A task is the name of a job; Prometheus itself
 // uses the label job for the scrape.
 //
 // # Metrics of collectors
@@ -56,7 +56,7 @@
 //	millrace_tracker_...{tracker}                 trackermetrics
 //	millrace_upkeep_...{task}                     upkeepmetrics: recruiters of all processes
 //	millrace_fetch_...{cache}                     fetchmetrics: counts of this process, without Redis
-//	millrace_steal_...{task}                      [Collector]: counts of this process, without Redis
+//	millrace_steal_...{task}                      stealmetrics: counts of this process, without Redis
 //
 // Register a collector once for each registry and name. Collectors of queues, Icks, channels,
 // hashes and keys also take a function that returns the Stats of many, with the same metrics

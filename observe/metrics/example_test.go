@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/observe/metrics"
 	"github.com/millrace/millrace/observe/metrics/ickmetrics"
+	"github.com/millrace/millrace/observe/metrics/stealmetrics"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -123,7 +124,7 @@ func ExampleCollector() {
 		log.Fatal(err)
 	}
 	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
-	if err := registry.Register(metrics.Collector(recruiter)); err != nil {
+	if err := registry.Register(stealmetrics.Collector(recruiter)); err != nil {
 		log.Fatal(err)
 	}
 	sweep := millrace.Job{

@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/figures"
-	"github.com/millrace/millrace/steal"
 )
 
 // hook counts the work of this process.
@@ -29,10 +28,10 @@ type hook struct {
 }
 
 var (
-	_ millrace.CallHook   = (*hook)(nil)
-	_ millrace.HandleHook = (*hook)(nil)
-	_ millrace.ReadHook   = (*hook)(nil)
-	_ steal.RecruitHook   = (*hook)(nil)
+	_ millrace.CallHook    = (*hook)(nil)
+	_ millrace.HandleHook  = (*hook)(nil)
+	_ millrace.ReadHook    = (*hook)(nil)
+	_ millrace.RecruitHook = (*hook)(nil)
 )
 
 // New returns a hook that counts the work of this process, and registers its metrics with
@@ -90,12 +89,12 @@ func (h *hook) OnRead(_ context.Context, work millrace.Handling) {
 }
 
 // OnRecruit counts a recruit.
-func (h *hook) OnRecruit(_ context.Context, end steal.Recruited) {
+func (h *hook) OnRecruit(_ context.Context, end millrace.Recruited) {
 	job, via := figures.Label(end.Job), "draw"
 	if end.Floor {
 		via = "floor"
 	}
-	h.recruited.WithLabelValues(job, via, string(end.Outcome)).Inc()
+	h.recruited.WithLabelValues(job, via, end.Outcome).Inc()
 	h.rounds.WithLabelValues(job).Add(float64(end.Rounds))
 	if end.Rounds > 0 {
 		h.recruitSeconds.WithLabelValues(job).Observe(end.Took.Seconds())

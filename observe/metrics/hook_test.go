@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/observe/metrics/stealmetrics"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -178,7 +179,7 @@ func TestRecruitsAreCounted(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
-	register(t, reg, Collector(recruiter))
+	register(t, reg, stealmetrics.Collector(recruiter))
 	answers := []millrace.Progress{millrace.More, millrace.More, millrace.Worked, millrace.Idle}
 	install(t, recruiter, 1, millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		if len(answers) == 0 {
@@ -211,7 +212,7 @@ func TestRecruitsAreCounted(t *testing.T) {
 		at < float64(began.UnixMilli())/1e3 || at > float64(time.Now().UnixMilli()+1)/1e3 {
 		t.Errorf("last worked = %v, want that of sweep alone, now", worked)
 	}
-	hook.OnRecruit(t.Context(), steal.Recruited{Job: "never \xff", Outcome: steal.Worked, Floor: true})
+	hook.OnRecruit(t.Context(), millrace.Recruited{Job: "never \xff", Outcome: steal.Worked, Floor: true})
 	if got, want := scrape(t, reg, "steal_rec")["steal_recruited_total{outcome=worked,task=never \uFFFD,via=floor}"], 1.0; got != want {
 		t.Errorf("floor runs of a job whose name is no UTF-8 = %v, want %v", got, want)
 	}
@@ -224,8 +225,8 @@ func TestOneHookARegistry(t *testing.T) {
 		t.Errorf("New on the same registry = %v, %v, want an error", second, err)
 	}
 	other, otherHook := fresh(t)
-	hook.OnRecruit(t.Context(), steal.Recruited{Job: "a"})
-	otherHook.OnRecruit(t.Context(), steal.Recruited{Job: "b"})
+	hook.OnRecruit(t.Context(), millrace.Recruited{Job: "a"})
+	otherHook.OnRecruit(t.Context(), millrace.Recruited{Job: "b"})
 	wantSamples(t, other, "steal_rounds", map[string]float64{"steal_rounds_total{task=b}": 0})
 	if _, err := New(prometheus.WrapRegistererWithPrefix("b_", other)); err != nil {
 		t.Errorf("New with another prefix = %v", err)

@@ -24,6 +24,7 @@ import (
 	"github.com/millrace/millrace/observe/metrics/ickmetrics"
 	"github.com/millrace/millrace/observe/metrics/pinnedmetrics"
 	"github.com/millrace/millrace/observe/metrics/queuemetrics"
+	"github.com/millrace/millrace/observe/metrics/stealmetrics"
 	"github.com/millrace/millrace/observe/metrics/trackermetrics"
 	"github.com/millrace/millrace/observe/metrics/upkeepmetrics"
 	"github.com/millrace/millrace/observe/upkeep"
@@ -46,7 +47,7 @@ func TestNamesAndLint(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := redistest.Name(t)
-	register(t, reg, ickmetrics.Collector(k), ickmetrics.Collector(c), queuemetrics.Collector(q), Collector(recruiter),
+	register(t, reg, ickmetrics.Collector(k), ickmetrics.Collector(c), queuemetrics.Collector(q), stealmetrics.Collector(recruiter),
 		expirymetrics.Collector(newHashes(t, client, name, hook)), pinnedmetrics.Collector(newKeys(t, client, name, hook)),
 		trackermetrics.Collector(newTracker(t, client, name, hook)), fetchmetrics.Collector(newCache(t, client, name, hook)),
 		upkeepmetrics.Collector(func(context.Context) (upkeep.Totals, error) {

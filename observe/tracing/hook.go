@@ -15,7 +15,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
 	"github.com/millrace/millrace/internal/redis/retry"
-	"github.com/millrace/millrace/steal"
 )
 
 // scope names this package to OpenTelemetry.
@@ -43,11 +42,11 @@ type hook struct {
 }
 
 var (
-	_ millrace.CallHook   = (*hook)(nil)
-	_ millrace.HandleHook = (*hook)(nil)
-	_ millrace.CarryHook  = (*hook)(nil)
-	_ millrace.ReadHook   = (*hook)(nil)
-	_ steal.RecruitHook   = (*hook)(nil)
+	_ millrace.CallHook    = (*hook)(nil)
+	_ millrace.HandleHook  = (*hook)(nil)
+	_ millrace.CarryHook   = (*hook)(nil)
+	_ millrace.ReadHook    = (*hook)(nil)
+	_ millrace.RecruitHook = (*hook)(nil)
 )
 
 // New returns a hook that makes spans. Put it into the Config.Hooks of all structures and
@@ -138,7 +137,7 @@ func (h *hook) OnWrite(ctx context.Context, headers map[string]string) {
 
 // OnRecruit makes the span of a recruit that ran slices, if its caller has one that
 // has not ended.
-func (h *hook) OnRecruit(ctx context.Context, recruit steal.Recruited) {
+func (h *hook) OnRecruit(ctx context.Context, recruit millrace.Recruited) {
 	if recruit.Rounds == 0 || !trace.SpanFromContext(ctx).IsRecording() {
 		return
 	}
@@ -152,7 +151,7 @@ func (h *hook) OnRecruit(ctx context.Context, recruit steal.Recruited) {
 	span.SetAttributes(
 		attribute.String("millrace.job", recruit.Job),
 		attribute.String("millrace.via", via),
-		attribute.String("millrace.outcome", string(recruit.Outcome)),
+		attribute.String("millrace.outcome", recruit.Outcome),
 		attribute.Int("millrace.rounds", recruit.Rounds),
 	)
 	note(span, recruit.Err)

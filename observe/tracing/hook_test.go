@@ -280,10 +280,10 @@ func TestRecruits(t *testing.T) {
 	ctx, request := tracer.Start(t.Context(), "request")
 	recruiter.Enlist(ctx)
 	recruiter.Enlist(ctx)
-	hook.OnRecruit(ctx, steal.Recruited{Job: "sweep", Outcome: steal.Busy}) // nothing ran
+	hook.OnRecruit(ctx, millrace.Recruited{Job: "sweep", Outcome: steal.Busy}) // nothing ran
 	request.End()
-	hook.OnRecruit(ctx, steal.Recruited{Job: "sweep", Rounds: 1})                      // behind the response
-	hook.OnRecruit(t.Context(), steal.Recruited{Job: "sweep", Rounds: 1, Floor: true}) // part of no trace
+	hook.OnRecruit(ctx, millrace.Recruited{Job: "sweep", Rounds: 1})                      // behind the response
+	hook.OnRecruit(t.Context(), millrace.Recruited{Job: "sweep", Rounds: 1, Floor: true}) // part of no trace
 
 	recruits := named(spans, "steal sweep")
 	if len(recruits) != 2 {
@@ -345,7 +345,7 @@ func TestUnrecordedCostsLittle(t *testing.T) {
 	if got := testing.AllocsPerRun(1000, func() { hook.OnHandle(ctx, work) }); got > 2 {
 		t.Errorf("a run that is not recorded makes %v allocations, want the context and the name", got)
 	}
-	if got := testing.AllocsPerRun(1000, func() { hook.OnRecruit(ctx, steal.Recruited{Rounds: 1}) }); got != 0 {
+	if got := testing.AllocsPerRun(1000, func() { hook.OnRecruit(ctx, millrace.Recruited{Rounds: 1}) }); got != 0 {
 		t.Errorf("a recruit that is not recorded makes %v allocations, want none", got)
 	}
 }

@@ -196,7 +196,7 @@ type site struct {
 type requestKey struct{}
 
 // OnRecruit notes how long a slice took, and that its request recruited.
-func (s *site) OnRecruit(ctx context.Context, end steal.Recruited) {
+func (s *site) OnRecruit(ctx context.Context, end millrace.Recruited) {
 	if took, ok := ctx.Value(requestKey{}).(*time.Duration); ok && end.Rounds > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -30,11 +30,11 @@ func family() figures.Family[upkeep.Totals] {
 		Send: func(ch chan<- prometheus.Metric, t upkeep.Totals, _ ...string) {
 			ch <- prometheus.MustNewConstMetric(processes, prometheus.GaugeValue, float64(t.Processes))
 			for name, j := range figures.Labelled(t.Jobs, func(j steal.JobStats) string { return j.Name }) {
-				for outcome, n := range map[steal.Outcome]int64{
+				for outcome, n := range map[string]int64{
 					steal.Worked: j.Worked, steal.Idle: j.Idle,
 					steal.Failed: j.Failed, steal.TimedOut: j.TimedOut, steal.Panicked: j.Panicked, steal.Busy: j.Busy, steal.Broken: j.Broken,
 				} {
-					ch <- prometheus.MustNewConstMetric(recruited, prometheus.CounterValue, float64(n), name, string(outcome))
+					ch <- prometheus.MustNewConstMetric(recruited, prometheus.CounterValue, float64(n), name, outcome)
 				}
 				ch <- prometheus.MustNewConstMetric(rounds, prometheus.CounterValue, float64(j.Rounds), name)
 				figures.SendTime(ch, worked, j.LastWorked, name)

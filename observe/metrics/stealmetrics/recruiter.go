@@ -1,4 +1,6 @@
-package metrics
+// Package stealmetrics exports to Prometheus the counts of a recruiter of this process that it does not report to
+// the hook of package metrics: metrics millrace_steal_... of docs/METRICS.md. Package metrics says how collectors behave.
+package stealmetrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
