@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/internal/test/scripttest"
 )
@@ -106,7 +107,7 @@ func TestKeepDead(t *testing.T) {
 	want(t, "the dead", theDead(t, q), "7 8 9", nil)
 	n, err := q.Dead().Purge(t.Context(), ids...)
 	want(t, "purge", n, 2, err)
-	want(t, "counters", stats(t, q).Counters, Counters{Written: 9, Delivered: 9, Cost: 9, Nacked: 9, Buried: 9, Dropped: 6, Purged: 2}, nil)
+	want(t, "counters", stats(t, q).Counters, queuestats.Counters{Written: 9, Delivered: 9, Cost: 9, Nacked: 9, Buried: 9, Dropped: 6, Purged: 2}, nil)
 	n, err = q.Dead().Purge(t.Context(), ids...)
 	want(t, "purge again", n, 0, err)
 	deaths, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+":deaths").AsInt64()
@@ -144,8 +145,8 @@ func TestStats(t *testing.T) {
 	s := stats(t, q)
 	want(t, "shape", [3]int{s.FlowCount, s.Streams, s.PerTenant}, [3]int{3, 0, 0}, nil)
 	for i, f := range s.Flows {
-		want(t, "flow", FlowStats{Tenant: f.Tenant, Stream: f.Stream, Waiting: f.Waiting, Handling: f.Handling},
-			FlowStats{Tenant: string("bca"[i]), Stream: -1, Waiting: 3 - i, Handling: -1}, nil)
+		want(t, "flow", queuestats.Flow{Tenant: f.Tenant, Stream: f.Stream, Waiting: f.Waiting, Handling: f.Handling},
+			queuestats.Flow{Tenant: string("bca"[i]), Stream: -1, Waiting: 3 - i, Handling: -1}, nil)
 		if f.OldestAge < 0 || f.OldestAge > s.OldestAge || f.Held {
 			t.Errorf("flow = %+v", f)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/redis/reqid"
 	"github.com/millrace/millrace/internal/redis/script"
 	"github.com/millrace/millrace/internal/test/redistest"
@@ -179,7 +180,7 @@ var clockRows = map[string]clockRow{
 	},
 	"a rate": {
 		func(c *clockTest) {
-			limit(c.t, c.Queue, "", Limits{Rate: 1, Burst: 1})
+			limit(c.t, c.Queue, "", queuestats.Limits{Rate: 1, Burst: 1})
 			write(c.t, c.Queue, "a:1 a:2 a:3 a:4")
 		},
 		func(c *clockTest) { want(c.t, "messages", c.take(), "1", nil) },

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/internal/test/scripttest"
 )
@@ -276,7 +277,7 @@ func TestRateCountsCosts(t *testing.T) {
 		want(t, "clock", nil, nil, do(t, client, "SET", baseKey(q.name)+":clock", micros).Error())
 	}
 	pass(0)
-	want(t, "limits", nil, nil, q.Limits().Set(t.Context(), "", ownOf(Limits{Rate: 10, Burst: 10})))
+	want(t, "limits", nil, nil, q.Limits().Set(t.Context(), "", ownOf(queuestats.Limits{Rate: 10, Burst: 10})))
 	read10 := func(what string, costs ...int) (got []Message) {
 		t.Helper()
 		got = read(t, q, 10)

@@ -7,20 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
-
-// Failures are failed deliveries, or messages that failed, that have something in common: the tenant in [Stats].Failing,
-// the error in [Queue.Failures].
-type Failures struct {
-	Tenant string // of all of them, if it is one
-	Reason string // their error; in Stats the last one; if texts differ in numbers only, one with # in place of those
-	Count  int    // messages; in Stats deliveries that failed since Oldest
-	Died   int    // in Stats the messages that died since Oldest
-
-	Oldest, Newest time.Time      // when they failed, or died; a tenant that did not fail for ten minutes begins again
-	Next           time.Time      // when the first of them is tried again; zero if none is
-	Tenants        map[string]int // how many messages of each; nil in Stats
-}
 
 const (
 	// failingField is the field of hot with the tenants that fail: see failing.lua.
@@ -39,14 +28,14 @@ const (
 var failingForm = regexp.MustCompile(`(?s)^\x01(=[^\x01]*\x01\d+ \d+ \d+ \d+ [^\x01]*\x01){1,32}$`)
 
 // failingAt reads the tenants that failed lately, by the server's clock. An instant of a clock that was ahead counts as now.
-func failingAt(now time.Time, field string) (all []Failures) {
+func failingAt(now time.Time, field string) (all []queuestats.Failures) {
 	parts := strings.Split(field, "\x01")
 	for i := 1; i+1 < len(parts); i += 2 {
 		words := strings.SplitN(parts[i+1], " ", 5)
 		if len(words) < 5 {
 			continue // another program wrote it
 		}
-		f := Failures{Reason: cmp.Or(strings.ToValidUTF8(words[4], ""), noReason)} // a rune may be cut
+		f := queuestats.Failures{Reason: cmp.Or(strings.ToValidUTF8(words[4], ""), noReason)} // a rune may be cut
 		f.Tenant, _ = readFlow(parts[i])
 		f.Count, _ = strconv.Atoi(words[0])
 		f.Died, _ = strconv.Atoi(words[1])
@@ -55,8 +44,8 @@ func failingAt(now time.Time, field string) (all []Failures) {
 			all = append(all, f)
 		}
 	}
-	quiet := func(f Failures) int { return min(int(now.Sub(f.Newest)/failingQuiet), 1) }
-	slices.SortFunc(all, func(a, b Failures) int {
+	quiet := func(f queuestats.Failures) int { return min(int(now.Sub(f.Newest)/failingQuiet), 1) }
+	slices.SortFunc(all, func(a, b queuestats.Failures) int {
 		return cmp.Or(cmp.Compare(quiet(a), quiet(b)), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Tenant, b.Tenant))
 	})
 	return all

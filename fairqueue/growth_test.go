@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/redis/reqid"
 )
 
@@ -38,7 +39,7 @@ func parallel(t *testing.T) {
 // same with fewer messages: no clock can tell a long call from one that a busy machine held up.
 func TestGrowingQueue(t *testing.T) {
 	parallel(t)
-	for name, limits := range map[string]Limits{
+	for name, limits := range map[string]queuestats.Limits{
 		"plain":       {},
 		"with limits": {MaxInFlight: 1000, Rate: 1e5, MaxWaiting: 1_000_000},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -51,7 +52,7 @@ func TestLife(t *testing.T) {
 			wantError(t, err, millrace.ErrStale)
 			places, err := q.Cancel(t.Context(), ids...)
 			want(t, "cancel what is done", places, []State{Gone, Gone, Gone}, err)
-			want(t, "counters", stats(t, q).Counters, Counters{Written: 3, Delivered: 3, Cost: 3, Acked: 3}, nil)
+			want(t, "counters", stats(t, q).Counters, queuestats.Counters{Written: 3, Delivered: 3, Cost: 3, Acked: 3}, nil)
 			wantNothingLeft(t, q)
 		})
 	}

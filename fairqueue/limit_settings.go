@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // LimitSettings are the limits of a queue's tenants, and the default for all of them, which are
@@ -22,9 +23,9 @@ func (q *Queue) Limits() LimitSettings { return LimitSettings{q} }
 type TenantLimits struct {
 	Tenant string // empty for the default
 
-	Limits                // those that apply; Paused also because of a pause or a throttle
-	Own         OwnLimits // those of them that are stored for the tenant itself
-	PausedUntil time.Time // the end of a pause or a throttle, in the year 9999 of one without an end; zero for none
+	queuestats.Limits           // those that apply; Paused also because of a pause or a throttle
+	Own               OwnLimits // those of them that are stored for the tenant itself
+	PausedUntil       time.Time // the end of a pause or a throttle, in the year 9999 of one without an end; zero for none
 }
 
 // Get returns the limits of a tenant. Those of the tenant "" are the default.

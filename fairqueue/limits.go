@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // defaultField is the field of the default limits, which no tenant has. A tenant's begins with =.
@@ -37,64 +38,56 @@ func checkOneTenant(tenant string) error {
 	return checkTenant(tenant)
 }
 
-// Limits are the limits that apply to a tenant. The zero value limits nothing.
-type Limits struct {
+// OwnLimits are limits as they are stored for a tenant, each on its own. For a field that is nil the default applies, also when
+// that changes later. The default is stored in the same way, and a nil field there means no limit.
+type OwnLimits struct {
 	// Weight is how many turns the tenant has for each turn of a tenant of weight 1, from
 	// its next message on: 0.01 to 100. Defaults to 1.
-	Weight float64
+	Weight *float64
 
 	// MaxInFlight is how many messages may be in flight at once, of Consume and Read
 	// alike. Messages that were read before the queue had its first limit of this kind or
 	// of MaxShare do not count.
 	// Defaults to 0, no limit.
-	MaxInFlight int
+	MaxInFlight *int
 
 	// MaxShare is the part of all handlers of Consume that may work for the tenant, 0 to
 	// 1, and at least one handler. Defaults to 0, no limit.
-	MaxShare float64
+	MaxShare *float64
 
 	// Rate is how many deliveries per second start while there is a backlog, 0.000001 to
 	// 1,000,000. Each delivery counts, also one that is handed back, with its cost: see
 	// [Draft].Cost. Defaults to 0, no limit.
-	Rate float64
+	Rate *float64
 
 	// Burst is how many deliveries, or how much cost, may start at once after a rest. Only with Rate. A
 	// delivery that starts late is credited, up to Burst - 1 deliveries: so with a Burst
 	// of 1 each bit of lateness counts, and a tenant gets less than its Rate.
 	// Defaults to a tenth of a second's worth, at least 2.
-	Burst int
+	Burst *int
 
 	// MaxWaiting is how many messages may wait. Those with a delay or in flight do not
 	// count, and one that comes again is never refused. A write beyond is
 	// [ErrTenantFull]. Defaults to 0, no limit.
-	MaxWaiting int
+	MaxWaiting *int
 
 	// Paused has messages wait. Defaults to off.
-	Paused bool
-}
-
-// OwnLimits are limits as they are stored for a tenant, each on its own: see [Limits]. For a field
-// that is nil the default applies, also when that changes later. The default is stored in the same
-// way, and a nil field there means no limit.
-type OwnLimits struct {
-	Weight      *float64
-	MaxInFlight *int
-	MaxShare    *float64
-	Rate        *float64
-	Burst       *int
-	MaxWaiting  *int
-	Paused      *bool
+	Paused *bool
 }
 
 // limitNames are the names of limits, in the order of their fields.
 var limitNames = []string{"weight", "max_in_flight", "max_share", "rate", "burst", "max_waiting", "paused"}
 
 // over returns the limits that apply if o is a tenant's and general the default.
-func (o OwnLimits) over(general OwnLimits) Limits {
-	return Limits{
-		first(1, o.Weight, general.Weight), first(0, o.MaxInFlight, general.MaxInFlight), first(0, o.MaxShare, general.MaxShare),
-		first(0, o.Rate, general.Rate), first(0, o.Burst, general.Burst), first(0, o.MaxWaiting, general.MaxWaiting),
-		first(false, o.Paused, general.Paused),
+func (o OwnLimits) over(general OwnLimits) queuestats.Limits {
+	return queuestats.Limits{
+		Weight:      first(1, o.Weight, general.Weight),
+		MaxInFlight: first(0, o.MaxInFlight, general.MaxInFlight),
+		MaxShare:    first(0, o.MaxShare, general.MaxShare),
+		Rate:        first(0, o.Rate, general.Rate),
+		Burst:       first(0, o.Burst, general.Burst),
+		MaxWaiting:  first(0, o.MaxWaiting, general.MaxWaiting),
+		Paused:      first(false, o.Paused, general.Paused),
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // TestLimitsOfACutCall: a call ends after a mebibyte. The messages that it leaves count for no
@@ -12,11 +14,11 @@ import (
 func TestLimitsOfACutCall(t *testing.T) {
 	t.Parallel()
 	body := make([]byte, 400<<10) // the third one ends a call
-	rate := func(may int) Limits { return Limits{Rate: 0.0001, Burst: may} }
-	inFlight := func(may int) Limits { return Limits{MaxInFlight: may} }
+	rate := func(may int) queuestats.Limits { return queuestats.Limits{Rate: 0.0001, Burst: may} }
+	inFlight := func(may int) queuestats.Limits { return queuestats.Limits{MaxInFlight: may} }
 	for _, c := range []struct {
 		name  string
-		limit func(may int) Limits
+		limit func(may int) queuestats.Limits
 	}{
 		{"a rate", rate},
 		{"most in flight", inFlight},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/internal/test/scripttest"
 )
@@ -75,7 +76,7 @@ func TestLimitsThatManyChange(t *testing.T) {
 		}
 		changing.Wait()
 		l, err := q.Limits().Get(t.Context(), "a")
-		want(t, "limits", l.Limits, Limits{Weight: 2.5, MaxInFlight: 5, MaxWaiting: 7, Rate: 10, Burst: 3}, err)
+		want(t, "limits", l.Limits, queuestats.Limits{Weight: 2.5, MaxInFlight: 5, MaxWaiting: 7, Rate: 10, Burst: 3}, err)
 		want(t, "clear", nil, nil, q.Limits().Clear(t.Context(), "a"))
 	}
 }

@@ -3,6 +3,8 @@ package fairqueue
 import (
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 func setLimits(t *testing.T, q *Queue, of string, l OwnLimits) {
@@ -28,10 +30,10 @@ func TestLimitsFollowTheDefault(t *testing.T) {
 	q := open(t, Config{})
 	setLimits(t, q, "", OwnLimits{MaxInFlight: new(5), Weight: new(2.0)})
 	setLimits(t, q, "a", OwnLimits{MaxWaiting: new(7)})
-	want(t, "limits", limitsOf(t, q, "a").Limits, Limits{Weight: 2, MaxInFlight: 5, MaxWaiting: 7}, nil)
+	want(t, "limits", limitsOf(t, q, "a").Limits, queuestats.Limits{Weight: 2, MaxInFlight: 5, MaxWaiting: 7}, nil)
 	setLimits(t, q, "", OwnLimits{MaxInFlight: new(1)})
 	a := limitsOf(t, q, "a")
-	want(t, "limits after a change of the default", a.Limits, Limits{Weight: 2, MaxInFlight: 1, MaxWaiting: 7}, nil)
+	want(t, "limits after a change of the default", a.Limits, queuestats.Limits{Weight: 2, MaxInFlight: 1, MaxWaiting: 7}, nil)
 	want(t, "its own", NamesOf(a.Own), []string{"max_waiting"}, nil)
 	writeAll(t, q, 6, Draft{Tenant: "a"})
 	got := read(t, q, 5)
@@ -48,7 +50,7 @@ func TestLimitsFollowTheDefault(t *testing.T) {
 	clearLimits(t, q, "a", "max_in_flight", "max_waiting")
 	want(t, "its own", NamesOf(limitsOf(t, q, "a").Own), []string{"weight", "rate"}, nil)
 	clearLimits(t, q, "")
-	want(t, "limits without a default", limitsOf(t, q, "a").Limits, Limits{Weight: 1}, nil)
+	want(t, "limits without a default", limitsOf(t, q, "a").Limits, queuestats.Limits{Weight: 1}, nil)
 	want(t, "messages without a limit", len(read(t, q, 5)), 1, nil)
 	for l, err := range q.Limits().All(t.Context()) {
 		want(t, "stored", l.Tenant, "a", err)
@@ -100,15 +102,15 @@ func TestSetIfUnset(t *testing.T) {
 		want(t, "set if unset", nil, nil, q.Limits().SetIfUnset(t.Context(), "", OwnLimits{MaxInFlight: new(10), Rate: new(100.0)}))
 	}
 	start() // creates the queue
-	want(t, "default", limitsOf(t, q, "").Limits, Limits{Weight: 1, MaxInFlight: 10, Rate: 100}, nil)
+	want(t, "default", limitsOf(t, q, "").Limits, queuestats.Limits{Weight: 1, MaxInFlight: 10, Rate: 100}, nil)
 	setLimits(t, q, "", OwnLimits{MaxInFlight: new(0), Weight: new(3.0)})
 	before := dump(t, q)[""]
 	start()
-	want(t, "default", limitsOf(t, q, "").Limits, Limits{Weight: 3, Rate: 100}, nil)
+	want(t, "default", limitsOf(t, q, "").Limits, queuestats.Limits{Weight: 3, Rate: 100}, nil)
 	want(t, "what is stored", dump(t, q)[""], before, nil)
 	clearLimits(t, q, "", "max_in_flight")
 	start()
-	want(t, "default", limitsOf(t, q, "").Limits, Limits{Weight: 3, MaxInFlight: 10, Rate: 100}, nil)
+	want(t, "default", limitsOf(t, q, "").Limits, queuestats.Limits{Weight: 3, MaxInFlight: 10, Rate: 100}, nil)
 	want(t, "set if unset", nil, nil, q.Limits().SetIfUnset(t.Context(), "a", OwnLimits{Paused: new(true)}))
 	want(t, "resume", nil, nil, q.Limits().Resume(t.Context(), "a"))
 	want(t, "its own", limitsOf(t, q, "a").Own, OwnLimits{}, nil)
@@ -135,5 +137,5 @@ func TestPausesAreShown(t *testing.T) {
 		want(t, "c in the list", []any{l.Tenant, l.Paused, NamesOf(l.Own)}, []any{"c", true, []string{"rate", "burst"}}, err)
 	}
 	want(t, "resume", nil, nil, q.Limits().Resume(t.Context(), "a"))
-	want(t, "after it is resumed", limitsOf(t, q, "a"), TenantLimits{Tenant: "a", Limits: Limits{Weight: 1}}, nil)
+	want(t, "after it is resumed", limitsOf(t, q, "a"), TenantLimits{Tenant: "a", Limits: queuestats.Limits{Weight: 1}}, nil)
 }

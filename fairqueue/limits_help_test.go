@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -78,7 +79,7 @@ func awaitRest(t *testing.T, q *Queue) {
 }
 
 // ownOf sets each of the limits for a tenant itself.
-func ownOf(l Limits) OwnLimits {
+func ownOf(l queuestats.Limits) OwnLimits {
 	if l.Weight == 0 {
 		l.Weight = 1
 	}

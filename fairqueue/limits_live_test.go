@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -29,7 +30,7 @@ type observation struct {
 // period is a time in which limits of a tenant surely held, in milliseconds of the server.
 type period struct {
 	of       string
-	limits   Limits
+	limits   queuestats.Limits
 	from, to int64
 }
 
@@ -77,7 +78,7 @@ func (b *logbook) saw(t *testing.T, q *Queue, m Message, handled bool, until int
 }
 
 // holds notes that limits hold from an instant until the tenant's next ones.
-func (b *logbook) holds(of string, l Limits, from int64) {
+func (b *logbook) holds(of string, l queuestats.Limits, from int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.periods = append(b.periods, period{of, l, from, 1 << 62})
@@ -183,8 +184,8 @@ var liveTenants = []string{"a", "b", "p", "q", "r", "c", "d", "e"}
 // liveLimited are those whose limits change.
 var liveLimited = []string{"", "a", "b", "p", "q", "r"}
 
-func liveLimits(of string) Limits {
-	l := Limits{
+func liveLimits(of string) queuestats.Limits {
+	l := queuestats.Limits{
 		MaxInFlight: rand.IntN(4), Rate: []float64{0, 50, 200, 1000}[rand.IntN(4)], Burst: []int{0, 1, 5}[rand.IntN(3)],
 		Paused: of != "" && rand.IntN(6) == 0, MaxShare: []float64{0, 0.2}[rand.IntN(2)],
 	}

@@ -3,6 +3,8 @@ package fairqueue
 import (
 	"math"
 	"time"
+
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // The model of limits says how many deliveries they allow at an instant, as the documentation
@@ -40,9 +42,9 @@ func newLimitsModel(now time.Duration) *limitsModel {
 }
 
 // effective returns the limits that apply to a tenant.
-func (m *limitsModel) effective(of string) Limits {
+func (m *limitsModel) effective(of string) queuestats.Limits {
 	own, general := m.limits[of], m.limits[""]
-	l := Limits{Weight: 1}
+	l := queuestats.Limits{Weight: 1}
 	for _, o := range []OwnLimits{general, own} { // the tenant's own last
 		set(&l.Weight, o.Weight)
 		set(&l.MaxInFlight, o.MaxInFlight)
@@ -76,9 +78,9 @@ func isWaiting(k *limited) bool { return k.state == waiting }
 func isFlying(k *limited) bool  { return k.state == flying || k.state == ghost }
 func isHandled(k *limited) bool { return isFlying(k) && k.handled }
 
-func interval(l Limits) time.Duration { return time.Duration(float64(time.Second) / l.Rate) }
+func interval(l queuestats.Limits) time.Duration { return time.Duration(float64(time.Second) / l.Rate) }
 
-func burst(l Limits) int {
+func burst(l queuestats.Limits) int {
 	if l.Burst > 0 {
 		return l.Burst
 	}

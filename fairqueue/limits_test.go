@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
-func limit(t *testing.T, q *Queue, of string, l Limits) {
+func limit(t *testing.T, q *Queue, of string, l queuestats.Limits) {
 	t.Helper()
 	want(t, "Limits.Set", nil, nil, q.Limits().Set(t.Context(), of, ownOf(l)))
 }
@@ -30,8 +31,8 @@ func writeAll(t *testing.T, q *Queue, n int, d Draft) {
 func TestMaxInFlight(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	limit(t, q, "", Limits{MaxInFlight: 2})
-	limit(t, q, "p", Limits{MaxInFlight: 1})
+	limit(t, q, "", queuestats.Limits{MaxInFlight: 2})
+	limit(t, q, "p", queuestats.Limits{MaxInFlight: 1})
 	writeAll(t, q, 5, Draft{Tenant: "a"})
 	writeAll(t, q, 5, Draft{Tenant: "p"})
 	writeAll(t, q, 5, Draft{Tenant: "q"})
@@ -45,7 +46,7 @@ func TestMaxInFlight(t *testing.T) {
 	first := read(t, q, 50)
 	want(t, "deliveries", count(first), map[string]int{"a": 2, "p": 1, "q": 2}, nil)
 	want(t, "more", len(read(t, q, 50)), 0, nil)
-	limit(t, q, "a", Limits{MaxInFlight: 3})
+	limit(t, q, "a", queuestats.Limits{MaxInFlight: 3})
 	want(t, "after a raise", count(read(t, q, 50)), map[string]int{"a": 1}, nil)
 	ack(t, q, first...)
 	want(t, "after acknowledgements", count(read(t, q, 50)), map[string]int{"a": 2, "p": 1, "q": 2}, nil)
@@ -59,7 +60,7 @@ func TestMaxInFlight(t *testing.T) {
 func TestRate(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	limit(t, q, "", Limits{Rate: 0.001, Burst: 3})
+	limit(t, q, "", queuestats.Limits{Rate: 0.001, Burst: 3})
 	writeAll(t, q, 9, Draft{Tenant: "a"})
 	writeAll(t, q, 9, Draft{Tenant: "p"})
 	want(t, "a burst of each", len(read(t, q, 50)), 6, nil)
@@ -69,7 +70,7 @@ func TestRate(t *testing.T) {
 			t.Errorf("the flow is %+v", f)
 		}
 	}
-	limit(t, q, "", Limits{})
+	limit(t, q, "", queuestats.Limits{})
 	want(t, "after the default was lifted", len(read(t, q, 50)), 12, nil)
 }
 
@@ -106,8 +107,8 @@ func TestPauses(t *testing.T) {
 func TestMaxWaiting(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	limit(t, q, "q", Limits{MaxWaiting: 3})
-	limit(t, q, "p", Limits{MaxWaiting: 1})
+	limit(t, q, "q", queuestats.Limits{MaxWaiting: 3})
+	limit(t, q, "p", queuestats.Limits{MaxWaiting: 1})
 	var drafts []Draft
 	for i := range 12 {
 		drafts = append(drafts, Draft{Tenant: []string{"p", "q"}[i%2]}, Draft{Tenant: "free"})
@@ -147,7 +148,7 @@ func TestLimitsHalveReads(t *testing.T) {
 		_, _ = fmt.Sscanf(server.Info("commandstats")["cmdstat_evalsha"], "calls=%d,", &n)
 		return n
 	}
-	limit(t, q, "", Limits{MaxInFlight: 1000, Rate: 1e5})
+	limit(t, q, "", queuestats.Limits{MaxInFlight: 1000, Rate: 1e5})
 	if _, err := q.WriteBatch(t.Context(), manyDrafts(500, Draft{})...); err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // limitHistories are ways in which limits could keep a reader waiting, or let too much pass.
 var limitHistories = []history{
 	{"a sleeping reader and a slot that gets free", Config{MaxAttempts: 100}, func(h *hand) error {
-		if err := h.limit("a", Limits{MaxInFlight: 1}); err != nil {
+		if err := h.limit("a", queuestats.Limits{MaxInFlight: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
@@ -20,7 +22,7 @@ var limitHistories = []history{
 		}, func(next Message) { m = next })
 	}},
 	{"a sleeping reader and a slot of a delayed message", Config{MaxAttempts: 100}, func(h *hand) error {
-		if err := h.limit("a", Limits{MaxInFlight: 1}); err != nil {
+		if err := h.limit("a", queuestats.Limits{MaxInFlight: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
@@ -31,7 +33,7 @@ var limitHistories = []history{
 		}, func(next Message) { m = next })
 	}},
 	{"a sleeping reader and a rate", Config{}, func(h *hand) error {
-		if err := h.limit("", Limits{Rate: 10, Burst: 1}); err != nil {
+		if err := h.limit("", queuestats.Limits{Rate: 10, Burst: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x")
@@ -61,27 +63,27 @@ var limitHistories = []history{
 	}},
 	{"a sleeping reader and limits that change", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
-		if err := h.limit("other", Limits{MaxInFlight: 1}); err != nil { // deliveries before the first limit do not count
+		if err := h.limit("other", queuestats.Limits{MaxInFlight: 1}); err != nil { // deliveries before the first limit do not count
 			return err
 		}
 		h.read(1, time.Hour)
-		return h.wakesFrom(func() error { return h.limit("a", Limits{MaxInFlight: 1}) },
-			func() error { return h.limit("a", Limits{}) })
+		return h.wakesFrom(func() error { return h.limit("a", queuestats.Limits{MaxInFlight: 1}) },
+			func() error { return h.limit("a", queuestats.Limits{}) })
 	}},
 	{"a sleeping reader and a default that changes", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
-		if err := h.limit("other", Limits{MaxInFlight: 1}); err != nil { // deliveries before the first limit do not count
+		if err := h.limit("other", queuestats.Limits{MaxInFlight: 1}); err != nil { // deliveries before the first limit do not count
 			return err
 		}
 		h.read(1, time.Hour)
-		return h.wakesFrom(func() error { return h.limit("", Limits{MaxInFlight: 1}) },
-			func() error { return h.limit("", Limits{}) })
+		return h.wakesFrom(func() error { return h.limit("", queuestats.Limits{MaxInFlight: 1}) },
+			func() error { return h.limit("", queuestats.Limits{}) })
 	}},
 	{"a sleeping reader and tenants that slept by the rate of an earlier default", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x a:x")
 		ctx, all := h.t.Context(), ""
 		return h.wakesFrom(func() error {
-			if err := h.limit(all, Limits{Rate: 0.0001, Burst: 1}); err != nil {
+			if err := h.limit(all, queuestats.Limits{Rate: 0.0001, Burst: 1}); err != nil {
 				return err
 			}
 			for got := h.read(1, time.Hour); len(got) > 0; got = h.read(1, time.Hour) {
@@ -93,7 +95,7 @@ var limitHistories = []history{
 	}},
 	{"a sleeping reader and a pause of a tenant with a slot that gets free meanwhile", Config{}, func(h *hand) error {
 		a := "a"
-		if err := h.limit(a, Limits{MaxInFlight: 1}); err != nil {
+		if err := h.limit(a, queuestats.Limits{MaxInFlight: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
@@ -107,7 +109,7 @@ var limitHistories = []history{
 		}, func(next Message) { m = next })
 	}},
 	{"a sleeping reader and a slot of a message that upkeep finds dead", Config{MaxAttempts: 1}, func(h *hand) error {
-		if err := h.limit("a", Limits{MaxInFlight: 1}); err != nil {
+		if err := h.limit("a", queuestats.Limits{MaxInFlight: 1}); err != nil {
 			return err
 		}
 		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
@@ -173,7 +175,7 @@ var limitHistories = []history{
 }
 
 // limit gives a tenant limits.
-func (h *hand) limit(of string, l Limits) error {
+func (h *hand) limit(of string, l queuestats.Limits) error {
 	return h.watch.Limits().Set(h.t.Context(), of, ownOf(l))
 }
 

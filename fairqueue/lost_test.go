@@ -34,7 +34,7 @@ func (l *lifetimes) missed(at time.Duration) (lost string, capacity, entries int
 	l.t.Helper()
 	fields, err := do(l.t, l.run.Client, "HGETALL", baseKey(l.name)+":readers").AsStrMap()
 	want(l.t, "readers", nil, nil, err)
-	s := Stats{At: l.start.Add(at)}
+	s := snapshot{Stats{At: l.start.Add(at)}}
 	s.readers(fields)
 	var all []string
 	for _, r := range s.Vanished {

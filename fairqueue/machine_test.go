@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/internal/test/scripttest"
 )
@@ -472,7 +473,7 @@ func (c *machine) invariant(r *rapid.T) {
 	c.check(r, "shape", streams{s.Streams, s.PerTenant}.setting(), c.model.shape.setting(), nil)
 	c.check(r, "paused", s.Paused, c.model.paused, nil)
 	c.check(r, "counters", s.Counters, c.model.count, nil)
-	failing := map[string]Failures{}
+	failing := map[string]queuestats.Failures{}
 	for _, f := range s.Failing {
 		f.Oldest, f.Newest = time.Time{}, time.Time{}
 		failing[f.Tenant] = f

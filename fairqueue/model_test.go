@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/shuffleshard"
 )
 
@@ -50,17 +51,17 @@ type model struct {
 	attempts int
 	most     int // dead messages to keep; 0 for all
 
-	messages map[string]*known   // by id
-	dead     []*known            // in the order of their deaths
-	deduped  map[string]string   // dedupe id of a tenant -> message
-	stale    map[string]struct{} // receipts that are not good any more
-	failing  map[string]Failures // by tenant
-	count    Counters
+	messages map[string]*known              // by id
+	dead     []*known                       // in the order of their deaths
+	deduped  map[string]string              // dedupe id of a tenant -> message
+	stale    map[string]struct{}            // receipts that are not good any more
+	failing  map[string]queuestats.Failures // by tenant
+	count    queuestats.Counters
 	batches  []*knownBatch
 }
 
 func newModel(shape streams, attempts int) *model {
-	return &model{shape: shape, attempts: attempts, messages: map[string]*known{}, deduped: map[string]string{}, stale: map[string]struct{}{}, failing: map[string]Failures{}}
+	return &model{shape: shape, attempts: attempts, messages: map[string]*known{}, deduped: map[string]string{}, stale: map[string]struct{}{}, failing: map[string]queuestats.Failures{}}
 }
 
 // line returns the messages that wait in a flow, in their order.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/redis/registry"
 	"github.com/millrace/millrace/internal/redis/script"
 )
@@ -39,8 +40,8 @@ const (
 
 // Bounds of dead messages, unless [DeadLetters.Keep] sets others.
 const (
-	DefaultDeadMost = 10_000
-	DefaultDeadAge  = 90 * 24 * time.Hour
+	DefaultDeadMost = queuestats.DefaultDeadMost
+	DefaultDeadAge  = queuestats.DefaultDeadAge
 )
 
 // A call takes the server one or two milliseconds, however large the queue is. So its cost

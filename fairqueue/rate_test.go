@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -46,7 +47,7 @@ func measuredRate(t *testing.T, rate float64) float64 {
 	const first = 5 // after the burst
 	most := int(3*rate) + first
 	q := openOn(t, lazyServer(t).Client(t), "x", Config{})
-	limit(t, q, "", Limits{Rate: rate})
+	limit(t, q, "", queuestats.Limits{Rate: rate})
 	writeAll(t, q, most+20, Draft{Tenant: "a"})
 	ctx, stop := context.WithCancel(t.Context())
 	arrived, ended := make(chan struct{}, most+20), make(chan error, 1)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -258,7 +259,7 @@ func TestWorkersOfSeveralQueues(t *testing.T) {
 func TestMaxShareOfPartsOfHandlers(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	if err := q.Limits().Set(t.Context(), "a", ownOf(Limits{MaxShare: 0.8})); err != nil {
+	if err := q.Limits().Set(t.Context(), "a", ownOf(queuestats.Limits{MaxShare: 0.8})); err != nil {
 		t.Fatal(err)
 	}
 	write(t, q, "a:1 a:2 a:3")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // Failures counts messages that failed and match, by their error, the largest number first: retries that wait for their
@@ -16,10 +17,10 @@ import (
 // with the Reason of one returns its messages.
 //
 // Errors: those of [Queue.Browse].
-func (q *Queue) Failures(ctx context.Context, cfg SearchConfig) ([]Failures, Found, error) {
+func (q *Queue) Failures(ctx context.Context, cfg SearchConfig) ([]queuestats.Failures, Found, error) {
 	cfg.State, cfg.Max = cmp.Or(cfg.State, Delayed), 0
 	var found Found
-	byReason := map[string]*Failures{}
+	byReason := map[string]*queuestats.Failures{}
 	err := q.look(ctx, &cfg, &found, func(m Message) bool {
 		if m.Attempt == 0 && cfg.State != Dead {
 			return true // it was delayed by its writer
@@ -28,7 +29,7 @@ func (q *Queue) Failures(ctx context.Context, cfg SearchConfig) ([]Failures, Fou
 		key := withoutNumbers(reason)
 		f := byReason[key]
 		if f == nil {
-			f = &Failures{Reason: reason, Oldest: m.Since, Newest: m.Since, Next: m.Until, Tenants: map[string]int{}}
+			f = &queuestats.Failures{Reason: reason, Oldest: m.Since, Newest: m.Since, Next: m.Until, Tenants: map[string]int{}}
 			byReason[key] = f
 		}
 		f.Reason = inCommon(f.Reason, reason)
@@ -38,14 +39,14 @@ func (q *Queue) Failures(ctx context.Context, cfg SearchConfig) ([]Failures, Fou
 		}
 		return true
 	})
-	all := make([]Failures, 0, len(byReason))
+	all := make([]queuestats.Failures, 0, len(byReason))
 	for _, f := range byReason {
 		if len(f.Tenants) == 1 {
 			f.Tenant = slices.Collect(maps.Keys(f.Tenants))[0]
 		}
 		all = append(all, *f)
 	}
-	slices.SortFunc(all, func(a, b Failures) int {
+	slices.SortFunc(all, func(a, b queuestats.Failures) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
 	})
 	return all, found, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fairqueue/parts"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -81,7 +82,7 @@ type crew struct {
 }
 
 // newCrew starts the processes.
-func newCrew(t *testing.T, c cell, soon bool, limits fairqueue.Limits) *crew {
+func newCrew(t *testing.T, c cell, soon bool, limits queuestats.Limits) *crew {
 	t.Helper()
 	w := &crew{t: t, cell: c, soon: soon, served: map[string]bool{}, over: make(chan struct{})}
 	name := redistest.Name(t)
@@ -159,9 +160,9 @@ func (w *crew) must(err error) {
 }
 
 // limit sets the limits of the tenant slow, if there are some.
-func (w *crew) limit(l fairqueue.Limits) {
+func (w *crew) limit(l queuestats.Limits) {
 	w.t.Helper()
-	if l == (fairqueue.Limits{}) {
+	if l == (queuestats.Limits{}) {
 		return
 	}
 	var own fairqueue.OwnLimits
@@ -282,7 +283,7 @@ func TestSlowTable(t *testing.T) {
 	flood := strings.Repeat("slow:hang ", 30)
 	for name, column := range map[string]func(*testing.T, cell){
 		"handlers that do not return": func(t *testing.T, c cell) {
-			w := newCrew(t, c, false, fairqueue.Limits{})
+			w := newCrew(t, c, false, queuestats.Limits{})
 			first, words := quiet("first")
 			w.write("both", first+flood)
 			w.awaitServed(words...)
@@ -290,7 +291,7 @@ func TestSlowTable(t *testing.T) {
 			w.awaitHangs(share, share)
 		},
 		"quick, and then none returns": func(t *testing.T, c cell) {
-			w := newCrew(t, c, false, fairqueue.Limits{})
+			w := newCrew(t, c, false, queuestats.Limits{})
 			first, words := quiet("first")
 			w.write("quick ones", first+strings.Repeat("slow:quick ", 20)+"slow:last")
 			w.awaitServed(append(words, "slow:last")...)
@@ -313,7 +314,7 @@ func TestSlowTable(t *testing.T) {
 			}
 		},
 		"alone again": func(t *testing.T, c cell) {
-			w := newCrew(t, c, true, fairqueue.Limits{})
+			w := newCrew(t, c, true, queuestats.Limits{})
 			all := func() bool { now, _ := w.hangs(); return now == tableHandlers }
 			first, words := quiet("first")
 			w.write("both", first+flood)
@@ -324,12 +325,12 @@ func TestSlowTable(t *testing.T) {
 			redistest.Eventually(t, "it has all handlers", all)
 		},
 		"MaxShare": func(t *testing.T, c cell) {
-			w := newCrew(t, c, false, fairqueue.Limits{Weight: 1, MaxShare: 0.4})
+			w := newCrew(t, c, false, queuestats.Limits{Weight: 1, MaxShare: 0.4})
 			w.write("the flood", flood)
 			w.awaitHangs(4, 4)
 		},
 		"MaxInFlight": func(t *testing.T, c cell) {
-			w := newCrew(t, c, false, fairqueue.Limits{Weight: 1, MaxInFlight: 4})
+			w := newCrew(t, c, false, queuestats.Limits{Weight: 1, MaxInFlight: 4})
 			w.write("the flood", flood)
 			w.awaitHangs(4, 4)
 		},
@@ -351,7 +352,7 @@ func TestAloneInOnePart(t *testing.T) {
 			c := cell{handlers: slices.Repeat([]int{n}, tableHandlers/n), parts: 2, life: "new", read: read, perTenant: 1}
 			t.Run(c.String(), func(t *testing.T) {
 				t.Parallel()
-				w := newCrew(t, c, false, fairqueue.Limits{})
+				w := newCrew(t, c, false, queuestats.Limits{})
 				several := w.writer.(*parts.Queue)
 				other := 0 // a tenant in the other part
 				for several.PartsOf(fmt.Sprint("other", other))[0] == several.PartsOf("slow")[0] {
@@ -378,7 +379,7 @@ func TestAloneInOnePart(t *testing.T) {
 // TestSlowOverManyParts: where parts are many and processes small, a tenant has a handler in each of its two parts.
 func TestSlowOverManyParts(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string]fairqueue.Limits{"slow": {}, "MaxShare": {Weight: 1, MaxShare: 0.25}} {
+	for name, limits := range map[string]queuestats.Limits{"slow": {}, "MaxShare": {Weight: 1, MaxShare: 0.25}} {
 		for _, n := range []int{2, 1} {
 			c := cell{handlers: slices.Repeat([]int{n}, tableHandlers/n), parts: 8, life: "exists", perTenant: 2}
 			t.Run(name+"/"+c.String(), func(t *testing.T) {

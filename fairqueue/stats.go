@@ -12,91 +12,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/redis/retry"
 	"github.com/millrace/millrace/internal/redis/script"
 )
 
-// Stats is the state of a queue at one moment.
-type Stats struct {
-	Name string
-	At   time.Time // by the server's clock
-
-	Waiting  int // messages that may be read
-	InFlight int // messages that a reader has
-	Delayed  int // messages that wait for their time
-	Dead     int
-
-	DeadMost int           // of the dead ones so many are kept, the newest; 0 for all
-	DeadAge  time.Duration // for how long they are kept; 0 for ever
-
-	Abandoned    int           // of those in flight: their visibility has ended, and no reader and no upkeep has noticed
-	AbandonedAge time.Duration // for how long, at most
-
-	Failing []Failures // tenants whose messages failed in the last hour, 32 at most: first those of the last ten minutes, and those with the most failures
-
-	OldestAge time.Duration // how long the head of one of Flows has waited, at most; 0 for none
-	Paused    bool
-
-	Streams   int // 0 if flows are tenants
-	PerTenant int // streams of a tenant
-
-	FlowCount int         // flows in which messages wait or that sleep
-	Flows     []FlowStats // those of them that come next, 1,024 at most, and about 100 tenants with messages in flight, the fullest first
-
-	Schedules        int // that the queue keeps
-	OverdueSchedules int // those whose tick is late by more than a minute and their jitter; of 100 at most
-
-	Capacity int           // handlers of all Readers
-	Readers  []ReaderStats // runs of Consume, seen in the last 15 seconds, by name
-	Vanished []ReaderStats // runs that ended without a word, and whose handlers no others have replaced, within a day; by name
-	Counters Counters
-
-	Refused string // why the server takes no writes, if it takes none and so no reader can report; else empty
-}
-
-// FlowStats is one flow.
-type FlowStats struct {
-	Tenant string // empty if the flow is a stream
-	Stream int    // -1 if the flow is a tenant
-
-	Waiting   int
-	InFlight  int           // messages with handlers of Consume, and where there are limits also with other readers
-	OldestAge time.Duration // how long the head has waited
-	Handling  time.Duration // mean time of handlers for the last messages; negative if unknown
-	Held      bool          // the next message waits because its tenant has its share of the handlers, or its most in flight
-	NotBefore time.Time     // until when it sleeps, because of its rate, a pause or a throttle; zero if it does not
-	ByRate    bool          // it sleeps because of its rate
-	Paused    bool          // without an end, until it is resumed
-	Limits    Limits        // those that apply
-}
-
-// ReaderStats is one run of [Queue.Consume].
-type ReaderStats struct {
-	Name        string // [ConsumeConfig].Name
-	Host        string
-	Concurrency int
-	InFlight    int
-	LastSeen    time.Time
-}
-
-// Counters count since the queue was created, over all processes. None is lost on a full
-// server: one step writes a counter and the change that it counts.
-type Counters struct {
-	Written   int64 `json:"written" doc:"Messages written, including delayed ones."`
-	Delivered int64 `json:"delivered" doc:"Deliveries."`
-	Cost      int64 `json:"cost" doc:"What the deliveries cost: their number, or more where messages have a cost of their own."`
-	Acked     int64 `json:"acked" doc:"Messages acknowledged."`
-	Nacked    int64 `json:"nacked" doc:"Deliveries that failed and were returned."`
-	Returned  int64 `json:"returned" doc:"Deliveries returned without an attempt, because the reader had gone."`
-	Reclaimed int64 `json:"reclaimed" doc:"Deliveries that ran out of time and were redelivered."`
-	Expired   int64 `json:"expired" doc:"Messages that expired before their turn."`
-	Cancelled int64 `json:"cancelled" doc:"Messages cancelled."`
-	Buried    int64 `json:"buried" doc:"Messages that died."`
-	Redriven  int64 `json:"redriven" doc:"Dead messages that were redelivered."`
-	Purged    int64 `json:"purged" doc:"Dead messages that were purged."`
-	Dropped   int64 `json:"dropped" doc:"Dead messages that were dropped because of their number or age."`
-	Lost      int64 `json:"lost" doc:"Messages whose body was deleted by something else than the library."`
-}
+// Stats is the state of a queue at one moment. Package queuestats has its fields, as plain data for programs that show,
+// judge or export them.
+type Stats = queuestats.Stats
 
 // Len returns how many messages a new reader could work on, for autoscalers: those that wait,
 // are due, or were not settled in time. It is 0 for a queue that does not exist. A message that
@@ -182,7 +105,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{Name: q.name, At: time.UnixMilli(reply.Clock / 1000), Waiting: c.waiting, InFlight: max(0, int(c.flying)), Delayed: c.delayed, Dead: c.dead}
+	s := snapshot{Stats{Name: q.name, At: time.UnixMilli(reply.Clock / 1000), Waiting: c.waiting, InFlight: max(0, int(c.flying)), Delayed: c.delayed, Dead: c.dead}}
 	s.settings(reply.Fields())
 	s.Failing = failingAt(s.At, reply.Text())
 	s.Counters.Written, s.Counters.Delivered, s.Counters.Acked = int64(c.written), int64(c.delivered), int64(c.acked)
@@ -203,15 +126,15 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	}
 	s.FlowCount = max(0, s.FlowCount-4) // the placeholders
 	if err := reply.Err(); err != nil {
-		return s, err
+		return s.Stats, err
 	}
 	s.Refused = s.refused(ctx, q)
 	if err := s.countOverdue(ctx, q, ticks); err != nil {
-		return s, err
+		return s.Stats, err
 	}
 	owners, err := s.deliveries(ctx, l, young)
 	if err != nil {
-		return s, err
+		return s.Stats, err
 	}
 	for _, owner := range owners {
 		if _, there := held[owner]; s.Streams == 0 && !there {
@@ -221,15 +144,18 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	}
 	for page := range slices.Chunk(flows, flowsPage) {
 		if err := s.describe(ctx, l, page, readOwnLimits(general), held); err != nil {
-			return s, err
+			return s.Stats, err
 		}
 	}
-	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
-	return s, nil
+	slices.SortStableFunc(s.Flows, func(a, b queuestats.Flow) int { return cmp.Compare(b.Waiting, a.Waiting) })
+	return s.Stats, nil
 }
 
+// snapshot is Stats while they are read.
+type snapshot struct{ Stats }
+
 // settings sets the fields that come from settings and counters of rare events.
-func (s *Stats) settings(fields map[string]string) {
+func (s *snapshot) settings(fields map[string]string) {
 	number := func(field string) int64 {
 		n, _ := strconv.ParseInt(fields[field], 10, 64) // absent is 0
 		return n
@@ -244,7 +170,7 @@ func (s *Stats) settings(fields map[string]string) {
 	if fields["dead_age"] != "" {
 		s.DeadAge = time.Duration(number("dead_age")) * time.Millisecond
 	}
-	s.Counters = Counters{
+	s.Counters = queuestats.Counters{
 		Cost:   number("extra"), // beyond one of each delivery
 		Nacked: number("nacked"), Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
@@ -254,7 +180,7 @@ func (s *Stats) settings(fields map[string]string) {
 
 // countOverdue counts the schedules that are late by more than a minute and their jitter. A tick that was refused is tried again some seconds later, and
 // keeps its instant.
-func (s *Stats) countOverdue(ctx context.Context, q *Queue, ticks []rueidis.ZScore) error {
+func (s *snapshot) countOverdue(ctx context.Context, q *Queue, ticks []rueidis.ZScore) error {
 	for page := range slices.Chunk(dueUntil(float64(s.At.Add(2*refusedPause).UnixMilli()), ticks), schedulesPage) {
 		_, entries, err := q.schedules(ctx, page...)
 		if err != nil {
@@ -270,7 +196,7 @@ func (s *Stats) countOverdue(ctx context.Context, q *Queue, ticks []rueidis.ZSco
 }
 
 // deliveries counts those that are abandoned, and returns the tenants of young ones as flows.
-func (s *Stats) deliveries(ctx context.Context, l look, young []string) (owners []string, err error) {
+func (s *snapshot) deliveries(ctx context.Context, l look, young []string) (owners []string, err error) {
 	reply, err := l.pipe(ctx, [][]string{
 		{"ZCOUNT", ":flight", "-inf", strconv.FormatInt(s.At.UnixMilli(), 10)}, {"ZRANGE", ":flight", "0", "0", "WITHSCORES"},
 		append([]string{"HMGET", ":hot", ""}, young...),
@@ -291,7 +217,7 @@ func (s *Stats) deliveries(ctx context.Context, l look, young []string) (owners 
 }
 
 // describe adds flows, without those that were emptied meanwhile.
-func (s *Stats) describe(ctx context.Context, l look, flows []string, general OwnLimits, held map[string]bool) error {
+func (s *snapshot) describe(ctx context.Context, l look, flows []string, general OwnLimits, held map[string]bool) error {
 	fields := slices.Clone(flows)
 	for _, flow := range flows {
 		fields = append(fields, ownerPrefix+flow)
@@ -304,13 +230,13 @@ func (s *Stats) describe(ctx context.Context, l look, flows []string, general Ow
 	if err := reply.Err(); err != nil {
 		return err
 	}
-	all, heads := make([]FlowStats, len(flows)), make([]string, len(flows))
+	all, heads := make([]queuestats.Flow, len(flows)), make([]string, len(flows))
 	var commands [][]string
 	for i, flow := range flows {
 		f := &all[i]
 		f.Tenant, f.Stream = readFlow(flow)
 		f.Held = held[flow]
-		f.handlers(hot[len(flows)+i])
+		handlers(f, hot[len(flows)+i])
 		if f.Stream < 0 {
 			f.Limits = readOwnLimits(limits[i]).over(general)
 		}
@@ -361,7 +287,7 @@ const lostTimeout = 2 * beatInterval
 
 // readers reads the readers: each is its last report in milliseconds, handlers, busy, name, host; then how many handlers had been
 // brought, and for a lost one since when it is.
-func (s *Stats) readers(fields map[string]string) {
+func (s *snapshot) readers(fields map[string]string) {
 	capacity := 0.0
 	var since []time.Time
 	for id, text := range fields {
@@ -369,7 +295,7 @@ func (s *Stats) readers(fields map[string]string) {
 		if id == "" || len(parts) < 5 {
 			continue
 		}
-		r := ReaderStats{Name: parts[3], Host: parts[4], LastSeen: milliTime(parts[0])}
+		r := queuestats.Reader{Name: parts[3], Host: parts[4], LastSeen: milliTime(parts[0])}
 		handlers, _ := strconv.ParseFloat(parts[1], 64) // that the library wrote
 		r.Concurrency = int(math.Ceil(handlers))
 		r.InFlight, _ = strconv.Atoi(parts[2])
@@ -396,16 +322,16 @@ func (s *Stats) readers(fields map[string]string) {
 		}
 		s.Vanished = missed
 	}
-	for _, list := range [][]ReaderStats{s.Readers, s.Vanished} {
-		slices.SortFunc(list, func(a, b ReaderStats) int {
+	for _, list := range [][]queuestats.Reader{s.Readers, s.Vanished} {
+		slices.SortFunc(list, func(a, b queuestats.Reader) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), a.LastSeen.Compare(b.LastSeen))
 		})
 	}
 }
 
 // refused asks why no reader reports, if there are some: the server may take no writes, as when it cannot save to its disk.
-func (s *Stats) refused(ctx context.Context, q *Queue) string {
-	reports := func(r ReaderStats) bool { return s.At.Sub(r.LastSeen) <= beatInterval*3/2 }
+func (s *snapshot) refused(ctx context.Context, q *Queue) string {
+	reports := func(r queuestats.Reader) bool { return s.At.Sub(r.LastSeen) <= beatInterval*3/2 }
 	if len(s.Readers)+len(s.Vanished) == 0 || slices.ContainsFunc(s.Readers, reports) {
 		return ""
 	}
@@ -419,8 +345,8 @@ func (s *Stats) refused(ctx context.Context, q *Queue) string {
 	return ""
 }
 
-// handlers sets the fields that come from the flow's field as an owner.
-func (f *FlowStats) handlers(field string) {
+// handlers sets the fields of a flow that come from the flow's field as an owner.
+func handlers(f *queuestats.Flow, field string) {
 	f.Handling = -1
 	if field == "" {
 		return

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // ofCosts are measured in each of the measurements whose names begin with "cost-".
@@ -69,7 +70,7 @@ func onQueue(ctx context.Context, s *site, do func(*fairqueue.Queue) error) erro
 func isBlocked(ctx context.Context, s *site) error {
 	return onQueue(ctx, s, func(q *fairqueue.Queue) error {
 		stats, err := q.Stats(ctx)
-		if err == nil && !slices.ContainsFunc(stats.Flows, func(f fairqueue.FlowStats) bool { return f.Held && f.Tenant == tenantName(s.base.Tenants) }) {
+		if err == nil && !slices.ContainsFunc(stats.Flows, func(f queuestats.Flow) bool { return f.Held && f.Tenant == tenantName(s.base.Tenants) }) {
 			err = errors.New("the tenant is not blocked, so this measures nothing")
 		}
 		return err

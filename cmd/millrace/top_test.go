@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
 
@@ -238,7 +239,7 @@ func TestTopReadOnly(t *testing.T) {
 func wantTenant(t *testing.T, q *fairqueue.Queue, tenant string, paused bool) {
 	t.Helper()
 	s, err := q.Stats(t.Context())
-	i := slices.IndexFunc(s.Flows, func(f fairqueue.FlowStats) bool { return f.Tenant == tenant })
+	i := slices.IndexFunc(s.Flows, func(f queuestats.Flow) bool { return f.Tenant == tenant })
 	if i < 0 || s.Flows[i].Paused != paused {
 		t.Errorf("%s in %+v, %v; want paused %v", tenant, s.Flows, err, paused)
 	}

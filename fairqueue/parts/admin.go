@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // PartStats is one part.
@@ -24,7 +25,7 @@ type PartStats struct {
 type Stats struct {
 	Waiting, InFlight, Delayed, Dead int
 
-	Failing []fairqueue.Failures // tenants of [fairqueue.Stats].Failing of all parts, those with the most failures first
+	Failing []queuestats.Failures // tenants of [fairqueue.Stats].Failing of all parts, those with the most failures first
 
 	Parts []PartStats
 }
@@ -38,21 +39,21 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		s.Parts[p.index] = PartStats{Stats: one, Draining: p.draining, Err: ignoreMissing(err)}
 		return err
 	})
-	failing := map[string]fairqueue.Failures{}
+	failing := map[string]queuestats.Failures{}
 	for _, p := range s.Parts {
 		for _, f := range p.Failing {
 			failing[f.Tenant] = together(failing[f.Tenant], f)
 		}
 		s.Waiting, s.InFlight, s.Delayed, s.Dead = s.Waiting+p.Waiting, s.InFlight+p.InFlight, s.Delayed+p.Delayed, s.Dead+p.Dead
 	}
-	s.Failing = slices.SortedFunc(maps.Values(failing), func(a, b fairqueue.Failures) int {
+	s.Failing = slices.SortedFunc(maps.Values(failing), func(a, b queuestats.Failures) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Tenant, b.Tenant))
 	})
 	return s, err
 }
 
 // together returns the failures of a tenant in two parts, of which the first may be none.
-func together(a, b fairqueue.Failures) fairqueue.Failures {
+func together(a, b queuestats.Failures) queuestats.Failures {
 	if a.Count == 0 {
 		return b
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -54,7 +54,7 @@ func (f Finding) Advised() string {
 const maxTenants = 3
 
 // OfQueue returns the problems of a queue, the most urgent first.
-func OfQueue(s fairqueue.Stats) []Finding {
+func OfQueue(s queuestats.Stats) []Finding {
 	q := newQueue(s)
 	all := q.readers()
 	unread := len(all) > 0
@@ -90,14 +90,14 @@ func of(severity finding.Severity, code, tenant string) Finding {
 
 // queue has the data that several looks need.
 type queue struct {
-	fairqueue.Stats
+	queuestats.Stats
 
 	oldest time.Duration // age of the oldest message that no pause and no limit holds back
 	held   bool          // it waits for its tenant's share of the handlers
 	busy   int           // handlers
 }
 
-func newQueue(s fairqueue.Stats) *queue {
+func newQueue(s queuestats.Stats) *queue {
 	q := &queue{Stats: s}
 	for _, f := range s.Flows {
 		if !f.Paused && !q.limited(f) && f.OldestAge > q.oldest {
@@ -137,7 +137,7 @@ func (w Why) Words() string {
 var Whys = []Why{ForServer, ForReader, ForQueue, ForPause, ForRate, ForInFlight, ForHandlers, ForTurn}
 
 // Ages returns how long the oldest message waits for each reason.
-func Ages(s fairqueue.Stats) map[Why]time.Duration {
+func Ages(s queuestats.Stats) map[Why]time.Duration {
 	ages, why := map[Why]time.Duration{}, WhyWaits(s)
 	for _, f := range s.Flows {
 		if f.Waiting > 0 {
@@ -148,10 +148,10 @@ func Ages(s fairqueue.Stats) map[Why]time.Duration {
 }
 
 // WhyWaits returns what the next message of a flow of a queue waits for.
-func WhyWaits(s fairqueue.Stats) func(fairqueue.FlowStats) Why {
+func WhyWaits(s queuestats.Stats) func(queuestats.Flow) Why {
 	q := newQueue(s)
 	unread := len(q.readers()) > 0
-	return func(f fairqueue.FlowStats) Why {
+	return func(f queuestats.Flow) Why {
 		why := q.why(f)
 		switch {
 		case q.Refused != "":
@@ -166,7 +166,7 @@ func WhyWaits(s fairqueue.Stats) func(fairqueue.FlowStats) Why {
 }
 
 // why returns what the next message of a flow waits for while the queue is read.
-func (q *queue) why(f fairqueue.FlowStats) Why {
+func (q *queue) why(f queuestats.Flow) Why {
 	switch {
 	case f.Paused:
 		return ForPause
@@ -183,7 +183,7 @@ func (q *queue) why(f fairqueue.FlowStats) Why {
 }
 
 // limited reports whether a tenant's own limit, a pause that ends or a throttle holds its messages back.
-func (q *queue) limited(f fairqueue.FlowStats) bool {
+func (q *queue) limited(f queuestats.Flow) bool {
 	why := q.why(f)
 	return f.Stream < 0 && !f.Paused && (why == ForRate || why == ForPause || why == ForInFlight)
 }
@@ -191,7 +191,7 @@ func (q *queue) limited(f fairqueue.FlowStats) bool {
 // free returns how many messages wait that a reader could have, without those of some tenants,
 // and for how long the oldest of them waits, negative if Stats does not show it. A pause or a
 // rate holds back the others.
-func (q *queue) free(without func(fairqueue.FlowStats) bool) (n int, oldest time.Duration) {
+func (q *queue) free(without func(queuestats.Flow) bool) (n int, oldest time.Duration) {
 	n, oldest = q.Waiting, -1
 	for _, f := range q.Flows {
 		if without(f) || f.Paused || !f.NotBefore.IsZero() {
@@ -213,7 +213,7 @@ func (q *queue) readers() []Finding {
 		f.Advice = "Look at the server's log, and at the space on its disk: millrace doctor. Readers go on by themselves when it takes writes again."
 		return []Finding{f}
 	}
-	n, oldest := q.free(func(fairqueue.FlowStats) bool { return false })
+	n, oldest := q.free(func(queuestats.Flow) bool { return false })
 	n = max(0, n)
 	if n+q.Abandoned == 0 || q.Paused {
 		return nil
@@ -233,7 +233,7 @@ func (q *queue) readers() []Finding {
 		lines = append(lines, fmt.Sprintf("%s abandoned, for up to %s", are(q.Abandoned), readable.Duration(q.AbandonedAge)))
 	}
 	waiting := strings.Join(lines, "; ")
-	var live []fairqueue.ReaderStats
+	var live []queuestats.Reader
 	silent := slices.Clone(q.Vanished)
 	for _, r := range q.Readers {
 		if q.At.Sub(r.LastSeen) < finding.ReaderSilentAge {
@@ -246,7 +246,7 @@ func (q *queue) readers() []Finding {
 	case len(live) > 0:
 		return nil
 	case len(silent) > 0 && (oldest >= finding.OthersWaitAge || q.Abandoned > 0):
-		last := slices.MaxFunc(silent, func(a, b fairqueue.ReaderStats) int { return a.LastSeen.Compare(b.LastSeen) })
+		last := slices.MaxFunc(silent, func(a, b queuestats.Reader) int { return a.LastSeen.Compare(b.LastSeen) })
 		f.Code = ReadersGone
 		f.Text = fmt.Sprintf("has lost its readers without a word: %s was seen last, %s ago. %s", reader(last), readable.Duration(q.At.Sub(last.LastSeen)), capital(waiting))
 		f.Advice = "Start them again, and look why they died: killed for memory, or cut off from Redis. What they had in flight comes back by itself."
@@ -264,7 +264,7 @@ func (q *queue) readers() []Finding {
 
 // lost looks for readers that ended without a word, while others live.
 func (q *queue) lost() []Finding {
-	live := func(r fairqueue.ReaderStats) bool { return q.At.Sub(r.LastSeen) < finding.ReaderSilentAge }
+	live := func(r queuestats.Reader) bool { return q.At.Sub(r.LastSeen) < finding.ReaderSilentAge }
 	if len(q.Vanished) == 0 || !slices.ContainsFunc(q.Readers, live) {
 		return nil
 	}
@@ -273,7 +273,7 @@ func (q *queue) lost() []Finding {
 	for _, r := range q.Vanished {
 		handlers += r.Concurrency
 	}
-	last := slices.MaxFunc(q.Vanished, func(a, b fairqueue.ReaderStats) int { return a.LastSeen.Compare(b.LastSeen) })
+	last := slices.MaxFunc(q.Vanished, func(a, b queuestats.Reader) int { return a.LastSeen.Compare(b.LastSeen) })
 	who := reader(last)
 	if more := len(q.Vanished) - 1; more > 0 {
 		who = readable.Count(len(q.Vanished), "reader") + ", the last one " + who + ","
@@ -360,8 +360,8 @@ func (q *queue) or(has bool, limit, tenant, flag string) string {
 }
 
 // others returns for how long messages of other tenants wait, and adds it to the text.
-func (q *queue) others(u fairqueue.FlowStats, text *string) time.Duration {
-	n, longest := q.free(func(f fairqueue.FlowStats) bool { return f.Tenant == u.Tenant })
+func (q *queue) others(u queuestats.Flow, text *string) time.Duration {
+	n, longest := q.free(func(f queuestats.Flow) bool { return f.Tenant == u.Tenant })
 	if n <= 0 && q.Waiting > u.Waiting {
 		*text += "; the others wait for their own limits and pauses"
 		return 0
@@ -405,7 +405,7 @@ func (q *queue) tenants() []Finding {
 }
 
 // limit describes a tenant whose own limit holds its messages back. It is no flood: the others go on.
-func (q *queue) limit(f fairqueue.FlowStats) Finding {
+func (q *queue) limit(f queuestats.Flow) Finding {
 	n := of(finding.Note, Limited, f.Tenant)
 	if f.OldestAge >= finding.OldAge {
 		n.Severity = finding.Warning
@@ -486,7 +486,7 @@ func (q *queue) dropped() []Finding {
 	f := of(finding.Warning, DeadDropped, "")
 	f.Text = "has dropped " + readable.Count(n, "dead message") + ", the oldest first"
 	f.Advice = fmt.Sprintf("Mend what they died of (millrace queue dead groups %[1]s) and redrive or purge them, or keep more: millrace queue dead keep %[1]s --most N --age TIME", argument(q.Name))
-	if q.DeadMost != fairqueue.DefaultDeadMost || q.DeadAge != fairqueue.DefaultDeadAge {
+	if q.DeadMost != queuestats.DefaultDeadMost || q.DeadAge != queuestats.DefaultDeadAge {
 		f.Severity = finding.Note
 	}
 	return []Finding{f}
@@ -521,7 +521,7 @@ func argument(text string) string { return readable.Argument(text) }
 
 func named(tenant string) string { return "tenant " + readable.Name(tenant) }
 
-func reader(r fairqueue.ReaderStats) string {
+func reader(r queuestats.Reader) string {
 	if r.Name == "" {
 		return "one at " + readable.Name(r.Host)
 	}

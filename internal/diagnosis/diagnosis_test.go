@@ -8,32 +8,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // reads is a reader that was seen so long ago.
-func reads(name string, handlers, busy int, ago time.Duration) fairqueue.ReaderStats {
-	return fairqueue.ReaderStats{Name: name, Host: "host-3", Concurrency: handlers, InFlight: busy, LastSeen: noon.Add(-ago)}
+func reads(name string, handlers, busy int, ago time.Duration) queuestats.Reader {
+	return queuestats.Reader{Name: name, Host: "host-3", Concurrency: handlers, InFlight: busy, LastSeen: noon.Add(-ago)}
 }
 
-func flow(tenant string, waiting int, oldest time.Duration, change ...func(*fairqueue.FlowStats)) fairqueue.FlowStats {
-	f := fairqueue.FlowStats{Tenant: tenant, Stream: -1, Waiting: waiting, OldestAge: oldest, Handling: -1}
+func flow(tenant string, waiting int, oldest time.Duration, change ...func(*queuestats.Flow)) queuestats.Flow {
+	f := queuestats.Flow{Tenant: tenant, Stream: -1, Waiting: waiting, OldestAge: oldest, Handling: -1}
 	for _, c := range change {
 		c(&f)
 	}
 	return f
 }
 
-func inFlight(n int, handling time.Duration) func(*fairqueue.FlowStats) {
-	return func(f *fairqueue.FlowStats) { f.InFlight, f.Handling = n, handling }
+func inFlight(n int, handling time.Duration) func(*queuestats.Flow) {
+	return func(f *queuestats.Flow) { f.InFlight, f.Handling = n, handling }
 }
 
 // in returns a queue of these flows.
-func in(delivered int64, readers []fairqueue.ReaderStats, flows ...fairqueue.FlowStats) fairqueue.Stats {
-	s := fairqueue.Stats{Name: "orders", At: noon, Flows: flows, Readers: readers, Counters: fairqueue.Counters{Delivered: delivered}}
+func in(delivered int64, readers []queuestats.Reader, flows ...queuestats.Flow) queuestats.Stats {
+	s := queuestats.Stats{Name: "orders", At: noon, Flows: flows, Readers: readers, Counters: queuestats.Counters{Delivered: delivered}}
 	for _, f := range flows {
 		s.Waiting += f.Waiting
 		s.InFlight += f.InFlight
@@ -49,13 +49,13 @@ func in(delivered int64, readers []fairqueue.ReaderStats, flows ...fairqueue.Flo
 // and the command that ends it. A healthy queue has none.
 func TestOfQueue(t *testing.T) {
 	t.Parallel()
-	one := []fairqueue.ReaderStats{reads("worker-1", 10, 10, time.Second)}
-	paused := func(f *fairqueue.FlowStats) { f.Paused = true }
-	sleeps := func(f *fairqueue.FlowStats) { f.NotBefore, f.ByRate, f.Limits.Rate = noon.Add(time.Second), true, 2 }
-	throttled := func(f *fairqueue.FlowStats) { f.NotBefore = noon.Add(time.Hour) }
-	full := func(f *fairqueue.FlowStats) { f.Held, f.InFlight, f.Limits.MaxInFlight = true, 5, 5 }
+	one := []queuestats.Reader{reads("worker-1", 10, 10, time.Second)}
+	paused := func(f *queuestats.Flow) { f.Paused = true }
+	sleeps := func(f *queuestats.Flow) { f.NotBefore, f.ByRate, f.Limits.Rate = noon.Add(time.Second), true, 2 }
+	throttled := func(f *queuestats.Flow) { f.NotBefore = noon.Add(time.Hour) }
+	full := func(f *queuestats.Flow) { f.Held, f.InFlight, f.Limits.MaxInFlight = true, 5, 5 }
 	for name, c := range map[string]struct {
-		stats fairqueue.Stats
+		stats queuestats.Stats
 		want  []string
 	}{
 		"an empty queue":       {in(0, nil), nil},
@@ -68,71 +68,71 @@ func TestOfQueue(t *testing.T) {
 			"critical no_reader for 40s: has no reader: 1 message waits, the oldest for 40s",
 		}},
 		"read by programs that it does not know": {in(9, nil, flow("a", 1, 40*time.Second, inFlight(1, -1))), nil},
-		"readers that vanished": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, 9*time.Second)}, flow("a", 3, 4*time.Second)), []string{
+		"readers that vanished": {in(9, []queuestats.Reader{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, 9*time.Second)}, flow("a", 3, 4*time.Second)), []string{
 			"critical readers_gone for 4s: has lost its readers without a word: w2 at host-3 was seen last, 9s ago. 3 messages wait, the oldest for 4s",
 		}},
-		"readers that vanished a while ago, with messages": {func() fairqueue.Stats {
+		"readers that vanished a while ago, with messages": {func() queuestats.Stats {
 			s := in(9, nil, flow("a", 3, 30*time.Second, inFlight(2, -1)))
-			s.Vanished = []fairqueue.ReaderStats{reads("w1", 5, 2, 40*time.Second)}
+			s.Vanished = []queuestats.Reader{reads("w1", 5, 2, 40*time.Second)}
 			return s
 		}(), []string{
 			"critical readers_gone for 30s: has lost its readers without a word: w1 at host-3 was seen last, 40s ago. 3 messages wait, the oldest for 30s",
 		}},
-		"readers that vanished with all messages": {func() fairqueue.Stats {
+		"readers that vanished with all messages": {func() queuestats.Stats {
 			s := in(9, nil)
 			s.InFlight, s.Abandoned, s.AbandonedAge = 2, 2, 10*time.Second
-			s.Vanished = []fairqueue.ReaderStats{reads("w1", 5, 2, 40*time.Second)}
+			s.Vanished = []queuestats.Reader{reads("w1", 5, 2, 40*time.Second)}
 			return s
 		}(), []string{
 			"critical readers_gone for 10s: has lost its readers without a word: w1 at host-3 was seen last, 40s ago. 2 messages are abandoned, for up to 10s",
 		}},
-		"no reader takes what others have abandoned": {func() fairqueue.Stats {
+		"no reader takes what others have abandoned": {func() queuestats.Stats {
 			s := in(9, nil, flow("a", 1, 2*time.Minute))
 			s.InFlight, s.Abandoned, s.AbandonedAge = 1, 1, 5*time.Minute
 			return s
 		}(), []string{
 			"critical no_reader for 5m0s: has no reader: 1 message waits, the oldest for 2m0s; 1 message is abandoned, for up to 5m0s",
 		}},
-		"a reader that the queue does not know is a moment late": {func() fairqueue.Stats {
+		"a reader that the queue does not know is a moment late": {func() queuestats.Stats {
 			s := in(9, nil)
 			s.InFlight, s.Abandoned, s.AbandonedAge = 1, 1, 5*time.Second
 			return s
 		}(), nil},
-		"one of two readers vanished": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, time.Second)}, flow("a", 3, 4*time.Second)), nil},
-		"one of three readers was killed": {func() fairqueue.Stats {
-			s := in(9, []fairqueue.ReaderStats{reads("w1", 5, 1, time.Second), reads("w2", 5, 5, time.Second)}, flow("a", 3, 4*time.Second))
-			s.Vanished = []fairqueue.ReaderStats{reads("w3", 3, 2, 2*time.Hour)}
+		"one of two readers vanished": {in(9, []queuestats.Reader{reads("w1", 5, 0, 12*time.Second), reads("w2", 5, 0, time.Second)}, flow("a", 3, 4*time.Second)), nil},
+		"one of three readers was killed": {func() queuestats.Stats {
+			s := in(9, []queuestats.Reader{reads("w1", 5, 1, time.Second), reads("w2", 5, 5, time.Second)}, flow("a", 3, 4*time.Second))
+			s.Vanished = []queuestats.Reader{reads("w3", 3, 2, 2*time.Hour)}
 			return s
 		}(), []string{
 			"note reader_lost for 0s: has lost w3 at host-3 without a word 2h0m0s ago, and 3 handlers of 13 were not replaced",
 		}},
-		"two of three readers were killed, and messages wait for the last one": {func() fairqueue.Stats {
-			s := in(9, []fairqueue.ReaderStats{reads("w1", 5, 5, time.Second)}, flow("a", 3, 40*time.Second), flow("b", 3, 2*time.Hour, paused))
-			s.Vanished = []fairqueue.ReaderStats{reads("w2", 5, 2, 2*time.Hour), reads("w3", 5, 2, time.Minute)}
+		"two of three readers were killed, and messages wait for the last one": {func() queuestats.Stats {
+			s := in(9, []queuestats.Reader{reads("w1", 5, 5, time.Second)}, flow("a", 3, 40*time.Second), flow("b", 3, 2*time.Hour, paused))
+			s.Vanished = []queuestats.Reader{reads("w2", 5, 2, 2*time.Hour), reads("w3", 5, 2, time.Minute)}
 			return s
 		}(), []string{
 			"warning reader_lost for 40s: has lost 2 readers, the last one w3 at host-3, without a word 1m0s ago, and 10 handlers of 15 were not replaced; meanwhile the others are busy, and a message waits for 40s",
 			"note tenant_paused of {b} for 2h0m0s: has tenant b paused: 3 messages wait (queue tenant resume orders b)",
 		}},
-		"a tenant that has its share of the handlers": {in(9, []fairqueue.ReaderStats{reads("w1", 10, 2, time.Second)}, flow("a", 3, 6*time.Minute, inFlight(2, 50*time.Millisecond), func(f *fairqueue.FlowStats) { f.Held = true })), []string{
+		"a tenant that has its share of the handlers": {in(9, []queuestats.Reader{reads("w1", 10, 2, time.Second)}, flow("a", 3, 6*time.Minute, inFlight(2, 50*time.Millisecond), func(f *queuestats.Flow) { f.Held = true })), []string{
 			"warning old for 6m0s: has a message that waits for 6m0s, though 8 of 10 handlers are free: its tenant has its share of them",
 		}},
-		"readers that take nothing": {in(9, []fairqueue.ReaderStats{reads("w1", 10, 2, time.Second)}, flow("a", 3, 6*time.Minute)), []string{
+		"readers that take nothing": {in(9, []queuestats.Reader{reads("w1", 10, 2, time.Second)}, flow("a", 3, 6*time.Minute)), []string{
 			"warning old for 6m0s: has a message that waits for 6m0s, though 8 of 10 handlers are free",
 		}},
-		"a server that takes no writes": {func() fairqueue.Stats {
-			s := in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 12*time.Second)}, flow("acme", 300, 40*time.Second), flow("b", 3, 20*time.Second))
-			s.Vanished = []fairqueue.ReaderStats{reads("w2", 5, 0, 20*time.Second)}
+		"a server that takes no writes": {func() queuestats.Stats {
+			s := in(9, []queuestats.Reader{reads("w1", 5, 0, 12*time.Second)}, flow("acme", 300, 40*time.Second), flow("b", 3, 20*time.Second))
+			s.Vanished = []queuestats.Reader{reads("w2", 5, 0, 20*time.Second)}
 			s.Refused, s.OverdueSchedules = "MISCONF Redis is unable to persist to disk. Check its log.", 1
 			return s
 		}(), []string{
 			"critical no_writes for 40s: has a server that takes no writes, so nothing moves, and its readers cannot report: MISCONF Redis is unable to persist to disk",
 			"note flood of {acme} for 20s: is flooded by tenant acme: 300 of 303 waiting messages are its own; meanwhile 3 messages wait of others, the oldest for 20s (queue tenant pause orders acme)",
 		}},
-		"tenants that fail": {func() fairqueue.Stats {
+		"tenants that fail": {func() queuestats.Stats {
 			s := in(9, one)
 			fails := func(tenant string, count, died int, since, last time.Duration) {
-				s.Failing = append(s.Failing, fairqueue.Failures{Tenant: tenant, Reason: "db is down", Count: count, Died: died, Oldest: noon.Add(-since), Newest: noon.Add(-last)})
+				s.Failing = append(s.Failing, queuestats.Failures{Tenant: tenant, Reason: "db is down", Count: count, Died: died, Oldest: noon.Add(-since), Newest: noon.Add(-last)})
 			}
 			fails("acme", 120, 4, 3*time.Minute, 5*time.Second)
 			fails("few", 9, 0, time.Minute, time.Second)
@@ -146,12 +146,12 @@ func TestOfQueue(t *testing.T) {
 			"warning failing of {long} for 0s: has failing handlers for tenant long: 20 deliveries failed in 9m59s; the last error, 1s ago: db is down (queue tenant pause orders long)",
 			"note failing of {young} for 0s: has failing handlers for tenant young: 20 deliveries failed in 59s; the last error, 1s ago: db is down (queue tenant pause orders young)",
 		}},
-		"a late schedule": {func() fairqueue.Stats {
+		"a late schedule": {func() queuestats.Stats {
 			s := in(9, nil)
 			s.OverdueSchedules = 1
 			return s
 		}(), []string{"critical schedule_late for 0s: has 1 overdue schedule: a tick is due for more than a minute"}},
-		"a pause": {func() fairqueue.Stats {
+		"a pause": {func() queuestats.Stats {
 			s := in(9, nil, flow("a", 300, time.Hour), flow("b", 1, time.Hour))
 			s.Paused = true
 			return s
@@ -174,7 +174,7 @@ func TestOfQueue(t *testing.T) {
 		"a slow tenant": {in(9, one, flow("bolt", 40, 20*time.Second, inFlight(9, 5100*time.Millisecond)), flow("b", 20, 3300*time.Millisecond)), []string{
 			"warning slow of {bolt} for 3s: has slow handlers for tenant bolt: its messages have 9 of 10, and take 5s each; meanwhile 20 messages wait of others, the oldest for 3s (queue tenant pause orders bolt)",
 		}},
-		"a tenant that hangs": {in(9, one, flow("bolt", 40, 20*time.Second, inFlight(5, -1), func(f *fairqueue.FlowStats) { f.Held = true }), flow("b", 20, 3300*time.Millisecond)), []string{
+		"a tenant that hangs": {in(9, one, flow("bolt", 40, 20*time.Second, inFlight(5, -1), func(f *queuestats.Flow) { f.Held = true }), flow("b", 20, 3300*time.Millisecond)), []string{
 			"warning slow of {bolt} for 3s: has slow handlers for tenant bolt: its messages have 5 of 10, and none of them has ended yet; meanwhile 20 messages wait of others, the oldest for 3s (queue tenant pause orders bolt)",
 		}},
 		"a tenant that is paused": {in(9, one, flow("a", 12, time.Hour, paused), flow("b", 1, time.Millisecond)), []string{
@@ -183,22 +183,22 @@ func TestOfQueue(t *testing.T) {
 		"a forgotten pause": {in(9, one, flow("a", 12, 26*time.Hour, paused)), []string{
 			"warning tenant_paused of {a} for 1d2h: has tenant a paused: 12 messages wait, the oldest for 1d2h (queue tenant resume orders a)",
 		}},
-		"dead messages that were dropped": {func() fairqueue.Stats {
+		"dead messages that were dropped": {func() queuestats.Stats {
 			s := in(9, one)
-			s.Dead, s.Counters.Dropped, s.DeadMost, s.DeadAge = 3, 2, fairqueue.DefaultDeadMost, fairqueue.DefaultDeadAge
+			s.Dead, s.Counters.Dropped, s.DeadMost, s.DeadAge = 3, 2, queuestats.DefaultDeadMost, queuestats.DefaultDeadAge
 			return s
 		}(), []string{"warning dead_dropped for 0s: has dropped 2 dead messages, the oldest first"}},
-		"dead messages that were dropped beyond a bound of the operator": {func() fairqueue.Stats {
+		"dead messages that were dropped beyond a bound of the operator": {func() queuestats.Stats {
 			s := in(9, one)
 			s.Dead, s.Counters.Dropped, s.DeadMost = 3, 1, 3
 			return s
 		}(), []string{"note dead_dropped for 0s: has dropped 1 dead message, the oldest first"}},
-		"dead messages that were dropped before all others were redriven": {func() fairqueue.Stats {
+		"dead messages that were dropped before all others were redriven": {func() queuestats.Stats {
 			s := in(9, one)
 			s.Counters.Dropped, s.DeadMost = 3, 3
 			return s
 		}(), nil},
-		"a full tenant": {in(9, one, flow("a", 12, time.Second, func(f *fairqueue.FlowStats) { f.Limits.MaxWaiting = 12 })), []string{
+		"a full tenant": {in(9, one, flow("a", 12, time.Second, func(f *queuestats.Flow) { f.Limits.MaxWaiting = 12 })), []string{
 			"warning tenant_full of {a} for 1s: refuses messages of tenant a: 12 messages wait, as many as may (queue tenant show orders a)",
 		}},
 		"a pause of the only tenant that waits, in a queue without known readers": {in(9, nil, flow("a", 5, time.Hour, paused)), []string{
@@ -219,7 +219,7 @@ func TestOfQueue(t *testing.T) {
 			"critical no_reader for 15s: has no reader: 2 messages wait, the oldest for 15s",
 			"note tenant_paused of {big} for 1h0m0s: has tenant big paused: 5 messages wait (queue tenant resume orders big)",
 		}},
-		"a reader that vanished a moment after the last message": {in(9, []fairqueue.ReaderStats{reads("w1", 5, 0, 9*time.Second)}, flow("a", 1, time.Millisecond)), nil},
+		"a reader that vanished a moment after the last message": {in(9, []queuestats.Reader{reads("w1", 5, 0, 9*time.Second)}, flow("a", 1, time.Millisecond)), nil},
 		"a flood that nobody reads": {in(9, nil, flow("acme", 500, time.Minute), flow("b", 1, 30*time.Second)), []string{
 			"critical no_reader for 1m0s: has no reader: 501 messages wait, the oldest for 1m0s",
 			"note flood of {acme} for 30s: is flooded by tenant acme: 500 of 501 waiting messages are its own; meanwhile 1 message waits of others, the oldest for 30s (queue tenant pause orders acme)",
@@ -228,8 +228,8 @@ func TestOfQueue(t *testing.T) {
 			"note flood of {acme} for 1ms: is flooded by tenant acme: 500 of 506 waiting messages are its own; meanwhile 1 message waits of others, the oldest for 1ms (queue tenant pause orders acme)",
 			"note tenant_paused of {big} for 1h0m0s: has tenant big paused: 5 messages wait (queue tenant resume orders big)",
 		}},
-		"a quick tenant at its limit": {in(9, one, flow("a", 40, 20*time.Second, inFlight(5, 5*time.Millisecond), func(f *fairqueue.FlowStats) { f.Held = true }), flow("b", 20, 3*time.Second)), nil},
-		"a slow tenant in a queue that is paused": {func() fairqueue.Stats {
+		"a quick tenant at its limit": {in(9, one, flow("a", 40, 20*time.Second, inFlight(5, 5*time.Millisecond), func(f *queuestats.Flow) { f.Held = true }), flow("b", 20, 3*time.Second)), nil},
+		"a slow tenant in a queue that is paused": {func() queuestats.Stats {
 			s := in(9, one, flow("bolt", 40, time.Minute, inFlight(9, 5*time.Second)), flow("b", 20, time.Minute))
 			s.Paused = true
 			return s
@@ -280,24 +280,24 @@ func TestOfQueue(t *testing.T) {
 // TestAges: each message has one reason, and each reason the age of its oldest one.
 func TestAges(t *testing.T) {
 	t.Parallel()
-	flows := []fairqueue.FlowStats{
-		flow("a", 1, time.Second), flow("b", 1, 2*time.Second), flow("c", 1, time.Hour, func(f *fairqueue.FlowStats) { f.Paused = true }),
-		flow("d", 1, 3*time.Second, func(f *fairqueue.FlowStats) { f.NotBefore, f.ByRate = noon.Add(time.Hour), true }),
-		flow("e", 1, 4*time.Second, func(f *fairqueue.FlowStats) { f.NotBefore = noon.Add(time.Hour) }),
-		flow("f", 1, 5*time.Second, func(f *fairqueue.FlowStats) { f.Held, f.InFlight, f.Limits.MaxInFlight = true, 5, 5 }),
-		flow("g", 1, 6*time.Second, func(f *fairqueue.FlowStats) { f.Held = true }), flow("h", 0, 0),
+	flows := []queuestats.Flow{
+		flow("a", 1, time.Second), flow("b", 1, 2*time.Second), flow("c", 1, time.Hour, func(f *queuestats.Flow) { f.Paused = true }),
+		flow("d", 1, 3*time.Second, func(f *queuestats.Flow) { f.NotBefore, f.ByRate = noon.Add(time.Hour), true }),
+		flow("e", 1, 4*time.Second, func(f *queuestats.Flow) { f.NotBefore = noon.Add(time.Hour) }),
+		flow("f", 1, 5*time.Second, func(f *queuestats.Flow) { f.Held, f.InFlight, f.Limits.MaxInFlight = true, 5, 5 }),
+		flow("g", 1, 6*time.Second, func(f *queuestats.Flow) { f.Held = true }), flow("h", 0, 0),
 	}
 	held := map[Why]time.Duration{ForPause: time.Hour, ForRate: 3 * time.Second, ForInFlight: 5 * time.Second, ForHandlers: 6 * time.Second, ForTurn: 2 * time.Second}
 	paused := in(9, nil, flows...)
 	paused.Paused = true
 	refused := in(9, nil, flows...)
 	refused.Refused = "READONLY"
-	unread := in(9, nil, flow("a", 1, time.Minute), flow("c", 1, time.Hour, func(f *fairqueue.FlowStats) { f.Paused = true }))
+	unread := in(9, nil, flow("a", 1, time.Minute), flow("c", 1, time.Hour, func(f *queuestats.Flow) { f.Paused = true }))
 	for name, c := range map[string]struct {
-		stats fairqueue.Stats
+		stats queuestats.Stats
 		want  map[Why]time.Duration
 	}{
-		"a queue that is read":          {in(9, []fairqueue.ReaderStats{reads("w", 9, 9, 0)}, flows...), held},
+		"a queue that is read":          {in(9, []queuestats.Reader{reads("w", 9, 9, 0)}, flows...), held},
 		"no reader":                     {unread, map[Why]time.Duration{ForReader: time.Minute, ForPause: time.Hour}},
 		"a server that takes no writes": {refused, map[Why]time.Duration{ForServer: time.Hour}},
 		"a pause":                       {paused, map[Why]time.Duration{ForQueue: time.Hour}},

@@ -8,7 +8,7 @@
 //
 // # The mechanism
 //
-// [OfQueue] looks at one [fairqueue.Stats]. It names the tenant, how long the others wait
+// [OfQueue] looks at one [queuestats.Stats]. It names the tenant, how long the others wait
 // meanwhile, and the command that stops it. It judges nothing that Stats does not show: it says
 // how long the others wait, and not how long they would wait otherwise.
 //

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/jsontype"
 )
 
@@ -22,7 +23,7 @@ type Limits struct {
 }
 
 // OfLimits converts limits.
-func OfLimits(l fairqueue.Limits) Limits {
+func OfLimits(l queuestats.Limits) Limits {
 	weight := l.Weight
 	if weight == 0 {
 		weight = 1

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/redis/reqid"
 )
@@ -78,7 +79,7 @@ func (g Group) And(other Group, alike jsontype.Text) Group {
 }
 
 // OfGroups converts errors, and how far their search came.
-func OfGroups(all []fairqueue.Failures, found fairqueue.Found) DeadGroups {
+func OfGroups(all []queuestats.Failures, found fairqueue.Found) DeadGroups {
 	doc := DeadGroups{make([]Group, len(all)), SearchedOf(found)}
 	for i, f := range all {
 		doc.Groups[i] = Group{jsontype.Text(f.Reason), f.Count, f.Oldest.UTC(), f.Newest.UTC(), jsontype.Time(f.Next), jsontype.Text(f.Tenant)}
@@ -87,7 +88,7 @@ func OfGroups(all []fairqueue.Failures, found fairqueue.Found) DeadGroups {
 }
 
 // OfFailures converts the tenants that fail, or the only one, and the errors of retries.
-func OfFailures(failing, retries []fairqueue.Failures, found fairqueue.Found, only string) Failures {
+func OfFailures(failing, retries []queuestats.Failures, found fairqueue.Found, only string) Failures {
 	groups := OfGroups(retries, found)
 	doc := Failures{[]FailingTenant{}, groups.Groups, groups.Searched}
 	for _, f := range failing {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/jsontype"
 )
@@ -64,7 +65,7 @@ type ReaderStats struct {
 }
 
 // QueueCounters count since the queue began, over all processes.
-type QueueCounters fairqueue.Counters
+type QueueCounters queuestats.Counters
 
 // OfShape returns the shape of a queue.
 func OfShape(s fairqueue.Stats) Shape { return Shape{s.Streams, s.PerTenant} }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/jsontype"
 )
@@ -32,7 +33,7 @@ type Tenants struct {
 }
 
 // OfTenant converts the numbers of a flow that is a tenant, at an instant.
-func OfTenant(f fairqueue.FlowStats, why diagnosis.Why, at time.Time) TenantStats {
+func OfTenant(f queuestats.Flow, why diagnosis.Why, at time.Time) TenantStats {
 	doc := TenantStats{
 		Tenant: Tenant{jsontype.Text(f.Tenant)}, Waiting: f.Waiting, InFlight: f.InFlight,
 		OldestAge: f.OldestAge.Milliseconds(), Handling: -1, State: "ready", WaitsFor: string(why), Limits: OfLimits(f.Limits),
@@ -52,7 +53,7 @@ func OfTenant(f fairqueue.FlowStats, why diagnosis.Why, at time.Time) TenantStat
 }
 
 // OfTenants converts the numbers of a queue without streams.
-func OfTenants(s fairqueue.Stats, all fairqueue.Limits) Tenants {
+func OfTenants(s fairqueue.Stats, all queuestats.Limits) Tenants {
 	doc := Tenants{Default: OfLimits(all), Count: s.FlowCount, Tenants: []TenantStats{}, At: s.At}
 	why := diagnosis.WhyWaits(s)
 	for _, f := range s.Flows {

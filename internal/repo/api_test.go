@@ -42,7 +42,7 @@ func TestAPI(t *testing.T) {
 
 // exportedNames is the most exported functions, types and methods of public packages. It goes
 // up only if users of another queue miss something, and never above 450.
-const exportedNames = 448
+const exportedNames = 449
 
 // TestExportedNames counts what a user has to read: the functions, types and methods of the
 // public packages, not their constants, variables and fields.

@@ -43,7 +43,7 @@ type depRule struct {
 type set func(importPath string) bool
 
 var (
-	structures  = rooms("ick", "fairqueue", "expiry", "pinned", "tracker", "scatter", "fetch", "lease")
+	structures  = but(rooms("ick", "fairqueue", "expiry", "pinned", "tracker", "scatter", "fetch", "lease"), rooms("fairqueue/queuestats"))
 	testHelpers = rooms("millracetest", "internal/test/redistest", "internal/test/etcdtest", "internal/test/pgtest", "internal/test/scripttest", "internal/test/shardstest", "internal/test/directorytest")
 	upstairs    = rooms("cmd", "server", "observe", "fleet", "internal/fleet")
 )
@@ -81,8 +81,8 @@ var depRules = []depRule{
 		why: "imports point downwards: structures know nothing of the fleet, the server, the command, the adapters of hooks and the URL of their client",
 	},
 	{
-		of: but(rooms("internal"), rooms("internal/bench", "internal/diagnosis", "internal/ops", "internal/survey")), never: structures,
-		why: "internal packages are what structures lean on, so they import no structure; bench, diagnosis, document, ops and survey are what several programs share",
+		of: but(rooms("internal"), rooms("internal/bench", "internal/ops", "internal/survey")), never: structures,
+		why: "internal packages are what structures lean on, so they import no structure; bench, ops and survey are what several programs share",
 	},
 	{
 		of: but(under(module), rooms("cmd", "internal/connect", "internal/test/redistest", "millracetest")), never: under(miniredis),
@@ -123,6 +123,10 @@ var depRules = []depRule{
 	{
 		of: but(under(module), rooms("cmd/millrace")), never: under(pq),
 		why: "a program brings its own driver to package tracker; the command has one for millrace serve --trackers",
+	},
+	{
+		of: rooms("fairqueue/queuestats"), deep: true, only: anyOf(standard),
+		why: "a queue's figures are plain data: who shows, judges or exports them builds no queue",
 	},
 }
 
@@ -330,6 +334,9 @@ func TestDependencyRules(t *testing.T) {
 
 		{"a driver in the command", 17, edges{"/cmd/millrace": pq + " /tracker"}, nil},
 		{"a driver in the service", 17, edges{"/server": pq, "/tracker": pq}, []string{"/server " + pq, "/tracker " + pq}},
+
+		{"figures as plain data", 18, edges{"/fairqueue/queuestats": "time", "/fairqueue": "/fairqueue/queuestats"}, nil},
+		{"figures on a queue", 18, edges{"/fairqueue/queuestats": "/fairqueue"}, []string{"/fairqueue/queuestats /fairqueue"}},
 	}
 	fired := map[int]bool{}
 	for _, tc := range tests {

@@ -30,7 +30,7 @@ func Collector(s *Survey) prometheus.Collector {
 	return collector{
 		survey: s,
 		structures: []prometheus.Collector{
-			queuemetrics.Collector(func() ([]fairqueue.Stats, []string) { v, unread := s.figures(Queue); return v.Queues, unread }),
+			queuemetrics.Many(func() ([]fairqueue.Stats, []string) { v, unread := s.figures(Queue); return v.Queues, unread }),
 			ickmetrics.Collector(func() ([]ick.Stats, []string) { v, unread := s.figures(Ick); return v.Icks, unread }),
 			ickmetrics.Collector(func() ([]ick.ChannelStats, []string) { v, unread := s.figures(Channel); return v.Channels, unread }),
 			expirymetrics.Collector(func() ([]expiry.Stats, []string) { v, unread := s.figures(Hashes); return v.Hashes, unread }),

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redis/registry"
 	"github.com/millrace/millrace/internal/test/redistest"
@@ -138,7 +139,7 @@ func (w *town) view(t *testing.T) *View {
 var sameNumbers = cmp.Options{
 	cmpopts.IgnoreFields(View{}, "At", "Named", "Server", "Troubles", "LeftOut"),
 	cmpopts.IgnoreFields(fairqueue.Stats{}, "At", "OldestAge"),
-	cmpopts.IgnoreFields(fairqueue.FlowStats{}, "OldestAge"),
+	cmpopts.IgnoreFields(queuestats.Flow{}, "OldestAge"),
 	cmpopts.IgnoreFields(ick.Stats{}, "At"),
 	cmpopts.IgnoreUnexported(ick.ChannelStats{}),
 	cmpopts.IgnoreFields(lease.Info{}, "Remaining"),

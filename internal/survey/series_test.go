@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/observe/upkeep"
 	"github.com/millrace/millrace/steal"
@@ -47,7 +48,7 @@ func TestSeries(t *testing.T) {
 	queue := func(seconds, waiting int, written, acked int64) *View {
 		return &View{At: noon.Add(time.Duration(seconds) * time.Second), Queues: []fairqueue.Stats{{
 			Name: "a", Waiting: waiting, InFlight: 2, Delayed: 3, Dead: 4, OldestAge: time.Minute,
-			Counters: fairqueue.Counters{Written: written, Delivered: written / 2, Acked: acked, Nacked: acked, Reclaimed: 2 * acked, Buried: acked},
+			Counters: queuestats.Counters{Written: written, Delivered: written / 2, Acked: acked, Nacked: acked, Reclaimed: 2 * acked, Buried: acked},
 		}}}
 	}
 	late := queue(0, 9, 0, 0).late(nil, Trouble{Kind: Server, Err: context.DeadlineExceeded})

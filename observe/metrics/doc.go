@@ -58,9 +58,9 @@
 //	millrace_fetch_...{cache}                     fetchmetrics: counts of this process, without Redis
 //	millrace_steal_...{task}                      stealmetrics: counts of this process, without Redis
 //
-// Register a collector once for each registry and name. Collectors of queues, Icks, channels,
+// Register a collector once for each registry and name. Collectors of Icks, channels,
 // hashes and keys also take a function that returns the Stats of many, with the same metrics
-// and labels. With it millrace serve shows all structures; it shows the fleet, too
+// and labels; for queues it is queuemetrics.Many. With it millrace serve shows all structures; it shows the fleet, too
 // (millrace_fleet_...{partition}). docs/METRICS.md lists all metrics.
 //
 // A collector waits at most two seconds for Redis. If a structure cannot be read, the

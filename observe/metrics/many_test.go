@@ -40,7 +40,7 @@ func TestManyUnread(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	unread := []string{"a"}
 	register(t, reg,
-		queuemetrics.Collector(func() ([]fairqueue.Stats, []string) { return nil, unread }),
+		queuemetrics.Many(func() ([]fairqueue.Stats, []string) { return nil, unread }),
 		ickmetrics.Collector(func() ([]ick.Stats, []string) { return nil, unread }),
 		ickmetrics.Collector(func() ([]ick.ChannelStats, []string) { return nil, unread }),
 		expirymetrics.Collector(func() ([]expiry.Stats, []string) { return nil, unread }),
@@ -58,7 +58,7 @@ func TestManyNamesThatAreNotText(t *testing.T) {
 	odd := []string{"a\xff", "a\xfe", "a\xfd", "b"}
 	reg := prometheus.NewPedanticRegistry()
 	register(t, reg,
-		queuemetrics.Collector(func() ([]fairqueue.Stats, []string) {
+		queuemetrics.Many(func() ([]fairqueue.Stats, []string) {
 			return []fairqueue.Stats{{Name: odd[0], Waiting: 1}, {Name: odd[1], Waiting: 2}, {Name: odd[3], Waiting: 3}}, []string{odd[2]}
 		}),
 		ickmetrics.Collector(func() ([]ick.Stats, []string) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // TestStopAFlood pauses the tenant with the most messages with one click in the list, opens its
@@ -42,7 +42,7 @@ func TestStopAFlood(t *testing.T) {
 	click("[data-does=limits]")
 	says("The limits of noisy are changed.")
 	l, err := town.orders.Limits().Get(t.Context(), noisy)
-	if want := (fairqueue.Limits{Weight: 1, MaxInFlight: 5, Rate: 100.0 / 60, Paused: true}); err != nil || l.Limits != want {
+	if want := (queuestats.Limits{Weight: 1, MaxInFlight: 5, Rate: 100.0 / 60, Paused: true}); err != nil || l.Limits != want {
 		t.Errorf("limits are %+v, %v, want %+v", l, err, want)
 	}
 	ask("resume", "")

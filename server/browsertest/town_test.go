@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/test/redistest"
 	"github.com/millrace/millrace/lease"
@@ -178,7 +179,7 @@ func (o *town) consume(t *testing.T) {
 	}
 	redistest.Eventually(t, "flows are held", func() bool {
 		stats, err := q.Stats(t.Context())
-		return err == nil && slices.ContainsFunc(stats.Flows, func(f fairqueue.FlowStats) bool { return f.Held })
+		return err == nil && slices.ContainsFunc(stats.Flows, func(f queuestats.Flow) bool { return f.Held })
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/survey"
@@ -201,12 +202,12 @@ func (m *model) stats() *fairqueue.Stats {
 }
 
 // flow returns the tenant that is shown, or nil if it has no messages.
-func (m *model) flow() *fairqueue.FlowStats {
+func (m *model) flow() *queuestats.Flow {
 	s := m.stats()
 	if s == nil {
 		return nil
 	}
-	i := slices.IndexFunc(s.Flows, func(f fairqueue.FlowStats) bool { return f.Tenant == m.tenant && f.Stream < 0 })
+	i := slices.IndexFunc(s.Flows, func(f queuestats.Flow) bool { return f.Tenant == m.tenant && f.Stream < 0 })
 	if i < 0 {
 		return nil
 	}

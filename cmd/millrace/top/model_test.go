@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/lease"
@@ -140,12 +141,12 @@ func flood() *survey.View {
 			{Name: "mails", At: at, Waiting: 7, OldestAge: time.Minute, Paused: true, FlowCount: 1},
 			{
 				Name: "orders", At: at, Waiting: 48210, InFlight: 9, OldestAge: 4200 * time.Millisecond, FlowCount: 3, Capacity: 10,
-				Flows: []fairqueue.FlowStats{
-					{Tenant: "acme", Stream: -1, Waiting: 48200, InFlight: 1, OldestAge: 3 * time.Minute, Handling: 20 * time.Millisecond, Limits: fairqueue.Limits{Weight: 1}},
-					{Tenant: "bolt", Stream: -1, Waiting: 8, InFlight: 8, OldestAge: time.Second, Handling: 5 * time.Second, Held: true, Limits: fairqueue.Limits{Weight: 1}},
-					{Tenant: "dune", Stream: -1, Waiting: 2, OldestAge: 2 * time.Second, Handling: -1, Paused: true, Limits: fairqueue.Limits{Weight: 1}},
+				Flows: []queuestats.Flow{
+					{Tenant: "acme", Stream: -1, Waiting: 48200, InFlight: 1, OldestAge: 3 * time.Minute, Handling: 20 * time.Millisecond, Limits: queuestats.Limits{Weight: 1}},
+					{Tenant: "bolt", Stream: -1, Waiting: 8, InFlight: 8, OldestAge: time.Second, Handling: 5 * time.Second, Held: true, Limits: queuestats.Limits{Weight: 1}},
+					{Tenant: "dune", Stream: -1, Waiting: 2, OldestAge: 2 * time.Second, Handling: -1, Paused: true, Limits: queuestats.Limits{Weight: 1}},
 				},
-				Readers: []fairqueue.ReaderStats{{Name: "worker-1", Host: "host-3", Concurrency: 10, InFlight: 9, LastSeen: at.Add(-time.Second)}},
+				Readers: []queuestats.Reader{{Name: "worker-1", Host: "host-3", Concurrency: 10, InFlight: 9, LastSeen: at.Add(-time.Second)}},
 			},
 		},
 		Icks:     []ick.Stats{{Name: "search", At: at, Waiting: ick.SetStats{Size: 12}}},
@@ -366,7 +367,7 @@ func TestStreams(t *testing.T) {
 	t.Parallel()
 	v := flood()
 	v.Queues[2].Streams = 8
-	v.Queues[2].Flows = []fairqueue.FlowStats{{Stream: 3, Waiting: 5}}
+	v.Queues[2].Flows = []queuestats.Flow{{Stream: 3, Waiting: 5}}
 	s := newStage(t, v)
 	s.keys("enter", "enter")
 	s.wantNames("stream 3")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // TestReadersAndFlows: readers that are not heard of any more do not count, and flows that
@@ -14,10 +14,10 @@ import (
 func TestReadersAndFlows(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	stats := fairqueue.Stats{
+	stats := queuestats.Stats{
 		At: now, FlowCount: 3, Capacity: 17,
-		Flows: []fairqueue.FlowStats{{Tenant: "a", Held: true}, {Tenant: "b"}, {Tenant: "c", Held: true}},
-		Readers: []fairqueue.ReaderStats{
+		Flows: []queuestats.Flow{{Tenant: "a", Held: true}, {Tenant: "b"}, {Tenant: "c", Held: true}},
+		Readers: []queuestats.Reader{
 			{Concurrency: 10, InFlight: 4, LastSeen: now.Add(-time.Second)},
 			{Concurrency: 5, InFlight: 5, LastSeen: now},
 			{Concurrency: 2, InFlight: 1, LastSeen: now.Add(-time.Minute)},
@@ -38,11 +38,11 @@ func TestReadersAndFlows(t *testing.T) {
 // TestTenantsThatFail: each has a series, and names that look the same share one.
 func TestTenantsThatFail(t *testing.T) {
 	t.Parallel()
-	s := fairqueue.Stats{Name: "q", Failing: []fairqueue.Failures{
+	s := queuestats.Stats{Name: "q", Failing: []queuestats.Failures{
 		{Tenant: "a", Count: 7, Died: 2}, {Tenant: "b\xff", Count: 5}, {Tenant: "b\xfe", Count: 3},
 	}}
 	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(Collector(func() ([]fairqueue.Stats, []string) { return []fairqueue.Stats{s}, nil }))
+	reg.MustRegister(Many(func() ([]queuestats.Stats, []string) { return []queuestats.Stats{s}, nil }))
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

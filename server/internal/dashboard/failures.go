@@ -5,6 +5,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/survey"
@@ -39,7 +40,7 @@ type failingList struct {
 
 // failingRow is one of them.
 type failingRow struct {
-	fairqueue.Failures
+	queuestats.Failures
 
 	Key       string // on the page
 	Path      string // of the tenant's page; empty in a queue with streams
@@ -59,7 +60,7 @@ const maxFailingShown = 5 // on the page of a queue
 // newFailing returns the first tenants that failed, or all if most is 0.
 func (d *Dashboard) newFailing(s fairqueue.Stats, most int) failingList {
 	l := failingList{Acts: most == 0, Retry: d.link("queues", s.Name, "retry-failed")}
-	flows := map[string]fairqueue.FlowStats{}
+	flows := map[string]queuestats.Flow{}
 	for _, f := range s.Flows {
 		if f.Stream < 0 {
 			flows[f.Tenant] = f

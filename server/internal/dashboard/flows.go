@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/finding"
 	"github.com/millrace/millrace/internal/ops"
@@ -30,7 +31,7 @@ type flowList struct {
 
 // flowRow is one flow.
 type flowRow struct {
-	fairqueue.FlowStats
+	queuestats.Flow
 
 	Key  string // on the page
 	Path string // of its page; empty for a stream
@@ -74,7 +75,7 @@ const (
 const maxFlows = 15
 
 // state says why a tenant may not start a message now.
-func state(f fairqueue.FlowStats, why diagnosis.Why, now time.Time) string {
+func state(f queuestats.Flow, why diagnosis.Why, now time.Time) string {
 	switch {
 	case why == diagnosis.ForRate:
 		return "rate"
@@ -89,17 +90,17 @@ func state(f fairqueue.FlowStats, why diagnosis.Why, now time.Time) string {
 }
 
 // most has the largest numbers of flows, which have the longest bars.
-func most(flows []fairqueue.FlowStats) (m fairqueue.FlowStats) {
+func most(flows []queuestats.Flow) (m queuestats.Flow) {
 	for _, f := range flows {
 		m.Waiting, m.OldestAge, m.Handling = max(m.Waiting, f.Waiting), max(m.OldestAge, f.OldestAge), max(m.Handling, f.Handling)
 	}
 	return m
 }
 
-func newFlowRow(f fairqueue.FlowStats, s fairqueue.Stats, most fairqueue.FlowStats, path string) flowRow {
+func newFlowRow(f queuestats.Flow, s fairqueue.Stats, most queuestats.Flow, path string) flowRow {
 	why := diagnosis.WhyWaits(s)(f)
 	r := flowRow{
-		FlowStats: f, Key: "t" + token(f.Tenant), Path: path, State: state(f, why, s.At), Stopped: why == diagnosis.ForPause,
+		Flow: f, Key: "t" + token(f.Tenant), Path: path, State: state(f, why, s.At), Stopped: why == diagnosis.ForPause,
 		Waits:  measure{readable.Number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
 		Oldest: measure{ago(f.OldestAge), "", hundredths(part(f.OldestAge, most.OldestAge)), "used", false},
 		Flying: measure{readable.Number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},
@@ -133,7 +134,7 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 			l.Held++
 		}
 	}
-	row := func(f fairqueue.FlowStats) flowRow {
+	row := func(f queuestats.Flow) flowRow {
 		path := ""
 		if f.Stream < 0 {
 			path = tenant(f.Tenant)
@@ -179,9 +180,9 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 
 // ranked sorts flows. By handlers, flows that are held come first, also if the handling time
 // is unknown.
-func ranked(flows []fairqueue.FlowStats, by sorting) []fairqueue.FlowStats {
+func ranked(flows []queuestats.Flow, by sorting) []queuestats.Flow {
 	flows = slices.Clone(flows)
-	slices.SortStableFunc(flows, func(a, b fairqueue.FlowStats) int {
+	slices.SortStableFunc(flows, func(a, b queuestats.Flow) int {
 		switch by { //nolint:exhaustive // the default is byWaiting
 		case byOldest:
 			return cmp.Compare(b.OldestAge, a.OldestAge)
@@ -196,7 +197,7 @@ func ranked(flows []fairqueue.FlowStats, by sorting) []fairqueue.FlowStats {
 	return flows
 }
 
-func held(f fairqueue.FlowStats) int {
+func held(f queuestats.Flow) int {
 	if f.Held {
 		return 1
 	}
@@ -223,7 +224,7 @@ type readerList struct {
 
 // readerRow is one consumer.
 type readerRow struct {
-	fairqueue.ReaderStats
+	queuestats.Reader
 
 	Hands  measure
 	Silent bool // it has gone

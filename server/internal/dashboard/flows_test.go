@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
 // crowd is a queue with a tenant that floods, one that has waited for long, and one
@@ -17,19 +18,19 @@ func crowd() fairqueue.Stats {
 	now := time.Now()
 	s := fairqueue.Stats{
 		Name: "orders", At: now, Waiting: 1000, FlowCount: 2000, Capacity: 20,
-		Flows: []fairqueue.FlowStats{
+		Flows: []queuestats.Flow{
 			{Tenant: "noisy", Stream: -1, Waiting: 900, InFlight: 2, OldestAge: time.Minute, Handling: 3 * time.Millisecond},
 			{Tenant: "slow", Stream: -1, Waiting: 50, InFlight: 10, OldestAge: time.Minute, Handling: 5 * time.Second, Held: true},
 			{Tenant: "late", Stream: -1, Waiting: 1, OldestAge: time.Hour, Handling: -1},
 		},
-		Readers: []fairqueue.ReaderStats{
+		Readers: []queuestats.Reader{
 			{Name: "worker-1", Host: "a", Concurrency: 10, InFlight: 10, LastSeen: now},
 			{Name: "worker-2", Host: "b", Concurrency: 10, InFlight: 2, LastSeen: now.Add(-4 * time.Second)},
 			{Name: "worker-3", Host: "c", Concurrency: 10, InFlight: 7, LastSeen: now.Add(-time.Minute)},
 		},
 	}
 	for range 30 {
-		s.Flows = append(s.Flows, fairqueue.FlowStats{Tenant: "quiet", Stream: -1, Waiting: 1, OldestAge: time.Second, Handling: 0})
+		s.Flows = append(s.Flows, queuestats.Flow{Tenant: "quiet", Stream: -1, Waiting: 1, OldestAge: time.Second, Handling: 0})
 	}
 	return s
 }
@@ -91,7 +92,7 @@ func TestFlowsThatAreStreams(t *testing.T) {
 	t.Parallel()
 	s := fairqueue.Stats{
 		Streams: 16, PerTenant: 2, Waiting: 3, FlowCount: 2,
-		Flows: []fairqueue.FlowStats{{Stream: 3, Waiting: 2, Handling: -1}, {Stream: 0, Waiting: 1, Handling: -1}},
+		Flows: []queuestats.Flow{{Stream: 3, Waiting: 2, Handling: -1}, {Stream: 0, Waiting: 1, Handling: -1}},
 	}
 	l := flowsOf(s, byWaiting)
 	if l.Rows[0].Key != "s3" || l.Rows[0].Path != "" || !l.Rows[0].Flying.None || l.All != "once in 120 pairs" {
@@ -109,7 +110,7 @@ func TestFlowsThatAreStreams(t *testing.T) {
 func TestHeldWithoutATime(t *testing.T) {
 	t.Parallel()
 	s := crowd()
-	s.Flows = append(s.Flows, fairqueue.FlowStats{Tenant: "hung", Stream: -1, Waiting: 1, Handling: -1, Held: true})
+	s.Flows = append(s.Flows, queuestats.Flow{Tenant: "hung", Stream: -1, Waiting: 1, Handling: -1, Held: true})
 	l := flowsOf(s, byHandling)
 	if l.Rows[0].Tenant != "slow" || l.Rows[1].Tenant != "hung" || !l.Rows[1].Takes.None {
 		t.Errorf("rows are %+v", l.Rows[:2])
@@ -169,17 +170,17 @@ func TestButtonOfALimitedTenant(t *testing.T) {
 	s := fairqueue.Stats{At: time.Now(), Capacity: 10}
 	until := s.At.Add(time.Minute)
 	for state, c := range map[string]struct {
-		flow    fairqueue.FlowStats
+		flow    queuestats.Flow
 		stopped bool
 	}{
-		"rate":            {fairqueue.FlowStats{NotBefore: until, ByRate: true}, false},
-		"paused for 1m0s": {fairqueue.FlowStats{NotBefore: until}, true},
-		"paused":          {fairqueue.FlowStats{NotBefore: until, Paused: true}, true},
-		"most in flight":  {fairqueue.FlowStats{Held: true, InFlight: 5, Limits: fairqueue.Limits{MaxInFlight: 5}}, false},
-		"":                {fairqueue.FlowStats{Held: true, InFlight: 5}, false},
+		"rate":            {queuestats.Flow{NotBefore: until, ByRate: true}, false},
+		"paused for 1m0s": {queuestats.Flow{NotBefore: until}, true},
+		"paused":          {queuestats.Flow{NotBefore: until, Paused: true}, true},
+		"most in flight":  {queuestats.Flow{Held: true, InFlight: 5, Limits: queuestats.Limits{MaxInFlight: 5}}, false},
+		"":                {queuestats.Flow{Held: true, InFlight: 5}, false},
 	} {
 		c.flow.Stream = -1
-		r := newFlowRow(c.flow, s, fairqueue.FlowStats{}, "")
+		r := newFlowRow(c.flow, s, queuestats.Flow{}, "")
 		if r.State != state || r.Stopped != c.stopped {
 			t.Errorf("%+v: state %q, can be resumed %t, want %q, %t", c.flow, r.State, r.Stopped, state, c.stopped)
 		}

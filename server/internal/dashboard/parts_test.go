@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -125,7 +126,7 @@ func troubled() *survey.View {
 	v := viewOf(5)
 	v.Queues[0].Paused, v.Queues[0].Dead, v.Queues[0].OldestAge = true, 2, time.Hour
 	v.Queues = append(v.Queues, fairqueue.Stats{
-		Name: "flooded", Waiting: 1010, OldestAge: time.Hour, Readers: []fairqueue.ReaderStats{{}}, Flows: []fairqueue.FlowStats{
+		Name: "flooded", Waiting: 1010, OldestAge: time.Hour, Readers: []queuestats.Reader{{}}, Flows: []queuestats.Flow{
 			{Tenant: "acme", Stream: -1, Waiting: 1000, OldestAge: time.Hour}, {Tenant: "b", Stream: -1, Waiting: 10, OldestAge: 7 * time.Second},
 		},
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/internal/test/redistest"
@@ -160,7 +161,7 @@ func TestOverdueSchedules(t *testing.T) {
 	h.get("/").want(http.StatusOK).says("has 1 overdue schedule: a tick is due for more than a minute. Nobody keeps it: start a reader of the queue, or upkeep.")
 	h.get("/schedules").want(http.StatusOK).says("due for 3m0s")
 	h.get("/queues/reports/schedules/hourly").want(http.StatusOK).one("data-overdue", "")
-	v.Queues[0].Readers = []fairqueue.ReaderStats{{Name: "w", Concurrency: 5, LastSeen: now}}
+	v.Queues[0].Readers = []queuestats.Reader{{Name: "w", Concurrency: 5, LastSeen: now}}
 	s.show(v)
 	h.get("/").want(http.StatusOK).says("the log of a reader says why")
 }

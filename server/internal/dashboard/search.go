@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/jsontype"
 	"github.com/millrace/millrace/internal/ops"
 	"github.com/millrace/millrace/internal/readable"
@@ -35,14 +36,14 @@ const maxGroups = 100
 
 // failureGroup is messages that failed with the same error.
 type failureGroup struct {
-	fairqueue.Failures
+	queuestats.Failures
 
 	Path string // of a search for them
 	View string // the query of that search
 }
 
 // failureGroups are those with the most messages, and how many more there are.
-func (d *Dashboard) failureGroups(queue string, state fairqueue.State, all []fairqueue.Failures) (groups []failureGroup, more int) {
+func (d *Dashboard) failureGroups(queue string, state fairqueue.State, all []queuestats.Failures) (groups []failureGroup, more int) {
 	more = max(0, len(all)-maxGroups)
 	for _, f := range all[:len(all)-more] {
 		view := pairs("state", string(state), "reason", f.Reason)
@@ -73,7 +74,7 @@ func (d *Dashboard) search(a *asked) (scene, error) {
 				p.Controls, err = d.matching(a.Context(), q, p.config(""), asked)
 			}
 		} else {
-			var groups []fairqueue.Failures
+			var groups []queuestats.Failures
 			groups, p.Found, err = q.Failures(a.Context(), fairqueue.SearchConfig{State: fairqueue.Dead, After: asked.Get("after")})
 			p.Groups, p.MoreGroups = d.failureGroups(queue, fairqueue.Dead, groups)
 		}

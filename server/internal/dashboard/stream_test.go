@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/internal/test/redistest"
 )
@@ -22,7 +23,7 @@ func viewOf(waiting int) *survey.View {
 	now := time.Now()
 	return &survey.View{At: now, Named: now, Queues: []fairqueue.Stats{{
 		Name: "orders", At: now, Waiting: waiting, Streams: 8, PerTenant: 2,
-		FlowCount: 1, Flows: []fairqueue.FlowStats{{Stream: 3, Waiting: waiting}},
+		FlowCount: 1, Flows: []queuestats.Flow{{Stream: 3, Waiting: waiting}},
 	}}}
 }
 

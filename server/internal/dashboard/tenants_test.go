@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/queuestats"
 	"github.com/millrace/millrace/internal/ops"
 )
 
@@ -62,7 +63,7 @@ func TestTenantPages(t *testing.T) {
 		}
 	}
 	l, err := q.Limits().Get(t.Context(), noisy)
-	want := fairqueue.Limits{Weight: 3, MaxInFlight: 4, MaxShare: 0.25, Rate: 100.0 / 60, Burst: 7, MaxWaiting: 2}
+	want := queuestats.Limits{Weight: 3, MaxInFlight: 4, MaxShare: 0.25, Rate: 100.0 / 60, Burst: 7, MaxWaiting: 2}
 	if err != nil || len(ops.OwnNames(l.Own)) != 6 || l.Limits != want {
 		t.Errorf("limits are %+v, %v, want %+v, all its own but the pause", l, err, want)
 	}
