@@ -18,7 +18,7 @@
 //
 // # The wrinkle
 //
-// The queue reads one figure after the other, so a message that moves meanwhile may be left out: see [fairqueue.Queue.Stats].
+// The queue reads one figure after the other, so a message that moves meanwhile may be left out: see fairqueue.Queue.Stats.
 //
 // # When not to use it
 //

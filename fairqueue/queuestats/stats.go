@@ -2,7 +2,7 @@ package queuestats
 
 import "time"
 
-// Stats is the state of a queue at one moment. [fairqueue.Queue.Stats] reads it.
+// Stats is the state of a queue at one moment. fairqueue.Queue.Stats reads it.
 type Stats struct {
 	Name string
 	At   time.Time // by the server's clock
@@ -56,7 +56,7 @@ type Flow struct {
 	Limits    Limits        // those that apply
 }
 
-// Limits are the limits that apply to a tenant: see [fairqueue.OwnLimits]. The zero value limits nothing.
+// Limits are the limits that apply to a tenant: see fairqueue.OwnLimits. The zero value limits nothing.
 type Limits struct {
 	Weight      float64 // turns for each turn of a tenant of weight 1
 	MaxInFlight int     // messages in flight at once; 0 for no limit
@@ -67,9 +67,9 @@ type Limits struct {
 	Paused      bool    // messages wait
 }
 
-// Reader is one run of [fairqueue.Queue.Consume].
+// Reader is one run of fairqueue.Queue.Consume.
 type Reader struct {
-	Name        string // [fairqueue.ConsumeConfig].Name
+	Name        string // fairqueue.ConsumeConfig.Name
 	Host        string
 	Concurrency int
 	InFlight    int
@@ -96,7 +96,7 @@ type Counters struct {
 }
 
 // Failures are failed deliveries, or messages that failed, that have something in common: the tenant in [Stats].Failing,
-// the error in [fairqueue.Queue.Failures].
+// the error in fairqueue.Queue.Failures.
 type Failures struct {
 	Tenant string // of all of them, if it is one
 	Reason string // their error; in Stats the last one; if texts differ in numbers only, one with # in place of those

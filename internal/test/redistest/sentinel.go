@@ -16,9 +16,9 @@ const (
 	// masterSet is the name under which the sentinels know the master.
 	masterSet = "main"
 
-	// sentinels is how many watch, and quorum how many must agree.
+	// sentinels is how many watch, and majority how many must agree.
 	sentinels = 3
-	quorum    = 2
+	majority  = 2
 )
 
 // SentinelServers is a replicated master watched by three sentinels.
@@ -47,16 +47,18 @@ func Watch(t testing.TB, r *Replication, master string) *SentinelServers {
 		t.Fatalf("the master's address: %v", err)
 	}
 	s.Sentinels = startAll(t, sentinels, Options{Sentinel: strings.Join([]string{
-		fmt.Sprintf("sentinel monitor %s %s %s %d", masterSet, host, port, quorum),
+		fmt.Sprintf("sentinel monitor %s %s %s %d", masterSet, host, port, majority),
 		"sentinel down-after-milliseconds " + masterSet + " 300",
 		"sentinel failover-timeout " + masterSet + " 3000",
 	}, "\n")})
 	for _, sentinel := range s.Sentinels {
 		// By default sentinels publish to each other every two seconds, and poll the data
 		// servers every ten; one that gets no CPU for two seconds does nothing for the next
-		// thirty. DEBUG exists since Redis 7.0.
+		// thirty. A master that is down has them poll replicas each second, and they elect none
+		// whose answer is older than five pings: pings at 100 ms would let most elections but the
+		// first fail. DEBUG exists since Redis 7.0.
 		if _, err := sentinel.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100",
-			"PING-PERIOD", "100", "ASK-PERIOD", "100", "TILT-TRIGGER", "60000"); err != nil {
+			"PING-PERIOD", "250", "ASK-PERIOD", "250", "TILT-TRIGGER", "60000"); err != nil {
 			// Sentinels of 6.2 ping only once in that time: on a busy machine they would
 			// fail over all the time.
 			if _, err := sentinel.do("SENTINEL", "SET", masterSet, "down-after-milliseconds", "2000"); err != nil {
@@ -64,21 +66,35 @@ func Watch(t testing.TB, r *Replication, master string) *SentinelServers {
 			}
 		}
 	}
-	s.awaitQuorum(master)
+	s.await(func() string { return s.quorum(master) })
 	return s
 }
 
-// awaitQuorum waits until each sentinel watches that master, with no failover
-// under way, and knows the other sentinels and the replicas.
-func (s *SentinelServers) awaitQuorum(master string) {
+// await waits until nothing is missing. Its timeout is longer than others: an election without a
+// winner is repeated after twice the failover timeout.
+func (s *SentinelServers) await(missing func() string) {
 	s.t.Helper()
+	const elections = 3 * waitTimeout
+	var last string
+	if poll(elections, func() bool { last = missing(); return last == "" }) {
+		return
+	}
+	for _, server := range slices.Concat(s.Sentinels, s.Data) { // why an election failed is nowhere else
+		s.t.Logf("the log of %s (alive: %t) ends so:\n%s", server.Addr(), server.alive(), server.log(4000))
+	}
+	s.t.Fatalf("after %v, still: %s", elections, last)
+}
+
+// quorum returns what is missing until each sentinel watches that master, which is up, and
+// knows the other sentinels and the replicas.
+func (s *SentinelServers) quorum(master string) string {
 	want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", master, len(s.Data)-1, sentinels)
 	for _, sentinel := range s.Sentinels {
-		Eventually(s.t, "sentinel "+sentinel.Addr()+" knows "+want, func() bool {
-			text, err := sentinel.do("INFO", "sentinel")
-			return err == nil && strings.Contains(text, want)
-		})
+		if text, err := sentinel.do("INFO", "sentinel"); err != nil || !strings.Contains(text, want) {
+			return fmt.Sprintf("sentinel %s answers %q, %v; want %s", sentinel.Addr(), text, err, want)
+		}
 	}
+	return ""
 }
 
 // Client returns a client that finds the master through the sentinels, closed
@@ -146,17 +162,15 @@ func (s *SentinelServers) Failover() *Server {
 }
 
 // Replaced waits until the sentinels agree on another master than that one, which takes
-// writes, and returns it. Its timeout is longer than others: an election without a
-// winner is repeated after twice the failover timeout.
+// writes, and returns it.
 func (s *SentinelServers) Replaced(old *Server) (now *Server) {
 	s.t.Helper()
-	const elections = 3 * waitTimeout
-	if !poll(elections, func() bool {
-		now = s.Master()
-		return now != nil && now != old && now.Info("replication")["role"] == "master"
-	}) {
-		s.t.Fatalf("after %v, the sentinels still do not agree on a new master", elections)
-	}
+	s.await(func() string {
+		if now = s.Master(); now == nil || now == old || now.Info("replication")["role"] != "master" {
+			return "the sentinels do not agree on a new master"
+		}
+		return ""
+	})
 	return now
 }
 
@@ -178,19 +192,24 @@ func (s *SentinelServers) Rejoin() {
 			server.Restart()
 		}
 	}
-	master := s.agreed()
-	host, port := master.hostPort()
-	for _, replica := range s.others(master) {
-		Eventually(s.t, "data server "+replica.Addr()+" is a replica of the master", func() bool {
+	s.await(func() string {
+		master := s.Master() // a busy machine may have them choose another one meanwhile
+		if master == nil {
+			return "the sentinels do not agree on a master"
+		}
+		host, port := master.hostPort()
+		for _, replica := range s.others(master) {
 			text, err := replica.do("INFO", "replication")
 			fields := info.Parse(text)
 			if err == nil && fields["master_port"] != port {
 				_, _ = replica.do("REPLICAOF", host, port) // repeated if it fails
 			}
-			return err == nil && fields["master_port"] == port && fields["master_link_status"] == "up"
-		})
-	}
-	s.awaitQuorum(master.Addr())
+			if err != nil || fields["master_port"] != port || fields["master_link_status"] != "up" {
+				return fmt.Sprintf("data server %s is no replica of %s with a link: %q, %v", replica.Addr(), master.Addr(), text, err)
+			}
+		}
+		return s.quorum(master.Addr())
+	})
 }
 
 // others returns the living data servers without the master.

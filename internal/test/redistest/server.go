@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -209,6 +210,15 @@ func (s *Server) alive() bool {
 	default:
 		return true
 	}
+}
+
+// log returns the last bytes of the server's log.
+func (s *Server) log(most int) []byte {
+	text, err := os.ReadFile(filepath.Join(s.proc.Dir(), "server.log"))
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return text[max(0, len(text)-most):]
 }
 
 // hostPort returns the two parts of a TCP server's address.

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/figures"
 )
 
-// Collector returns a collector of a queue, such as [fairqueue.Queue], which it reads at each scrape.
+// Collector returns a collector of a queue, such as fairqueue.Queue, which it reads at each scrape.
 func Collector(queue interface {
 	Name() string
 	Stats(ctx context.Context) (queuestats.Stats, error)
