@@ -45,7 +45,7 @@ func (q *Queue) Pause(ctx context.Context) error { return q.set(ctx, "paused", "
 func (q *Queue) Resume(ctx context.Context) error { return q.set(ctx, "paused", "") }
 
 // PurgeTenant removes the messages of a tenant that wait or are delayed, and returns how many.
-// Those in flight stay. [Counters].Cancelled counts them. It takes a call for each 33 messages,
+// Those in flight stay. [Stats].Counters.Cancelled counts them. It takes a call for each 33 messages,
 // and for each 300 that are delayed.
 //
 // Errors: as of [LimitSettings.Pause].

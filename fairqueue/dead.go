@@ -54,7 +54,7 @@ func (d DeadLetters) Purge(ctx context.Context, ids ...string) (n int, err error
 
 // Keep bounds how many dead messages the queue keeps, and for how long, in whole milliseconds:
 // without it [DefaultDeadMost] and [DefaultDeadAge]. When another one dies, the oldest are dropped,
-// and [Counters].Dropped counts them. 0 is no bound.
+// and [Stats].Counters.Dropped counts them. 0 is no bound.
 func (d DeadLetters) Keep(ctx context.Context, most int, age time.Duration) error {
 	if most < 0 || age < 0 {
 		return millrace.ErrBadArgument.Errorf("a queue cannot keep %d dead messages for %s", most, age)

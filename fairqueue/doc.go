@@ -70,7 +70,7 @@
 //
 // # Limits
 //
-// A tenant can have limits ([Limits]): a weight, deliveries at once, a share of the handlers, a
+// A tenant can have limits ([OwnLimits]): a weight, deliveries at once, a share of the handlers, a
 // rate, messages that wait, a pause. Each that is not set for it follows a default. Any process
 // changes them at any time ([Queue.Limits]), and handlers can have their tenant pause ([Throttle]).
 // A tenant at a limit leaves the order until it may start a message again, so its turns go to
@@ -95,7 +95,7 @@
 //   - At least once: a message is delivered again until it is acknowledged, cancelled,
 //     expired or dead. Crashes of readers and lost replies lose none.
 //   - In any round, deliveries of two flows with messages differ by at most one; with
-//     weights ([Limits].Weight) they are in proportion.
+//     weights ([OwnLimits].Weight) they are in proportion.
 //   - Messages of a flow are delivered first in the order of their priority and then of
 //     their writes.
 //   - Each call to Redis is applied whole or not at all. After a lost reply the library

@@ -28,7 +28,7 @@ type ReadConfig struct {
 	Visibility time.Duration
 
 	// Worker names the reader, which counts as one of [Queue.Consume] then: tenants share its handlers, it is in
-	// [Stats].Readers, and [Limits].MaxShare holds. No other worker has this name; one that reads through several
+	// [Stats].Readers, and [OwnLimits].MaxShare holds. No other worker has this name; one that reads through several
 	// processes is one. It is known for as long as it reads, and then for Visibility, 15 s at least and a minute at most.
 	// One that ends without a word is among [Stats].Vanished then: see Leave. At most 512 bytes without control characters.
 	// Defaults to none.

@@ -220,18 +220,20 @@ func (r *run) consume() {
 	var last fairqueue.Stats
 	same, moved := 0, time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		s, ready, busy := r.stats(), r.ready(), r.busy()
+		ready := r.ready() // first: a message that the consumer takes between the two looks is in flight
+		s, busy := r.stats(), r.busy()
 		if busy || s.Counters != last.Counters || s.Waiting != last.Waiting || s.InFlight != last.InFlight {
 			same, moved, pause = 0, time.Now(), time.Millisecond
 		} else {
 			same++
 		}
 		last = s
-		// Polls and a time after which messages in flight are another reader's: on a busy machine the consumer has taken some, and
-		// its handlers have not begun. Handed back, they would have used up the rate of their tenants.
-		const sure, foreign = 3, time.Second
+		// Polls without a change after which nothing is sure to move, and after which messages in flight are another reader's, about
+		// a second. On a busy machine the consumer has taken some, and its handlers have not begun: handed back, they would have used
+		// up the rate of their tenants. Polls, since a machine that stands still stops them, too.
+		const sure, foreign = 3, 50
 		switch {
-		case !busy && ready == 0 && (s.InFlight == 0 || same >= sure && time.Since(moved) > foreign):
+		case !busy && ready == 0 && (s.InFlight == 0 || same >= foreign):
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				r.t.Fatalf("RunUntilEmpty: the consumer of queue %q ended: %v", r.q.Name(), err)

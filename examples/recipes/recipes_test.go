@@ -69,6 +69,7 @@ func TestLimits(t *testing.T) {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := millracetest.Start(t, millracetest.Mini)
+	s.Advance(0) // stops the clock
 	q, ctx := open(t, s.Client), t.Context()
 	must(t, setBudget(ctx, q))
 	for range 3 {

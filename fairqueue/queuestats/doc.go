@@ -14,7 +14,7 @@
 //
 // # Guarantees
 //
-// A field is added, and not renamed: Counters are JSON of the service and of the command.
+// The names of [Counters] in JSON are a contract of the service and of the command.
 //
 // # The wrinkle
 //
