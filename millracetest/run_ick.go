@@ -154,16 +154,18 @@ func (r *cleaning[D]) consume() {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- r.d.Consume(ctx, r.cfg.Consume, r.handle) }()
-	calls, last, moved := 0, sums{}, time.Now()
+	calls, last, still, moved := 0, sums{}, 0, time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		s, busy, now := sum(r.t, r.d), r.busy(), r.calls()
 		if busy || s != last || now != calls {
-			moved, pause = time.Now(), time.Millisecond
+			still, moved, pause = 0, time.Now(), time.Millisecond
+		} else {
+			still++
 		}
 		calls, last = now, s
 		switch quiet := time.Since(moved); {
 		case busy:
-		case r.gaveUp(), s.reserved == 0 && !r.due(s, quiet):
+		case r.gaveUp(), s.reserved == 0 && !r.due(s, still):
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				r.t.Fatalf("RunUntilClean: the consumer of %q ended: %v", r.d.Name(), err)
@@ -182,16 +184,16 @@ func (r *cleaning[D]) consume() {
 }
 
 // due reports whether a consumer could get a mark now. An Ick says so. A channel does not: nothing
-// is due if its Icks have their consumer, and nothing happens for longer than the consumer sleeps.
-func (r *cleaning[D]) due(s sums, quiet time.Duration) bool {
+// is due if its Icks have their consumer, and in so many polls nothing happened, which take longer than the consumer sleeps.
+func (r *cleaning[D]) due(s sums, still int) bool {
 	r.t.Helper()
 	if s.waiting+s.parked == 0 {
 		return false
 	}
 	k, single := any(r.d).(*ick.Ick)
 	if !single {
-		const sleep = 1500 * time.Millisecond
-		return !s.owned || quiet < sleep
+		const sleep = 80 // polls of 20 ms; a machine that stands still stops them, too
+		return !s.owned || still < sleep
 	}
 	got, err := k.Reserve(r.t.Context(), 1) // the consumer gets the same again
 	if err != nil {
