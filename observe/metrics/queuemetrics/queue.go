@@ -94,17 +94,11 @@ func heldFlows(s queuestats.Stats) (n int) {
 	return n
 }
 
-// readerTTL is how long after its last report a reader counts. The queue removes it then,
-// too, but only when another one reports.
-const readerTTL = 15 * time.Second
-
-// overReaders returns a sum over the live readers.
+// overReaders returns a sum over the readers, which are those that live: Stats has the others in Vanished.
 func overReaders(of func(queuestats.Reader) int) func(queuestats.Stats) int {
 	return func(s queuestats.Stats) (sum int) {
 		for _, r := range s.Readers {
-			if s.At.Sub(r.LastSeen) <= readerTTL {
-				sum += of(r)
-			}
+			sum += of(r)
 		}
 		return sum
 	}

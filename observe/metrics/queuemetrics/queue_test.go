@@ -9,8 +9,7 @@ import (
 	"github.com/millrace/millrace/fairqueue/queuestats"
 )
 
-// TestReadersAndFlows: readers that are not heard of any more do not count, and flows that
-// are held do.
+// TestReadersAndFlows: readers that vanished do not count, and flows that are held do.
 func TestReadersAndFlows(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -20,8 +19,8 @@ func TestReadersAndFlows(t *testing.T) {
 		Readers: []queuestats.Reader{
 			{Concurrency: 10, InFlight: 4, LastSeen: now.Add(-time.Second)},
 			{Concurrency: 5, InFlight: 5, LastSeen: now},
-			{Concurrency: 2, InFlight: 1, LastSeen: now.Add(-time.Minute)},
 		},
+		Vanished: []queuestats.Reader{{Concurrency: 2, InFlight: 1, LastSeen: now.Add(-time.Minute)}},
 	}
 	want := map[string]float64{"flows": 3, "held_flows": 2, "readers": 2, "capacity": 15, "busy_handlers": 9}
 	for _, f := range queue {
